@@ -6,6 +6,7 @@ What is here asks each worker for the results of neighbouring shards, and gives 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import os
@@ -14,12 +15,14 @@ import sys
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 
+from .annotations import ClientLike, Spaces
 from .sharding import Lost, Place, Sent, shared_out
 
 QUIET = 50  # critical: workers that are being closed say much of what they miss
@@ -34,8 +37,17 @@ _CHECKED: weakref.WeakKeyDictionary = (
 
 
 @contextlib.contextmanager
-def connected(client: object) -> Iterator:
-    """The client that was asked for: one that is given, a new one of this machine's cores ("local"), or None.
+def connected(client: ClientLike) -> Iterator[Any]:
+    """The client that was asked for.
+
+    Parameters
+    ----------
+    client : distributed.Client, "local" or None
+        "local" is a new one of this machine's cores, which is closed behind the block.
+
+    Yields
+    ------
+    distributed.Client or None
 
     Raises
     ------
@@ -64,9 +76,23 @@ def connected(client: object) -> Iterator:
 
 
 @contextlib.contextmanager
-def connect(cluster: str) -> Iterator:
-    """A client of "local", of the scheduler at an address, or of one that wrote a scheduler file
-    (`--cluster`)."""
+def connect(cluster: str) -> Iterator[Any]:
+    """A client of what `--cluster` names.
+
+    Parameters
+    ----------
+    cluster : str
+        "local", the address of a scheduler, or the file that one wrote.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    InputError
+        No scheduler answers there; distributed is not installed.
+    """
     distributed = _distributed()
     if cluster == "local":
         with distributed.LocalCluster(
@@ -89,8 +115,13 @@ def connect(cluster: str) -> Iterator:
         yield client
 
 
-def add_cluster(parser: object) -> None:
-    """The option of commands that may share their work out."""
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that may share their work out.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+    """
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
@@ -100,8 +131,22 @@ def add_cluster(parser: object) -> None:
 
 
 @contextlib.contextmanager
-def asked_for(options: object) -> Iterator:
-    """Put the client of `--cluster` into `options.client`, None without it."""
+def asked_for(options: argparse.Namespace) -> Iterator[None]:
+    """Put the client of `--cluster` into `options.client`, None without it.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    InputError
+        As `connect`.
+    """
     options.client = None
     if getattr(options, "cluster", None) is None:
         yield
@@ -122,7 +167,8 @@ class Workers:
     """
 
     def __init__(
-        self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None, label: str
+        self, client: ClientLike, make: Callable[..., Any], pieces: Sequence[Any], space: Spaces | None,
+        room: float | None, label: str
     ) -> None:
         if isinstance(space, (list, tuple)):
             raise InputError(
@@ -134,8 +180,29 @@ class Workers:
         _check_pickles(make, pieces)
         check_workers(client, self._space)
 
-    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
-        """What each place found, in the order of the shards."""
+    def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
+        """What each place found; as `sharding.Threads.ask`.
+
+        Parameters
+        ----------
+        name : str
+            Of the method's function.
+        args : tuple
+            Of that function.
+        reduce : bool
+            Whether the results are added up.
+        numbers : range
+            Of the shards that are wanted.
+
+        Returns
+        -------
+        list of lists
+
+        Raises
+        ------
+        ClusterError
+            Worker after worker has ended, or the scheduler is gone.
+        """
         with self._client.as_current():  # by which actors find it
             return self._ask(name, Sent(args), reduce, numbers)
 
@@ -283,8 +350,23 @@ def _told(function: Callable, *args: object) -> Sent:
         return Sent(ClusterError(f"{type(error).__name__}: {error}"))
 
 
-def living(client: object) -> list[str]:
-    """The workers that live, which only a scheduler that lives can tell."""
+def living(client: ClientLike) -> list[str]:
+    """The workers that live, which only a scheduler that lives can tell.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Returns
+    -------
+    list of str
+        Their addresses.
+
+    Raises
+    ------
+    ClusterError
+        The scheduler is gone.
+    """
     try:
         if client.status != "running":
             raise OSError(f"the client is {client.status}")
@@ -296,9 +378,28 @@ def living(client: object) -> list[str]:
         ) from error
 
 
-def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
-    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free; as
-    `processes.map_numbers`."""
+def each(client: ClientLike, function: Callable[[int], Any], n: int, space: str | None = None) -> Iterator[Any]:
+    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    function : callable (int) -> object
+        It must pickle.
+    n : int
+    space : str, optional
+        Which each worker must have.
+
+    Yields
+    ------
+    object
+        As `processes.map_numbers`.
+
+    Raises
+    ------
+    ClusterError
+        A worker of other versions, or without the space.
+    """
     check_workers(client, space)
     sent = Sent(function)
     futures = client.map(
@@ -333,13 +434,29 @@ def _describe(space: str | None, dask_worker: object = None) -> dict:
     }
 
 
-def own_space(space: str | None, worker: object) -> str:
-    """The space of that name on a worker; by default as many threads as dask gives it."""
+def own_space(space: str | None, worker: Any) -> str:
+    """The space of that name on a worker.
+
+    Parameters
+    ----------
+    space : str or None
+    worker : distributed.Worker
+
+    Returns
+    -------
+    str
+        By default as many threads as dask gives the worker.
+    """
     return space or f"threads:{worker.state.nthreads}"
 
 
-def check_workers(client: object, space: str | None) -> None:
+def check_workers(client: ClientLike, space: str | None) -> None:
     """Refuse workers of other versions, and those that lack the space.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    space : str or None
 
     Raises
     ------

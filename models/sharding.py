@@ -27,18 +27,20 @@ import mmap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
+from .annotations import ClientLike, Spaces
 from .sum_kernels import add_to
 
-Node = tuple[int, int, tuple]  # level, number, values
+Node = tuple[int, int, tuple[Any, ...]]  # level, number, values
 
 
-class Lost(list):
+class Lost(list[int]):
     """Numbers of shards whose pieces a place does not have."""
 
 
@@ -52,7 +54,8 @@ class Sent:
         self._text = dumps(value)
 
     @property
-    def value(self) -> object:
+    def value(self) -> Any:
+        """The object, read from the text."""
         from distributed.protocol.pickle import loads
 
         return loads(self._text)
@@ -76,12 +79,13 @@ class Place:
         Bytes of pieces that are kept prepared; all of them by default.
     """
 
-    def __init__(self, make: Callable, space: object, room: float | None = None) -> None:
+    def __init__(self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None) -> None:
         self._new = make, space, room
         self._method, self._lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
 
-    def run(self, numbers: Sequence[int], pieces: dict, name: str, args: tuple, reduce: bool) -> list:
+    def run(self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...],
+            reduce: bool) -> list[Any]:
         """The results of some neighbouring shards, or nodes of their sums.
 
         Parameters
@@ -108,8 +112,18 @@ class Place:
                 return list(found)
             return [(level, k, tuple(map(_on_host, values))) for level, k, values in nodes(found, numbers[0])]
 
-    def whole(self, pieces: Sequence) -> tuple | None:
-        """The method and all shards, or None if there is no room to keep them."""
+    def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
+        """The method and all shards, or None if there is no room to keep them.
+
+        Parameters
+        ----------
+        pieces : sequence
+            All of them.
+
+        Returns
+        -------
+        (method, list of prepared shards), or None
+        """
         with self._lock:
             self._begin()
             if sum(piece.nbytes for piece in pieces) > self._left:
@@ -160,11 +174,11 @@ class Shards:
 
     def __init__(
         self,
-        make: Callable,
-        pieces: Sequence,
+        make: Callable[..., Any],
+        pieces: Sequence[Any],
         *,
-        client: object = None,
-        space: object = None,
+        client: ClientLike = None,
+        space: Spaces | None = None,
         room: float | None = None,
         label: str = "shards",
     ) -> None:
@@ -177,19 +191,56 @@ class Shards:
         else:
             self._crew = Threads(make, pieces, spaces_of(space), room)
 
-    def own(self) -> tuple | None:
+    def own(self) -> tuple[Any, list[Any]] | None:
         """The method and all prepared shards where one space of this process has room for them, for a
         method that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
         return places[0].whole(self.pieces) if len(places) == 1 else None
 
-    def map(self, name: str, *args: object, numbers: range | None = None) -> list:
-        """A result of each shard, or of those of some numbers, in their order."""
+    def map(self, name: str, *args: object, numbers: range | None = None) -> list[Any]:
+        """A result of each shard, or of those of some numbers.
+
+        Parameters
+        ----------
+        name : str
+            Of the method's function.
+        *args
+            Of that function.
+        numbers : range, optional
+            Of the shards that are wanted; all if not given.
+
+        Returns
+        -------
+        list
+            In the order of the shards.
+
+        Raises
+        ------
+        ClusterError
+            Worker after worker has ended, or the scheduler is gone.
+        """
         numbers = range(len(self.pieces)) if numbers is None else numbers
         return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
-    def reduce(self, name: str, *args: object) -> tuple:
-        """The sums (1) of what the method gives of each shard, a tuple of numbers and arrays."""
+    def reduce(self, name: str, *args: object) -> tuple[Any, ...]:
+        """The sums (1) of what the method gives of each shard.
+
+        Parameters
+        ----------
+        name : str
+            Of the method's function.
+        *args
+            Of that function.
+
+        Returns
+        -------
+        tuple of numbers and ndarrays
+
+        Raises
+        ------
+        ClusterError
+            As `map`.
+        """
         return total(
             node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part
         )
@@ -199,11 +250,28 @@ class Threads:
     """Places in this process, one a space; several of them work side by side. Each has all pieces, and
     prepares its own."""
 
-    def __init__(self, make: Callable, pieces: Sequence, spaces: list, room: float | None) -> None:
+    def __init__(self, make: Callable[..., Any], pieces: Sequence[Any], spaces: list[str | pk.Space], room: float | None) -> None:
         self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
 
-    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
-        """What each place found, in the order of the shards."""
+    def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
+        """What each place found.
+
+        Parameters
+        ----------
+        name : str
+            Of the method's function.
+        args : tuple
+            Of that function.
+        reduce : bool
+            Whether the results are added up.
+        numbers : range
+            Of the shards that are wanted.
+
+        Returns
+        -------
+        list of lists
+            A list a place, in the order of the shards: results, or nodes of the tree (1).
+        """
         asked = [
             (place, part)
             for place, part in zip(self.places, shared_out(numbers, len(self.places)))
@@ -230,7 +298,7 @@ class Held:
         Takes a launch, in place of making it.
     """
 
-    def __init__(self, view: pk.View, launch: Callable | None = None) -> None:
+    def __init__(self, view: pk.View, launch: Callable[..., Any] | None = None) -> None:
         self.view, self._launch = view, launch
 
     def __add__(self, other: Held) -> Held:
@@ -252,21 +320,54 @@ def _on_host(value: object) -> object:
 
 
 def shared_out(numbers: range, n_places: int) -> list[range]:
-    """Neighbouring numbers for each place, as even as can be."""
+    """Neighbouring numbers for each place, as even as can be.
+
+    Parameters
+    ----------
+    numbers : range
+    n_places : int
+
+    Returns
+    -------
+    list of n_places ranges
+    """
     cuts = [len(numbers) * k // n_places for k in range(n_places + 1)]
     return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def nodes(found: Iterable[tuple], first: int) -> list[Node]:
-    """The largest nodes of the tree (1) over what is found of the shards from `first` on."""
+def nodes(found: Iterable[tuple[Any, ...]], first: int) -> list[Node]:
+    """The largest nodes of the tree (1) over what is found of neighbouring shards.
+
+    Parameters
+    ----------
+    found : iterable of tuples
+        The result of each shard.
+    first : int
+        The number of the first of them.
+
+    Returns
+    -------
+    list of (level, number, values)
+    """
     stack: list[Node] = []
     for number, values in enumerate(found, first):
         _push(stack, (0, number, values))
     return stack
 
 
-def total(parts: Iterable[Node]) -> tuple:
-    """The root, of nodes in the order of their shards; levels that have no right neighbour are added last."""
+def total(parts: Iterable[Node]) -> tuple[Any, ...]:
+    """The root of the tree (1); levels that have no right neighbour are added last.
+
+    Parameters
+    ----------
+    parts : iterable of (level, number, values)
+        In the order of their shards.
+
+    Returns
+    -------
+    tuple
+        The sums.
+    """
     stack: list[Node] = []
     for node in parts:
         _push(stack, node)
@@ -298,8 +399,23 @@ def _check_dtypes(pieces: Sequence) -> None:
             )
 
 
-def spaces_of(space: object) -> list:
-    """The spaces of this process that were asked for."""
+def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
+    """The spaces of this process that were asked for.
+
+    Parameters
+    ----------
+    space : str, Space, None, or a list of them
+        None is the default space.
+
+    Returns
+    -------
+    list of str and Space
+
+    Raises
+    ------
+    InputError, DTypeError
+        An empty list, or one that holds something else.
+    """
     if not isinstance(space, (list, tuple)):
         return [pk.default_space() if space is None else space]
     if not space:
@@ -312,10 +428,23 @@ def spaces_of(space: object) -> list:
     return list(space)
 
 
-def here(client: object, space: object) -> object:
+def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
     """The space of this process in which the small work between two maps is done.
 
-    With a client that is the space that workers were asked for if this machine has it, else its threads.
+    Parameters
+    ----------
+    client : distributed.Client or None
+    space : str, Space, None, or a list of them
+
+    Returns
+    -------
+    str or Space
+        With a client the space that workers were asked for if this machine has it, else its threads.
+
+    Raises
+    ------
+    InputError, DTypeError
+        As `spaces_of`.
     """
     if client is None:
         return spaces_of(space)[0]
@@ -372,7 +501,18 @@ class Mapped:
 
 
 def rows_of(array: np.ndarray, begin: int, end: int) -> np.ndarray | Mapped:
-    """Some rows of an array, as a piece holds them: of a memory map where they are in its file."""
+    """Some rows of an array, as a piece holds them.
+
+    Parameters
+    ----------
+    array : ndarray
+    begin, end : int
+
+    Returns
+    -------
+    ndarray, or Mapped of a memory map
+        A view of the array, or where they are in its file.
+    """
     rows = array[begin:end]
     if isinstance(rows, np.memmap) and rows.filename and rows.flags.c_contiguous:
         return Mapped(rows)
@@ -380,10 +520,35 @@ def rows_of(array: np.ndarray, begin: int, end: int) -> np.ndarray | Mapped:
 
 
 def read(rows: np.ndarray | Mapped) -> np.ndarray:
-    """The rows themselves."""
+    """The rows themselves.
+
+    Parameters
+    ----------
+    rows : ndarray or Mapped
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InputError
+        Their file is not there, or not the one that it was.
+    """
     return rows.read() if isinstance(rows, Mapped) else rows
 
 
-def each(shards: Iterator, function: Callable, *args: object) -> Iterator:
-    """For methods whose shards do not know of each other: function(shard, *args) of each."""
+def each(shards: Iterator[Any], function: Callable[..., Any], *args: object) -> Iterator[Any]:
+    """For methods whose shards do not know of each other: function(shard, ``*args``) of each.
+
+    Parameters
+    ----------
+    shards : iterator
+    function : callable
+    *args
+
+    Returns
+    -------
+    iterator of what the function returns
+    """
     return (function(shard, *args) for shard in shards)

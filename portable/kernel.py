@@ -63,11 +63,12 @@ class _Written:
         return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
 
     @property
-    def name(self):
+    def name(self) -> str:
+        """The name in the def line."""
         return self.fn.__name__
 
     @property
-    def place(self):
+    def place(self) -> str:
         """'file:line' of the def line."""
         return self.portable_text.where()
 

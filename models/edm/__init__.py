@@ -23,12 +23,13 @@ implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 
 from .convergence import Convergence, ConvergenceTest, ccm
 from .cross import cross_map
-from .inference import CrossMapTest, adjust, cross_map_test
+from .inference import cross_map_test
 from .lags import LaggedMap, lagged_map
 from .local import SMap, smap
 from .neighbours import Neighbours, Prediction, knn, simplex
 from .surrogates import surrogates
 from .sweeps import Dimensions, embedding_dimension
+from .tested import CrossMapTest, adjust
 from .traits import Traits, traits
 
 __all__ = ["Convergence", "ConvergenceTest", "CrossMapTest", "Dimensions", "LaggedMap", "Neighbours",

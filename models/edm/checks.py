@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from ..checks import as_numbers, check_count
 
 DTYPES = ("float32", "float64")
+DType: TypeAlias = Literal["float32", "float64"]
 LARGEST = 1e300  # sums and differences of such numbers are still finite
 SMALLEST = 1e-300  # one over such a difference is, too
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import ClientLike, Spaces, TableLike, Whole, Windows
 from ..checks import check_choice, check_count, check_number, check_seed
 from ..cluster import connected
 from ..sharding import Shards, here
-from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
+from .checks import DTYPES, DType, check_library_sizes, check_targets, check_windows, without_variation
 from .frames import series_of
 from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
-from .surrogates import Surrogates, check_surrogates
+from .surrogates import Kind, Surrogates, check_surrogates
 from .traits import check_default
 
 N_BOOT = 1000
@@ -48,7 +51,7 @@ class Convergence:
     rho: np.ndarray
     surrogate_rho: np.ndarray
     p_values: np.ndarray
-    targets: list | None = None
+    targets: list[str] | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -61,8 +64,21 @@ class Convergence:
         return np.isfinite(self.rho).sum(axis=-1)
 
     def band(self, level: float = 0.95) -> np.ndarray:
-        """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2,
-        n_sizes).
+        """Quantiles between which the samples of each library size lie.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The share of the samples that they hold, more than 0 and at most 1.
+
+        Returns
+        -------
+        ndarray, shape (2, n_sizes), or (2, n_targets, n_sizes) of several targets
+
+        Raises
+        ------
+        InputError, DTypeError, FiniteError
+            `level` is no such share.
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN")
@@ -151,10 +167,12 @@ def ends_of(level):
     return (1 - level) / 2, (1 + level) / 2
 
 
-def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1, Tp=0, exclusion_radius=0,
-        lib=None, pred=None,
-        n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float32",
-        space=None, client=None) -> Convergence:
+def ccm(library: TableLike, target: TableLike | str, E: Whole, *, library_sizes: npt.ArrayLike,
+        columns: str | Sequence[str] | None = None, n_samples: Whole = 100, tau: Whole = 1, Tp: Whole = 0,
+        exclusion_radius: Whole = 0, lib: Windows | None = None, pred: Windows | None = None,
+        n_surrogates: Whole = 0, surrogate: Kind | None = None, period: Whole | None = None,
+        block: Whole | None = None, seed: Whole = 0, dtype: DType = "float32",
+        space: Spaces | None = None, client: ClientLike = None) -> Convergence:
     """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing
     parts.
 

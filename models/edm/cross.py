@@ -7,8 +7,10 @@ import functools
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,6 +21,7 @@ from rich.progress import (
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
+from ..annotations import Array, ClientLike, PathLike, Real, Spaces, TableLike, Whole, Windows
 from ..checks import as_numbers, check_choice, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..cluster import connected
@@ -27,6 +30,7 @@ from ..store import Store
 from . import frames
 from .checks import (
     DTYPES,
+    DType,
     check_columns,
     check_embedding,
     check_horizon,
@@ -43,8 +47,11 @@ SHARDS = 1024  # at most
 STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None, pred=None,
-              dtype="float32", out=None, checkpoint=None, memory_mb=4096, progress=False, space=None, client=None):
+def cross_map(dataset: TableLike, dims: npt.ArrayLike, *, tau: Whole = 1, Tp: Whole = 0, exclusion_radius: Whole = 0,
+              libraries: npt.ArrayLike | None = None, lib: Windows | None = None, pred: Windows | None = None,
+              dtype: DType = "float32", out: PathLike | None = None, checkpoint: PathLike | None = None,
+              memory_mb: Real = 4096, progress: bool = False, space: Spaces | None = None,
+              client: ClientLike = None) -> Array | Any:
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..checks import as_numbers, check_choice, check_count, check_number
+from ..annotations import PathLike, Real, TableLike, Whole, Windows
+from ..checks import check_choice, check_count, check_number
 from ..store import Store, digest
 from . import frames, list_kernels, surrogate_kernels
 from .checks import (
     DTYPES,
+    DType,
     check_columns,
     check_embedding,
     check_horizon,
@@ -26,127 +27,35 @@ from .cross import STEPS, check_dims
 from .libraries import check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
 from .neighbours import within_windows
-from .surrogates import Surrogates, check_surrogates
+from .surrogates import Kind, Surrogates, check_surrogates
+from .tested import (
+    METHODS,
+    NO_SURROGATE,
+    SAME,
+    STILL_LIBRARY,
+    STILL_PREDICTIONS,
+    STILL_TARGET,
+    TESTED,
+    Adjustment,
+    CrossMapTest,
+    check_level,
+)
 from .traits import check_default
 
 STOP_AFTER = 10
 # surrogates of each target between two looks at which pairs are decided; the last for all that follow
 STAGES = 32, 64, 128
-METHODS = ("bh", "by")
-REASONS = ("", "library and target are the same series", "the library does not vary",
-           "the target does not vary",
-           "the predictions do not vary", "no surrogate has a skill")
 _FOUND = "rho", "better", "tried"
-TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = range(len(REASONS))
 
 
-@dataclass(frozen=True)
-class CrossMapTest:
-    """Skill of every pair, and how often surrogates of the target do as well.
-
-    Attributes
-    ----------
-    rho : ndarray, shape (n_libraries, n_targets)
-        As from `cross_map`.
-    p_values : ndarray, shape (n_libraries, n_targets)
-        NaN where there is nothing to test; `reasons` says why.
-    n_better, n_tried : ndarray of int, shape (n_libraries, n_targets)
-        Surrogates that did at least as well as the target, and those that have a skill and were tried.
-    reasons : ndarray of int8, shape (n_libraries, n_targets)
-        Places in `REASONS`; 0 where there is a p-value.
-    libraries, targets : list of str
-    surrogate : str
-    n_surrogates, stop_after : int
-    n_most : int
-        Surrogates of the pairs that went on; `n_surrogates` if none did.
-    """
-
-    rho: np.ndarray
-    p_values: np.ndarray
-    n_better: np.ndarray
-    n_tried: np.ndarray
-    reasons: np.ndarray
-    libraries: list
-    targets: list
-    surrogate: str
-    n_surrogates: int
-    stop_after: int
-    n_most: int
-
-    @property
-    def n_tests(self) -> int:
-        """How many pairs have a p-value."""
-        return int(np.isfinite(self.p_values).sum())
-
-    def adjusted(self, method: str = "bh") -> np.ndarray:
-        """p-values adjusted for the number of tests, see `adjust`."""
-        return adjust(self.p_values, method)
-
-    def rejected(self, level: float = 0.05, method: str = "bh") -> np.ndarray:
-        """Whether each pair's skill exceeds that of surrogates, with a false discovery rate of `level`."""
-        return self.adjusted(method) <= check_level(level)
-
-    def n_needed(self, level: float = 0.05, method: str = "bh") -> int:
-        """How many pairs must have the smallest possible p-value before any is rejected."""
-        check_level(level)
-        tests = self.n_tests * _harmonic(self.n_tests, method)
-        return int(np.ceil(tests / (level * (self.n_most + 1)) * (1 - 1e-12)))
-
-    def unmatched(self) -> np.ndarray:
-        """Pairs that no surrogate has matched: p is as small as their number allows."""
-        return (self.reasons == TESTED) & (self.n_better == 0)
-
-    def n_wanted(self, level: float = 0.05, method: str = "bh") -> int:
-        """Surrogates with which the pairs that none has matched are all rejected, if none does; 0 if they are
-        by now, or there is no such pair.
-        """
-        unmatched = self.unmatched()
-        if not (unmatched & ~self.rejected(level, method)).any():
-            return 0
-        tests = self.n_tests * _harmonic(self.n_tests, method)
-        return int(np.ceil(tests / (level * unmatched.sum()) * (1 - 1e-12))) - 1
-
-    def could_reject(self, level: float = 0.05, method: str = "bh") -> bool:
-        """Whether anything would have been rejected, had all pairs done better than all surrogates."""
-        return 0 < self.n_needed(level, method) <= self.n_tests
-
-    def summary(self, level: float = 0.05, method: str = "bh") -> str:
-        """What a paper would say: tests, rejections, what was not tested and why, what would tell more."""
-        rejected = int(self.rejected(level, method).sum())
-        name = {"bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli"}[method]
-        given_up = self.stop_after <= self.n_surrogates
-        lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
-                 "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else "")
-                 + (f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
-                    f"to {self.n_most}" if self.n_most > self.n_surrogates else ""),
-                 f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
-                 f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
-                 "expected by chance"]
-        counts = np.bincount(self.reasons.ravel())
-        lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
-        least, at_least = 1.0 / (self.n_most + 1), int(self.unmatched().sum())
-        if not self.could_reject(level, method):
-            lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even "
-                         f"{self.n_tests} of these do not pass")
-        elif wanted := self.n_wanted(level, method):
-            lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
-                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
-                         "could tell more")
-        return "\n".join(lines)
-
-    def to_xarray(self, method: str = "bh"):
-        """All of it as an xarray Dataset with names."""
-        return frames.test_as_dataset(self, self.adjusted(method))
-
-    def to_pandas(self, method: str = "bh"):
-        """A row for each pair: library, target, rho, p, q, n_tried, reason; the smallest q first."""
-        return frames.test_as_table(self, self.adjusted(method), REASONS)
-
-
-def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, level=0.05, method="bh",
-                   surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0,
-                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32",
-                   checkpoint=None, memory_mb=4096, space=None) -> CrossMapTest:
+def cross_map_test(dataset: TableLike, dims: npt.ArrayLike, *, n_surrogates: Whole = 200,
+                   most_surrogates: Whole | None = None, level: Real = 0.05, method: Adjustment = "bh",
+                   surrogate: Kind | None = None, period: Whole | None = None, block: Whole | None = None,
+                   stop_after: Whole | None = STOP_AFTER, tau: Whole = 1, Tp: Whole = 0,
+                   exclusion_radius: Whole = 0, libraries: npt.ArrayLike | None = None,
+                   lib: Windows | None = None, pred: Windows | None = None, seed: Whole = 0,
+                   dtype: DType = "float32", checkpoint: PathLike | None = None, memory_mb: Real = 4096,
+                   space: pk.SpaceLike | None = None) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
     Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
@@ -409,54 +318,3 @@ class _Group(Mapping):
 def _width(n):
     """Columns that n surrogates of a target take."""
     return -(-n // list_kernels.APART) * list_kernels.APART
-
-
-def check_level(level):
-    if check_number(level, "level", above=0.0) >= 1.0:
-        raise InputError(f"level is {level}; a share between 0 and 1 is wanted: 0.05 for 5 %")
-    return level
-
-
-def _harmonic(n, method):
-    check_choice(method, "method", METHODS)
-    return float((1.0 / np.arange(1, n + 1)).sum()) if method == "by" else 1.0
-
-
-def adjust(p_values, method: str = "bh") -> np.ndarray:
-    """p-values adjusted for their number: what is at most q is rejected with a false discovery rate of q.
-
-    Parameters
-    ----------
-    p_values : array-like, of any shape
-        NaN is no test, and stays.
-    method : {"bh", "by"}
-        "bh" (Benjamini and Hochberg) holds for independent tests and those that depend positively, as is
-        common for pairs with a target in common; "by" (Benjamini and Yekutieli) for any dependence, and
-        rejects less.
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
-
-    Raises
-    ------
-    InputError
-        A p-value outside [0, 1].
-
-    References
-    ----------
-    Y. Benjamini, Y. Hochberg: J. R. Stat. Soc. B 57 (1995), 289; Y. Benjamini, D. Yekutieli: Ann. Stat. 29
-    (2001), 1165.
-    """
-    p = as_numbers(p_values, "p_values").astype(np.float64)
-    known = np.flatnonzero(~np.isnan(p.ravel()))
-    values = p.ravel()[known]
-    if ((values < 0) | (values > 1)).any():
-        raise InputError(f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are "
-                         "wanted")
-    order = np.argsort(values, kind="stable")
-    n = len(values)
-    scaled = values[order] * n * _harmonic(n, method) / np.arange(1, n + 1)
-    out = np.full(p.size, np.nan)
-    out[known[order]] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return out.reshape(p.shape)

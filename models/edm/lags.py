@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
+from ..annotations import Real, TableLike, Whole, Windows
 from ..checks import check_count, check_seed
-from .checks import check_targets, without_variation
+from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
 from .frames import series_of
 from .neighbours import Problem
-from .surrogates import Surrogates, block_length, check_surrogates
+from .surrogates import Kind, Surrogates, block_length, check_surrogates
 from .traits import check_default
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
@@ -46,17 +50,19 @@ class LaggedMap:
     Tp: np.ndarray
     rho: np.ndarray
     interval: np.ndarray
-    peak: int
-    peak_interval: tuple
+    peak: int | Any
+    peak_interval: tuple[int, int] | Any
     p_values: np.ndarray
-    peak_p: float
-    targets: list | None = None
+    peak_p: float | Any
+    targets: list[str] | None = None
 
 
-def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, exclusion_radius=0, lib=None,
-               pred=None, level=0.95,
-               n_boot=1000, n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float64",
-               space=None) -> LaggedMap:
+def lagged_map(library: TableLike, target: TableLike | str, E: Whole, *, Tp: npt.ArrayLike = range(-8, 9),
+               columns: str | Sequence[str] | None = None, tau: Whole = 1, exclusion_radius: Whole = 0,
+               lib: Windows | None = None, pred: Windows | None = None, level: Real = 0.95,
+               n_boot: Whole = 1000, n_surrogates: Whole = 0, surrogate: Kind | None = None,
+               period: Whole | None = None, block: Whole | None = None, seed: Whole = 0,
+               dtype: DType = "float64", space: pk.SpaceLike | None = None) -> LaggedMap:
     """Skill of predicting `target` from `library` for several lags, from one search of neighbours.
 
     If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library

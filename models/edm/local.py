@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
+from ..annotations import TableLike, Whole, Windows
 from ..checks import as_numbers
 from . import frames
 from . import local_kernels as kernels
@@ -51,12 +54,13 @@ class SMap:
     times: np.ndarray
     rho: np.ndarray
     index: np.ndarray | None = None
-    targets: list | None = None
+    targets: list[str] | None = None
 
 
-def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None,
-         exclusion_radius=0, lib=None,
-         pred=None, space=None) -> SMap:
+def smap(library: TableLike, E: Whole = 1, *, theta: npt.ArrayLike, columns: str | Sequence[str] | None = None,
+         tau: Whole = 1, Tp: Whole = 1, k: Whole | None = None, target: TableLike | str | None = None,
+         points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
+         pred: Windows | None = None, space: pk.SpaceLike | None = None) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
 
     Skill that rises with theta is a sign of nonlinear dynamics.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import TableLike, Whole, Windows
 from ..checks import check_choice, check_count
 from . import frames, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
+    DType,
     check_columns,
     check_embedding,
     check_enough,
@@ -82,9 +86,9 @@ class Prediction:
     observed: np.ndarray
     variance: np.ndarray
     times: np.ndarray
-    rho: float | np.ndarray
+    rho: float | Any
     index: np.ndarray | None = None
-    targets: list | None = None
+    targets: list[str] | None = None
 
 
 class Problem:
@@ -264,9 +268,10 @@ class Problem:
         return distances, times, scale[0]
 
 
-def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None,
-        pred=None, dtype="float64",
-        space=None) -> Neighbours:
+def knn(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | None = None, tau: Whole = 1,
+        k: Whole | None = None, points: TableLike | None = None, Tp: Whole = 0, exclusion_radius: Whole = 0,
+        lib: Windows | None = None, pred: Windows | None = None, dtype: DType = "float64",
+        space: pk.SpaceLike | None = None) -> Neighbours:
     """The k nearest neighbours of each embedded point.
 
     Parameters
@@ -315,9 +320,11 @@ def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusi
                       frames.at_times(index, problem.points))
 
 
-def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0,
-            lib=None, pred=None,
-            dtype="float64", space=None) -> Prediction:
+def simplex(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | None = None, tau: Whole = 1,
+            Tp: Whole = 1, k: Whole | None = None, target: TableLike | str | None = None,
+            points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
+            pred: Windows | None = None, dtype: DType = "float64",
+            space: pk.SpaceLike | None = None) -> Prediction:
     """Simplex projection: each point's target is predicted from those of its nearest neighbours.
 
     Parameters

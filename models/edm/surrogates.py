@@ -7,16 +7,20 @@ calibrate`.
 from __future__ import annotations
 
 import warnings
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..annotations import Array, Whole
 from ..checks import check_choice, check_count, check_seed
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 
+Kind: TypeAlias = Literal["phase", "seasonal", "twin", "block", "random"]
 SURROGATES = ("phase", "seasonal", "twin", "block", "random")
 COMPLETE = ("phase", "seasonal", "twin")  # what cannot be made of a series with missing values
 TEAM = 32
@@ -28,7 +32,9 @@ PAIRS = 20_000  # pairs of points whose distances tell which are near
 FEWEST_CYCLES = 3
 
 
-def surrogates(series, n, method="phase", *, period=None, block=None, E=3, tau=1, seed=0, space=None):
+def surrogates(series: npt.ArrayLike, n: Whole, method: Kind = "phase", *, period: Whole | None = None,
+               block: Whole | None = None, E: npt.ArrayLike = 3, tau: Whole = 1, seed: Whole = 0,
+               space: pk.SpaceLike | None = None) -> Array:
     """Surrogates of one or several series.
 
     Parameters

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 
+from ..annotations import TableLike, Whole, Windows
 from ..checks import check_count
-from .checks import check_targets, check_windows, without_variation
+from .checks import DType, check_targets, check_windows, without_variation
 from .frames import series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
@@ -24,7 +27,7 @@ class Dimensions:
     ----------
     E : ndarray of int, shape (E_max,)
     rho : ndarray, shape (E_max,)
-    best : int
+    best : int, or ndarray of int, shape (n_targets,)
         The smallest E of the largest rho; 0 where there is none.
     targets : list of str, or None
         Names of several targets, where they have any.
@@ -32,13 +35,15 @@ class Dimensions:
 
     E: np.ndarray
     rho: np.ndarray
-    best: int | np.ndarray
-    targets: list | None = None
+    best: int | Any
+    targets: list[str] | None = None
 
 
-def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=None, points=None,
-                        exclusion_radius=0, lib=None,
-                        pred=None, dtype="float64", space=None) -> Dimensions:
+def embedding_dimension(library: TableLike, E_max: Whole = 20, *, columns: str | Sequence[str] | None = None,
+                        tau: Whole = 1, Tp: Whole = 1, target: TableLike | str | None = None,
+                        points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
+                        pred: Windows | None = None, dtype: DType = "float64",
+                        space: pk.SpaceLike | None = None) -> Dimensions:
     """Simplex skill for E = 1 to E_max, from one pass over the distances, and the best E.
 
     Parameters

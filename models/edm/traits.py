@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,13 @@ class Traits:
     drifting: bool
 
 
-def traits(series):
+def traits(series: np.ndarray[Any, Any]) -> Traits:
     """Traits of a series, of what is known of it.
 
     Parameters
     ----------
-    series : ndarray, shape (n_times,)
+    series : ndarray of float, shape (n_times,)
+        NaN is a missing value.
 
     Returns
     -------

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+import portable as pk
 from portable.errors import InputError
 
+from ..annotations import Array
 from .blocks import Components, Points
 from .checks import check_array, check_points, check_weights
 
 
-def log_density(X, means, precisions_cholesky, weights, *, space=None):
+def log_density(X: npt.ArrayLike, means: npt.ArrayLike, precisions_cholesky: npt.ArrayLike, weights: npt.ArrayLike,
+                *, space: pk.SpaceLike | None = None) -> Array:
     """Log-density of a Gaussian mixture at each point.
 
     Parameters

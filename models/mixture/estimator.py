@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
+from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
 from ..store import Store
 from . import covariance, gibbs, online, saving
-from .blocks import Components, Points
+from .blocks import Points
 from .checks import (
     check_covariances,
-    check_feature_names,
     check_points,
     check_random_state,
     check_sample_weight,
@@ -26,15 +27,16 @@ from .checks import (
     feature_names,
     spread_of,
 )
+from .fitted import Fitted
 from .fitting import Fit, Given, Options
 from .kept import Log
 from .posterior import Posterior
 from .prior import Prior, check_prior
-from .sklearn_protocol import Parameters, convergence_warning, not_fitted
+from .sklearn_protocol import convergence_warning
 from .starts import STARTS
 
 
-class DirichletMixture(Parameters):
+class DirichletMixture(Fitted):
     """Gaussian mixture, fitted by EM or sampled from; n_samples * n_components numbers are never stored.
 
     Parameters
@@ -118,15 +120,21 @@ class DirichletMixture(Parameters):
     G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
     """
 
-    def __init__(self, n_components=1, *, prior="default", covariance="full", max_iter=1000, tol=1e-6, reg_covar=1e-6,
-                 n_init=1, init_params="k-means++", means_init=None, covariances_init=None, weights_init=None,
-                 moves=None, warm_start=False, random_state=None, space=None):
+    def __init__(self, n_components: Whole = 1, *, prior: Prior | Literal["default"] | None = "default",
+                 covariance: Literal["full", "tied", "diag", "spherical"] = "full", max_iter: Whole = 1000,
+                 tol: Real = 1e-6, reg_covar: Real = 1e-6, n_init: Whole = 1,
+                 init_params: Literal["k-means++", "random"] = "k-means++", means_init: npt.ArrayLike | None = None,
+                 covariances_init: npt.ArrayLike | None = None, weights_init: npt.ArrayLike | None = None,
+                 moves: bool | None = None, warm_start: bool = False,
+                 random_state: Whole | np.random.Generator | None = None,
+                 space: Spaces | None = None) -> None:
         self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
         self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
         self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, client=None) -> DirichletMixture:
+    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None, *,
+            checkpoint: PathLike | None = None, client: ClientLike = None) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
@@ -190,7 +198,8 @@ class DirichletMixture(Parameters):
                           f"tol={self.tol:g}. Raise max_iter or tol", convergence_warning(), stacklevel=2)
         return self
 
-    def partial_fit(self, X, y=None, sample_weight=None) -> DirichletMixture:
+    def partial_fit(self, X: npt.ArrayLike, y: object = None,
+                    sample_weight: npt.ArrayLike | None = None) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
 
@@ -208,6 +217,11 @@ class DirichletMixture(Parameters):
         -------
         DirichletMixture
             Itself.
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `fit`; points of another number of features than those before.
         """
         if not hasattr(self, "means_"):
             return self.fit(X, y, sample_weight)
@@ -221,34 +235,37 @@ class DirichletMixture(Parameters):
         self.n_iter_ += 1
         return self
 
-    @property
-    def precisions_(self):
-        """Inverses of `covariances_`, in the same shape."""
-        if not hasattr(self, "precisions_cholesky_"):
-            raise AttributeError("precisions_ is there after fit")
-        factors = self.precisions_cholesky_
-        return factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
+    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> Array:
+        """`fit`, then `predict`.
 
-    def save(self, path) -> None:
-        """Write the fitted mixture to a file that holds arrays and text only: NumPy's .npz, without pickles.
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `fit`.
+        """
+        return self.fit(X).predict(X)
+
+    @classmethod
+    def load(cls, path: PathLike) -> DirichletMixture:
+        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes
+        from here.
 
         Parameters
         ----------
         path : str or Path
-            Replaced only when everything is written.
 
-        Raises
-        ------
-        InputError
-            Not fitted, or there is no folder for it.
-        """
-        self._check_fitted()
-        saving.save(self, path)
-
-    @classmethod
-    def load(cls, path) -> DirichletMixture:
-        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes
-        from here.
+        Returns
+        -------
+        DirichletMixture
 
         Raises
         ------
@@ -257,7 +274,8 @@ class DirichletMixture(Parameters):
         """
         return saving.load(cls, path)
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1, checkpoint=None) -> Posterior:
+    def sample_posterior(self, X: npt.ArrayLike, n_draws: Whole = 1000, *, n_burn: Whole = 100, n_thin: Whole = 1,
+                         seed: Whole = 0, n_moves: Whole = 1, checkpoint: PathLike | None = None) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -270,8 +288,7 @@ class DirichletMixture(Parameters):
             Proposals in each sweep that split a component or merge two.
         checkpoint : path, optional
             A folder that keeps draws every few seconds. The same call goes on from there to the same draws,
-            one for more
-            draws adds to them.
+            one for more draws adds to them.
 
         Returns
         -------
@@ -301,62 +318,6 @@ class DirichletMixture(Parameters):
                                                       "n_moves": n_moves}
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
             return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
-
-    def score_samples(self, X, *, client=None):
-        """Log-density of the mixture at each point, shape (n_samples,); `client` as in `fit`."""
-        with self._shared(X, client) as points:
-            return points.log_densities(self._fitted())
-
-    def score(self, X, y=None, *, client=None):
-        """Mean log-density; `client` as in `fit`."""
-        with self._shared(X, client) as points:
-            return points.log_likelihood(self._fitted()) / points.n
-
-    def predict(self, X, *, client=None):
-        """The most probable component of each point, shape (n_samples,); `client` as in `fit`."""
-        with self._shared(X, client) as points:
-            return points.labels(self._fitted())
-
-    def fit_predict(self, X, y=None):
-        """`fit`, then `predict`."""
-        return self.fit(X).predict(X)
-
-    def predict_proba(self, X, *, client=None):
-        """Probability of each component for each point, shape (n_samples, n_components): stored, since asked
-        for; `client` as in `fit`."""
-        with self._shared(X, client) as points:
-            return points.responsibilities(self._fitted())
-
-    def bic(self, X):
-        """Bayesian information criterion: lower is better."""
-        points = self._points(X)
-        return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
-
-    def aic(self, X):
-        """Akaike's information criterion: lower is better."""
-        return 2.0 * self._n_parameters() - 2.0 * self._points(X).log_likelihood(self._fitted())
-
-    def sample(self, n_samples=1):
-        """Draw from the fitted mixture.
-
-        Returns
-        -------
-        X : ndarray, shape (n_samples, n_features)
-        labels : ndarray, shape (n_samples,), ascending
-        """
-        self._check_fitted()
-        random = check_random_state(self.random_state)
-        counts = random.multinomial(check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum())
-        labels = np.repeat(np.arange(len(counts)), counts)
-        away = random.standard_normal((len(labels), self.n_features_in_))
-        factors = self._fitted().factors
-        if factors.ndim == 2:
-            away /= factors[labels]
-        else:
-            for j, end in enumerate(np.cumsum(counts)):
-                part = away[end - counts[j]:end]
-                part[:] = np.linalg.solve(factors[j].T, part.T).T
-        return self.means_[labels] + away, labels
 
     def _check_parameters(self):
         """Of what needs no data; the generator of starts."""
@@ -406,33 +367,3 @@ class DirichletMixture(Parameters):
 
     def _full_prior(self):
         return Prior() if isinstance(self.prior, str) and self.prior == "default" else self.prior
-
-    def _components(self, log_weights, means, factors):
-        return Components(log_weights, means, covariance.for_each(self.covariance, factors, *means.shape))
-
-    def _fitted(self):
-        with np.errstate(divide="ignore"):
-            return self._components(np.log(self.weights_), self.means_, self.precisions_cholesky_)
-
-    def _n_parameters(self):
-        k, p = self.means_.shape
-        return k * p + k - 1 + covariance.n_parameters(self.covariance, k, p)
-
-    def _check_fitted(self):
-        if not hasattr(self, "means_"):
-            raise not_fitted("this DirichletMixture is not fitted yet; call fit first")
-
-    def _check(self, X):
-        self._check_fitted()
-        check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_points(X, n_features=self.n_features_in_)
-
-    def _points(self, X, client=None):
-        """Used once, so read block by block."""
-        return Points(self._check(X), len(self.means_), self.space, self._centre,
-                      covariance.is_diagonal(self.covariance), streamed=True, client=client)
-
-    @contextlib.contextmanager
-    def _shared(self, X, client):
-        with connected(client) as client:
-            yield self._points(X, client)

@@ -10,6 +10,7 @@ points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -49,8 +50,8 @@ class Move:
     """
 
     entry: int
-    kind: str
-    components: tuple
+    kind: Literal["merge", "delete", "split", "merge and split"]
+    components: tuple[int, ...]
     gain: float
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+import portable as pk
 from portable.errors import InputError, ShapeError
 
 from . import covariance
@@ -43,7 +46,7 @@ class Posterior:
     covariance: str = "full"
     accepted: float = 0.0
 
-    def log_density(self, X, *, space=None) -> np.ndarray:
+    def log_density(self, X: npt.ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
         """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at
         each point.
 
@@ -78,10 +81,13 @@ class Posterior:
             total = own if total is None else np.logaddexp(total, own)
         return total - np.log(len(self.weights)).astype(total.dtype)
 
-    def to_arviz(self):
+    def to_arviz(self) -> Any:
         """An ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and
-        sample_stats (lp, the log-likelihood, and
-        counts).
+        sample_stats (lp, the log-likelihood, and counts).
+
+        Returns
+        -------
+        xarray.DataTree
 
         Raises
         ------

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError
 
+from ..annotations import Array
 from ..checks import check_number
 from . import covariance
 from .checks import check_array, check_covariances
@@ -39,14 +41,14 @@ class Prior:
         e and f of alpha.
     """
 
-    mean: object = None
+    mean: npt.ArrayLike | None = None
     mean_scale: float | None = None
     dof: float | None = None
-    scale: object = None
+    scale: npt.ArrayLike | None = None
     shape: float = 10.0
     rate: float = 1.0
 
-    def for_data(self, center, variances, widths=None):
+    def for_data(self, center: Array, variances: Array, widths: Array | None = None) -> Prior:
         """The same with every number checked, and given but for the scale if `widths` are not.
 
         Parameters
@@ -55,6 +57,15 @@ class Prior:
             The data's mean and variances.
         widths : ndarray, shape (n_features, n_features), optional
             The scale if none was given.
+
+        Returns
+        -------
+        Prior
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            A number of the prior that does not fit the data, or is out of its range.
         """
         p = len(center)
         checked = Prior(
@@ -67,8 +78,20 @@ class Prior:
         widths = checked.scale if widths is None else widths
         return checked if widths is None else checked.as_wide_as(widths, variances)
 
-    def as_wide_as(self, widths, variances):
-        """The same with scale and mean_scale, where they were not given, for components of these widths."""
+    def as_wide_as(self, widths: Array, variances: Array) -> Prior:
+        """The same with scale and mean_scale, where they were not given, for components of these widths.
+
+        Parameters
+        ----------
+        widths : ndarray, shape (n_features, n_features)
+            The covariance that a component is expected to have.
+        variances : ndarray, shape (n_features,)
+            The data's.
+
+        Returns
+        -------
+        Prior
+        """
         ratio = float((variances * np.diagonal(np.linalg.inv(widths))).max())
         return replace(self, scale=widths if self.scale is None else self.scale,
                        mean_scale=max(_MEAN_SCALE, ratio) if self.mean_scale is None else self.mean_scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from typing import Any, Self
 
 from portable.errors import InputError
 
@@ -15,12 +16,36 @@ class Parameters:
     def _names(cls):
         return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
 
-    def get_params(self, deep=True):
-        """The arguments of __init__, as a dict."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of ``__init__``.
+
+        Parameters
+        ----------
+        deep : ignored
+
+        Returns
+        -------
+        dict of names and values
+        """
         return {name: getattr(self, name) for name in self._names()}
 
-    def set_params(self, **params):
-        """Change arguments of __init__; returns the estimator."""
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of ``__init__``.
+
+        Parameters
+        ----------
+        **params
+            By name.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        InputError
+            There is no such argument.
+        """
         for name, value in params.items():
             if name not in self._names():
                 raise InputError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {self._names()!r}.")

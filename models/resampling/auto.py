@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import ArrayOrView, PathLike
 from ..checks import check_choice
 from . import schemes
 from .study import SCHEMES, decisions, kind_of, load
 from .weights import metropolis_steps
 
 
-def resample(weights=None, *, method="auto", decisions=None, log_weights=None, space=None, **options):
+def resample(weights: schemes.Rows | None = None, *, method: str = "auto", decisions: PathLike | None = None,
+             log_weights: schemes.Rows | None = None, space: pk.SpaceLike | None = None,
+             **options: Any) -> ArrayOrView:
     """Ancestors by a scheme of a given name, or by the fastest one for weights like these.
 
     Parameters

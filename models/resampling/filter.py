@@ -7,24 +7,26 @@ exp(log_weight). Particles of a filter are a row of n; rows are filters, with pa
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from rich.progress import track
 
+import portable as pk
 from portable.errors import (
     DTypeError,
-    FiniteError,
     InputError,
-    PortableError,
     ShapeError,
 )
 
+from ..annotations import Array, Real, Whole
 from ..arrays import reached
 from ..checks import (
     as_numbers,
     check_choice,
     check_count,
-    check_finite,
     check_flag,
     check_number,
     check_seed,
@@ -32,9 +34,13 @@ from ..checks import (
 from . import filter_kernels, launches, row_kernels
 from .checks import MOST
 from .filtered import Filtered, check_largest, collect
+from .given import Data, ModelFunction, Params, check_state, not_infinite, tried
 from .running import Run
 from .summaries import Summaries
 from .weights import on
+
+if TYPE_CHECKING:
+    from .online import Online
 
 SCHEMES = {
     "systematic": launches.systematic,
@@ -89,22 +95,24 @@ class ParticleFilter:
 
     def __init__(
         self,
-        initial,
-        propagate,
-        log_weight,
+        initial: ModelFunction,
+        propagate: ModelFunction,
+        log_weight: ModelFunction,
         *,
-        guide=None,
-        log_guide=None,
-        names=None,
-        lagged=False,
-        scheme="systematic",
-        n_steps=None,
-        threshold=0.5,
-        in_place=False,
-        ordered=False,
-        dtype=np.float64,
-        space=None,
-    ):
+        guide: ModelFunction | None = None,
+        log_guide: ModelFunction | None = None,
+        names: Sequence[str] | None = None,
+        lagged: bool = False,
+        scheme: Literal[
+            "systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis"
+        ] = "systematic",
+        n_steps: Whole | None = None,
+        threshold: Real = 0.5,
+        in_place: bool = False,
+        ordered: bool = False,
+        dtype: npt.DTypeLike = np.float64,
+        space: pk.SpaceLike | None = None,
+    ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
         for name, function in zip(
             ("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions
@@ -141,25 +149,34 @@ class ParticleFilter:
         if self.dtype not in (np.float32, np.float64):
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
 
-    def takes_rows(self, n):
-        """Whether a row of n particles is one team's throughout: `models.resampling.row_kernels`."""
+    def takes_rows(self, n: int) -> bool:
+        """Whether a row of n particles is one team's throughout: `models.resampling.row_kernels`.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        bool
+        """
         return self.scheme == "systematic" and not self.in_place and n <= row_kernels.MOST
 
     def run(
         self,
-        observations,
-        n_particles,
+        observations: npt.ArrayLike,
+        n_particles: Whole,
         *,
-        params=None,
-        inputs=None,
-        seed,
-        keep=False,
-        means=True,
-        variances=False,
-        quantiles=(),
-        moments=None,
-        progress=False,
-    ):
+        params: Params | None = None,
+        inputs: npt.ArrayLike | None = None,
+        seed: Whole,
+        keep: bool = False,
+        means: bool = True,
+        variances: bool = False,
+        quantiles: Sequence[float] | Array = (),
+        moments: ModelFunction | None = None,
+        progress: bool = False,
+    ) -> Filtered:
         """Filter all observations. Nothing waits for the space between steps.
 
         Parameters
@@ -218,12 +235,30 @@ class ParticleFilter:
                     summaries.after(begin)
             return Filtered(**collect(run, summaries, data.single, means))
 
-    def log_likelihood(self, observations, n_particles, *, params=None, inputs=None, seed):
+    def log_likelihood(
+        self,
+        observations: npt.ArrayLike,
+        n_particles: Whole,
+        *,
+        params: Params | None = None,
+        inputs: npt.ArrayLike | None = None,
+        seed: Whole,
+    ) -> float | Any:
         """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
+
+        Parameters
+        ----------
+        observations, n_particles, params, inputs, seed : as in `run`
 
         Returns
         -------
         float, or ndarray of shape (n_filters,)
+            -inf of a filter that died.
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `run`.
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
@@ -234,40 +269,86 @@ class ParticleFilter:
 
     def online(
         self,
-        n_particles,
+        n_particles: Whole,
         *,
-        params=None,
-        n_values=1,
-        n_inputs=0,
-        seed,
-        variances=False,
-        quantiles=(),
-        moments=None,
-    ):
-        """A filter that is given one observation at a time: `models.resampling.Online`."""
+        params: Params | None = None,
+        n_values: Whole = 1,
+        n_inputs: Whole = 0,
+        seed: Whole,
+        variances: bool = False,
+        quantiles: Sequence[float] | Array = (),
+        moments: ModelFunction | None = None,
+    ) -> Online:
+        """A filter that is given one observation at a time: `models.resampling.Online`.
+
+        Parameters
+        ----------
+        n_particles, params, seed, variances, quantiles, moments : as in `run`
+        n_values, n_inputs : int, default 1 and 0
+            Values of an observation; inputs of a step.
+
+        Returns
+        -------
+        Online
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `run`.
+        """
         from .online import Online
 
         return Online(
             self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments
         )
 
-    def count(self, n_particles):
-        """The number of particles, checked."""
+    def count(self, n_particles: Whole) -> int:
+        """The number of particles, checked.
+
+        Parameters
+        ----------
+        n_particles : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        DTypeError, InputError
+            No whole number, or one that is out of range.
+        """
         n = check_count(n_particles, "n_particles", 1, MOST)
         if self.ordered and not self.takes_rows(n):
             raise InputError(f"n_particles is {n}; with ordered=True at most {row_kernels.MOST} are possible")
         return n
 
-    def data(self, observations, params, inputs):
-        """What a run is given, checked, as `Data`."""
+    def data(
+        self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None
+    ) -> Data:
+        """What a run is given, checked.
+
+        Parameters
+        ----------
+        observations, params, inputs : as in `run`
+
+        Returns
+        -------
+        Data
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            They do not fit each other, or the model's functions do not take them.
+        """
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
             raise ShapeError(
                 f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty"
             )
         known = np.zeros((len(y), 0)) if inputs is None else as_numbers(inputs, "inputs")
-        y = _not_infinite(y, "observations").reshape(len(y), -1)
-        known = _not_infinite(known, "inputs")
+        y = not_infinite(y, "observations").reshape(len(y), -1)
+        known = not_infinite(known, "inputs")
         if known.ndim not in (1, 2) or len(known) != len(y):
             raise ShapeError(
                 f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step"
@@ -283,21 +364,51 @@ class ParticleFilter:
             self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means
         )
 
-    def n_moments(self, moments, data):
-        """How many numbers a moment function gives, from one call in plain Python."""
+    def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
+        """How many numbers a moment function gives, from one call in plain Python.
+
+        Parameters
+        ----------
+        moments : as in `run`
+        data : Data
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        DTypeError, InputError
+            It is no pk.function, or gives no tuple of 1 to 64 numbers.
+        """
         if moments is None:
             return 0
         if not isinstance(moments, type(filter_kernels.user_draw)):
             raise DTypeError(f"moments must be marked with @pk.function, got {moments!r:.60}")
         params = data.row
-        found = _tried("moments", moments, params, 0, np.zeros(data.n_dims), params)
-        return len(_check_state(found, "moments"))
+        found = tried("moments", moments, params, 0, np.zeros(data.n_dims), params)
+        return len(check_state(found, "moments"))
 
-    def n_dims(self, observation, params):
-        """Components of a state, from one call of each function in plain Python."""
+    def n_dims(self, observation: Array, params: Array) -> int:
+        """Components of a state, from one call of each function in plain Python.
+
+        Parameters
+        ----------
+        observation : ndarray, shape (n_values,)
+        params : ndarray, shape (n_params + n_inputs,)
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        DTypeError, InputError
+            A function does not take what the filter gives it, or does not give what is wanted of it.
+        """
         initial, propagate, log_weight, guide, log_guide = self.functions
         try:
-            state = _check_state(_tried("initial", initial, params, 0, 0, 0, params), "initial")
+            state = check_state(tried("initial", initial, params, 0, 0, 0, params), "initial")
         except ArithmeticError as error:
             raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
         here = np.array(state, self.dtype)
@@ -310,66 +421,16 @@ class ParticleFilter:
             if function is None:
                 continue
             try:
-                found = _tried(name, function, params, *args)
+                found = tried(name, function, params, *args)
             except ArithmeticError:
                 continue  # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step they matter
             if not wanted and (found is None or np.ndim(found) or isinstance(found, tuple)):
                 raise DTypeError(f"{name} must return a number, got {found!r:.60}")
-            if wanted and len(_check_state(found, name)) != wanted:
+            if wanted and len(check_state(found, name)) != wanted:
                 raise DTypeError(
                     f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted"
                 )
         return len(state)
-
-
-class Data:
-    """Observations, parameters and inputs of a run, on the host.
-
-    Attributes
-    ----------
-    y, params, inputs : ndarray of float64, shapes (n_steps, n_values), (n_rows, n_params), (n_steps,
-    n_inputs)
-    n_steps, n_dims : int
-    single : bool
-        Parameters were given for one filter, and results leave out the axis of filters.
-    """
-
-    def __init__(self, model, y, params, inputs):
-        self.y, self.inputs, self.n_steps = y, inputs, len(y)
-        p = np.zeros(1) if params is None else as_table(params, model.names)
-        if p.ndim not in (1, 2) or not p.size:
-            raise ShapeError(
-                f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
-            )
-        if model.names is not None and p.shape[-1] != len(model.names):
-            raise ShapeError(
-                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}"
-            )
-        self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
-        self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
-        self.n_dims = model.n_dims(y[0], self.row)
-
-
-def as_table(params, names):
-    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named
-    tuple."""
-    if hasattr(params, "_asdict") and names is not None:
-        params = params._asdict()
-    if not isinstance(params, dict):
-        return as_numbers(params, "params")
-    if names is None:
-        raise DTypeError(
-            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them"
-        )
-    if set(params) != set(names):
-        raise InputError(
-            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
-        )
-    columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
-    try:
-        return np.stack(np.broadcast_arrays(*columns), axis=-1)
-    except ValueError as error:
-        raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
 
 
 def log_likelihoods(run, n_steps):
@@ -385,46 +446,8 @@ def log_likelihoods(run, n_steps):
     return found
 
 
-def _not_infinite(values, name):
-    values = values.astype(np.float64)
-    if np.isinf(values).any():
-        index = tuple(np.argwhere(np.isinf(values))[0].tolist())
-        raise FiniteError(
-            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing"
-        )
-    return values
-
-
 def _check_levels(quantiles):
     levels = as_numbers(list(quantiles), "quantiles", 1) if len(quantiles) else np.zeros(0)
     if len(levels) and not ((levels >= 0) & (levels <= 1)).all():
         raise InputError(f"quantiles is {tuple(quantiles)}; levels from 0 to 1 are wanted")
     return levels.astype(np.float64)
-
-
-def _tried(name, function, params, *args):
-    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its
-    name."""
-    try:
-        return function(*args)
-    except IndexError as error:
-        given = (
-            f"{len(params)} number{'s' * (len(params) != 1)}"
-            if len(params)
-            else "none: run(..., params=) gives them"
-        )
-        raise InputError(
-            f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}"
-        ) from error
-    except PortableError:
-        raise
-    except TypeError as error:
-        raise DTypeError(f"{name}: {error}; see ParticleFilter for what it is called with") from error
-    except ValueError as error:  # a domain error of `math`
-        raise ArithmeticError(str(error)) from error
-
-
-def _check_state(state, name):
-    if not isinstance(state, tuple) or not 0 < len(state) < 65:
-        raise DTypeError(f"{name} must return a tuple of 1 to 64 numbers, got {state!r:.60}")
-    return state

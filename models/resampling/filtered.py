@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -158,18 +159,18 @@ class Filtered:
         Of a run with `keep=True`.
     """
 
-    log_likelihood: float | np.ndarray
+    log_likelihood: float | Any
     evidence: np.ndarray
     sizes: np.ndarray
     resampled: np.ndarray
-    died: int | np.ndarray
-    means: np.ndarray | None
-    variances: np.ndarray | None
-    quantiles: np.ndarray | None
-    moments: np.ndarray | None
+    died: int | Any
+    means: np.ndarray | Any
+    variances: np.ndarray | Any
+    quantiles: np.ndarray | Any
+    moments: np.ndarray | Any
     states: pk.View
     log_weights: pk.View
-    history: History | None = field(repr=False)
+    history: History | Any = field(repr=False)
     _single: bool = field(repr=False)
 
     def __getstate__(self):
@@ -179,8 +180,23 @@ class Filtered:
         views = {name: pk.asview(state[name], space="serial") for name in ("states", "log_weights")}
         self.__dict__.update(state | views)
 
-    def kept(self, what):
-        """The history, refused where there is none."""
+    def kept(self, what: str) -> History:
+        """The history, refused where there is none.
+
+        Parameters
+        ----------
+        what : str
+            What wants it, in the message's words.
+
+        Returns
+        -------
+        History
+
+        Raises
+        ------
+        InputError
+            A run without `keep=True`.
+        """
         if self.history is None:
             raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
         return self.history.reached()

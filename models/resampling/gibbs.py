@@ -9,11 +9,15 @@ Lindsten, Jordan, Schoen: Particle Gibbs with ancestor sampling. JMLR 15 (2014).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import Whole
 from ..arrays import reached
 from ..checks import check_count
 from . import smoothing_kernels
@@ -159,7 +163,12 @@ class Gibbs:
 
 
 def sample_gibbs(
-    model: StateSpaceModel, observations, n_particles: int, *, n_moves: int = 10, **options
+    model: StateSpaceModel,
+    observations: npt.ArrayLike,
+    n_particles: Whole,
+    *,
+    n_moves: Whole = 10,
+    **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle Gibbs with ancestor sampling.
 

@@ -10,11 +10,15 @@ Deligiannidis, Doucet, Pitt 2018); draws then follow the order of the states.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import Real, Whole
 from ..arrays import reached
 from ..checks import check_count
 from .filter import log_likelihoods
@@ -155,14 +159,14 @@ class Metropolis:
 
 def sample_pmmh(
     model: StateSpaceModel,
-    observations,
-    n_particles: int,
+    observations: npt.ArrayLike,
+    n_particles: Whole,
     *,
-    n_blocks: int = 1,
+    n_blocks: Whole = 1,
     guided: bool = False,
-    threshold: float = 0.5,
-    dtype=np.float64,
-    **options,
+    threshold: Real = 0.5,
+    dtype: npt.DTypeLike = np.float64,
+    **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle marginal Metropolis-Hastings.
 

@@ -6,10 +6,12 @@ Each takes a vector or the rows of several filters, and gives back a View where 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..annotations import ArrayOrView, Whole
 from ..arrays import reached
 from ..checks import check_count
 from . import kernels, launches, weighing
@@ -47,7 +49,8 @@ def _box(view):
     return pk.MDRangePolicy((0, 0), view.shape)
 
 
-def ancestors_to_offspring(ancestors, n=None, *, space=None):
+def ancestors_to_offspring(ancestors: npt.ArrayLike | pk.View, n: Whole | None = None, *,
+                           space: pk.SpaceLike | None = None) -> ArrayOrView:
     """o_i = #{k : a_k = i} (Code 12).
 
     Parameters
@@ -60,6 +63,11 @@ def ancestors_to_offspring(ancestors, n=None, *, space=None):
     Returns
     -------
     ndarray of int64, shape (n,) or (n_rows, n); a View if `ancestors` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        An ancestor that is no number of a particle.
     """
     with on(space):
         n = check_rows(ancestors, "ancestors", "iu").shape[-1] if n is None else check_count(n, "n", 1, MOST)
@@ -74,7 +82,7 @@ def count_offspring(ancestors, n):
     return offspring
 
 
-def offspring_to_cumulative(offspring, *, space=None):
+def offspring_to_cumulative(offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """O_i = o_0 + ... + o_i.
 
     Parameters
@@ -85,6 +93,11 @@ def offspring_to_cumulative(offspring, *, space=None):
     Returns
     -------
     ndarray of int64, of the same shape; a View if `offspring` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        Offspring that are no whole numbers, or negative.
     """
     with on(space):
         rows = _Rows(offspring, "offspring", MOST)
@@ -106,7 +119,7 @@ def accumulate(offspring):
     return cumulative
 
 
-def cumulative_to_offspring(cumulative, *, space=None):
+def cumulative_to_offspring(cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """o_i = O_i - O_(i-1).
 
     Parameters
@@ -117,6 +130,11 @@ def cumulative_to_offspring(cumulative, *, space=None):
     Returns
     -------
     ndarray of int64, of the same shape; a View if `cumulative` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        Numbers that do not ascend from 0.
     """
     with on(space):
         rows = _Rows(cumulative, "cumulative", 2**62)
@@ -127,7 +145,7 @@ def cumulative_to_offspring(cumulative, *, space=None):
         return rows.back(offspring)
 
 
-def cumulative_to_ancestors(cumulative, *, space=None):
+def cumulative_to_ancestors(cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times (Code 11).
 
     Parameters
@@ -138,12 +156,17 @@ def cumulative_to_ancestors(cumulative, *, space=None):
     Returns
     -------
     ndarray of int64, shape (O_(n-1),) or (n_rows, O_(n-1)); a View if `cumulative` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        Numbers that do not ascend from 0, or rows that end differently.
     """
     with on(space):
         return offspring_to_ancestors(cumulative_to_offspring(cumulative))
 
 
-def offspring_to_ancestors(offspring, *, space=None):
+def offspring_to_ancestors(offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times.
 
     Parameters
@@ -154,6 +177,11 @@ def offspring_to_ancestors(offspring, *, space=None):
     Returns
     -------
     ndarray of int64, shape (sum of offspring,) or (n_rows, sum of a row); a View if `offspring` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        Negative offspring, none at all, or rows of different sums.
     """
     with on(space):
         rows = _Rows(offspring, "offspring", MOST)
@@ -170,7 +198,7 @@ def offspring_to_ancestors(offspring, *, space=None):
         return rows.back(ancestors)
 
 
-def permute(ancestors, *, space=None):
+def permute(ancestors: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes 9 and 10).
 
     A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle a_i while
@@ -185,6 +213,11 @@ def permute(ancestors, *, space=None):
     Returns
     -------
     ndarray of int64, of the same shape; a View if `ancestors` is one
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        An ancestor that is no number of a particle.
     """
     with on(space):
         n = check_rows(ancestors, "ancestors", "iu").shape[-1]

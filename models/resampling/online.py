@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..annotations import Array, PathLike, Whole
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
 from ..files import read_npz, replacing
-from .filter import Data
+from .filter import ParticleFilter
 from .filtered import check_largest
+from .given import Data, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
 from .weights import on
@@ -41,14 +44,14 @@ class Step:
     """
 
     t: int
-    log_likelihood: float | np.ndarray
-    evidence: float | np.ndarray
-    size: float | np.ndarray
-    died: bool | np.ndarray
+    log_likelihood: float | Any
+    evidence: float | Any
+    size: float | Any
+    died: bool | Any
     means: np.ndarray
-    variances: np.ndarray | None
-    quantiles: np.ndarray | None
-    moments: np.ndarray | None
+    variances: np.ndarray | Any
+    quantiles: np.ndarray | Any
+    moments: np.ndarray | Any
 
 
 class Online:
@@ -64,7 +67,9 @@ class Online:
         Of quantiles.
     """
 
-    def __init__(self, model, n_particles, params, n_values, n_inputs, seed, variances, levels, moments):
+    def __init__(self, model: ParticleFilter, n_particles: Whole, params: Params | None, n_values: Whole,
+                 n_inputs: Whole, seed: Whole, variances: bool, levels: Array,
+                 moments: ModelFunction | None) -> None:
         n, self.seed = model.count(n_particles), check_seed(seed)
         self.n_values, self.n_inputs = check_count(n_values, "n_values"), check_count(n_inputs, "n_inputs", 0)
         lags = self.n_values if model.lagged else 0
@@ -85,7 +90,7 @@ class Online:
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
 
-    def step(self, observation, inputs=()) -> Step:
+    def step(self, observation: npt.ArrayLike, inputs: npt.ArrayLike = ()) -> Step:
         """Filter one more observation.
 
         Parameters
@@ -97,6 +102,12 @@ class Online:
         Returns
         -------
         Step
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            Another number of values or inputs than the filter was made for; an infinite one; a log-weight
+            that is NaN or infinite.
         """
         y = self._checked(observation, "observation", self.n_values)
         known = np.concatenate([self._before, self._checked(inputs, "inputs", self.n_inputs)])
@@ -175,8 +186,19 @@ class Online:
             }
         )
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the filter's state, from which `load` goes on to the same bits, on any space."""
+    def save(self, path: PathLike) -> None:
+        """Write the filter's state, from which `load` goes on to the same bits, on any space.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced only when everything is written.
+
+        Raises
+        ------
+        InputError, StorageError
+            It cannot be written.
+        """
         arrays = {name: view.to_numpy() for name, view in self._views().items()}
         with replacing(path, "path") as beside, open(beside, "wb") as file:
             np.savez(
@@ -190,9 +212,17 @@ class Online:
                 **arrays,
             )
 
-    def load(self, path: str | os.PathLike) -> Online:
-        """Go on from a file that a filter of the same settings, params and seed has saved; returns this
-        filter.
+    def load(self, path: PathLike) -> Online:
+        """Go on from a file that a filter of the same settings, params and seed has saved.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Online
+            This filter.
 
         Raises
         ------

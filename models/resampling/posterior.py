@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from portable.errors import InputError
 
+from ..annotations import PathLike
 from ..files import replacing
 
 
@@ -48,13 +50,13 @@ class Posterior:
         False if sampling was stopped.
     """
 
-    names: tuple
+    names: tuple[str, ...]
     draws: np.ndarray = field(repr=False)
     log_likelihood: np.ndarray = field(repr=False)
     acceptance: np.ndarray = field(repr=False)
-    priors: dict = field(repr=False)
-    fixed: dict
-    parameters: tuple = field(repr=False)
+    priors: dict[str, str] = field(repr=False)
+    fixed: dict[str, float]
+    parameters: tuple[str, ...] = field(repr=False)
     sampler: str
     seed: int
     complete: bool
@@ -66,8 +68,18 @@ class Posterior:
         return self.draws[:, :, self.names.index(name)]
 
     def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
-        """About so many draws, evenly spaced over all chains, as the params of that many filters, the fixed
-        ones with them."""
+        """About so many draws, evenly spaced over all chains, as the params of that many filters.
+
+        Parameters
+        ----------
+        n_draws : int
+            At most; all draws if there are fewer.
+
+        Returns
+        -------
+        dict of names and ndarrays, shape (n_rows,)
+            Of all parameters of the model, the fixed ones with them.
+        """
         flat = self.draws.reshape(-1, len(self.names))
         rows = flat[np.unique(np.linspace(0, len(flat) - 1, min(n_draws, len(flat))).astype(int))]
         return {
@@ -78,8 +90,18 @@ class Posterior:
         }
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter (by
-        arviz-stats)."""
+        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error (by arviz-stats).
+
+        Returns
+        -------
+        dict of names and dicts of numbers
+            Of each free parameter: mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse.
+
+        Raises
+        ------
+        InputError
+            arviz-stats is not installed.
+        """
         stats, found = need("arviz_stats", "arviz", "posterior summaries"), {}
         for name in self.names:
             draws = self[name]
@@ -106,8 +128,18 @@ class Posterior:
                 f"{row['ess_bulk']:7.0f}"
             )
 
-    def to_arviz(self):
-        """An ArviZ DataTree: group posterior, and group sample_stats with the log-likelihood."""
+    def to_arviz(self) -> Any:
+        """An ArviZ DataTree: group posterior, and group sample_stats with the log-likelihood.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        InputError
+            ArviZ is not installed.
+        """
         base = need("arviz_base", "arviz", "ArviZ objects")
         tree = base.from_dict(
             {
@@ -122,8 +154,21 @@ class Posterior:
         tree["posterior"].attrs.update({f"fixed {name}": value for name, value in self.fixed.items()})
         return tree
 
-    def save(self, path) -> None:
-        """Write NetCDF that ArviZ reads."""
+    def save(self, path: PathLike) -> None:
+        """Write NetCDF that ArviZ reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced only when everything is written.
+
+        Raises
+        ------
+        InputError
+            ArviZ or h5netcdf is not installed.
+        StorageError
+            It cannot be written.
+        """
         need("h5netcdf", "arviz", "NetCDF files")
         with replacing(path, "path") as beside:
             self.to_arviz().to_netcdf(beside, engine="h5netcdf")

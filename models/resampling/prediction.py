@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+import portable as pk
 from portable.errors import InputError
 
+from ..annotations import Whole
 from .posterior import Posterior, need
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel
@@ -13,14 +19,14 @@ from .state_space import StateSpaceModel
 
 def posterior_paths(
     model: StateSpaceModel,
-    observations,
+    observations: npt.ArrayLike,
     posterior: Posterior,
     n_draws: int,
-    n_particles: int,
+    n_particles: Whole,
     *,
-    inputs=None,
-    seed: int = 0,
-    space=None,
+    inputs: npt.ArrayLike | None = None,
+    seed: Whole = 0,
+    space: pk.SpaceLike | None = None,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Draws of p(parameters, states | observations): a path for each of some draws of the parameters.
 
@@ -63,7 +69,14 @@ def _axes(axes, **options):
     return need("matplotlib.figure", "plot", "figures").Figure(layout="constrained", **options).subplots()
 
 
-def predictive_bands(observations, replicated, *, times=None, ahead=None, axes=None):
+def predictive_bands(
+    observations: npt.ArrayLike,
+    replicated: npt.ArrayLike,
+    *,
+    times: npt.ArrayLike | None = None,
+    ahead: npt.ArrayLike | None = None,
+    axes: Any = None,
+) -> Any:
     """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as
     gaps.
 
@@ -100,7 +113,7 @@ def predictive_bands(observations, replicated, *, times=None, ahead=None, axes=N
     return axes
 
 
-def posterior_densities(posterior: Posterior, truth=None):
+def posterior_densities(posterior: Posterior, truth: Mapping[str, float] | None = None) -> Any:
     """Histograms of the draws of each parameter, and a trace of every chain below.
 
     Parameters

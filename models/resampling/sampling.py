@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import rich.progress
 
+import portable as pk
 from portable.errors import InputError
 
+from ..annotations import PathLike
 from ..checks import as_numbers, check_count, check_flag, check_seed
 from ..store import Store
-from .filter import Data, ParticleFilter
+from .filter import ParticleFilter
+from .given import Data
 from .posterior import Posterior
-from .priors import Priors
+from .priors import Prior, Priors
 from .state_space import StateSpaceModel
 from .walk import random_of
 from .weights import on
@@ -48,29 +53,52 @@ class Sampling:
     space : str or Space, optional
     """
 
-    priors: Mapping
-    fixed: Mapping | None = None
-    inputs: object = None
+    priors: Mapping[str, Prior]
+    fixed: Mapping[str, float] | None = None
+    inputs: npt.ArrayLike | None = None
     n_chains: int = 8
     n_draws: int = 1000
     n_warmup: int = 500
-    start: Mapping | None = None
+    start: Mapping[str, npt.ArrayLike] | None = None
     seed: int = 0
-    checkpoint: object = None
+    checkpoint: PathLike | None = None
     progress: bool = False
-    space: object = None
+    space: pk.SpaceLike | None = None
 
     def run(
         self,
         name: str,
         model: StateSpaceModel,
         filters: ParticleFilter,
-        observations,
-        make: Callable[[Data, Priors, int, int], object],
-        settings: dict,
+        observations: npt.ArrayLike,
+        make: Callable[[Data, Priors, int, int], Any],
+        settings: dict[str, Any],
     ) -> Posterior:
-        """The draws of the sampler that `make(data, priors, n_chains, seed)` makes; a checkpoint belongs to a
-        run of equal settings."""
+        """Draw with a sampler.
+
+        Parameters
+        ----------
+        name : str
+            Of the sampler.
+        model : StateSpaceModel
+        filters : ParticleFilter
+            Of the model.
+        observations : as in `ParticleFilter.run`
+        make : callable (data, priors, n_chains, seed) -> sampler
+        settings : dict
+            The sampler's own; a checkpoint belongs to a run of equal settings.
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            What was told does not fit the model; sampling was stopped before its first step.
+        StorageError
+            The checkpoint cannot be written; what was finished is kept.
+        """
         n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
         n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
         known = Priors(model.parameters, self.priors, self.fixed)

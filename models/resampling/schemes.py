@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeAlias, Union
+
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..annotations import ArrayOrView, Real, Whole
 from ..arrays import reached
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
@@ -15,6 +20,10 @@ from .weights import ROOM, Tables, Weights, metropolis_steps, on
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20
+
+Rows: TypeAlias = Union[npt.ArrayLike, pk.View]
+Output: TypeAlias = Literal["ancestors", "offspring", "cumulative"]
+Degenerate: TypeAlias = Literal["raise", "uniform"]
 
 _ARGUMENTS = """
 
@@ -72,11 +81,24 @@ class Call:
         return ancestors
 
 
-def _scheme(draw):
+class Scheme(Protocol):
+    """What type checkers take a scheme for; `options` are n_steps and error, or max_weight, of those that have them."""
+
+    __name__: str
+
+    def __call__(self, weights: Rows | None = None, *, seed: Whole, log_weights: Rows | None = None, step: Whole = 0,
+                 n_draws: Whole | None = None, permuted: bool = False, output: Output = "ancestors",
+                 on_degenerate: Degenerate = "raise", space: pk.SpaceLike | None = None,
+                 **options: Any) -> ArrayOrView: ...
+
+
+def _scheme(draw: Callable[..., pk.View]) -> Scheme:
     """A public scheme of `draw(call)`, which gives ancestors by rows."""
 
-    def scheme(weights=None, *, seed, log_weights=None, step=0, n_draws=None, permuted=False, output="ancestors",
-               on_degenerate="raise", space=None, **options):
+    def scheme(weights: Rows | None = None, *, seed: Whole, log_weights: Rows | None = None, step: Whole = 0,
+               n_draws: Whole | None = None, permuted: bool = False, output: Output = "ancestors",
+               on_degenerate: Degenerate = "raise", space: pk.SpaceLike | None = None,
+               **options: Any) -> ArrayOrView:
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
         with on(space):
             call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
@@ -200,8 +222,9 @@ def _scaled(weight, largest, usable, log):
         return np.where(usable, weight * np.ldexp(1.0, half) * np.ldexp(1.0, -shift - half), 1.0)
 
 
-def partial_rejection(weights=None, *, seed, max_weight, log_weights=None, step=0, n_draws=None, on_degenerate="raise",
-                      space=None):
+def partial_rejection(weights: Rows | None = None, *, seed: Whole, max_weight: Real, log_weights: Rows | None = None,
+                      step: Whole = 0, n_draws: Whole | None = None, on_degenerate: Degenerate = "raise",
+                      space: pk.SpaceLike | None = None) -> tuple[ArrayOrView, ArrayOrView]:
     """Partial rejection control: `rejection` with a max_weight that may lie below the largest weight.
 
     Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so that
@@ -218,6 +241,11 @@ def partial_rejection(weights=None, *, seed, max_weight, log_weights=None, step=
     ancestors : ndarray of int64, shape (n_draws,) or (n_rows, n_draws)
     weights : ndarray of float64, of the same shape, at least 1
         Views if the weights are one.
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        As `rejection`; a max_weight that is not positive.
     """
     with on(space):
         call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..annotations import Whole
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
 from . import filter_kernels
-from .filter import ParticleFilter, as_table
+from .filter import ParticleFilter
+from .given import ModelFunction, Params, as_table
 from .simulation_kernels import observe_kernel, simulate_kernel
 from .weights import on
 
@@ -63,14 +67,14 @@ class StateSpaceModel:
 
     parameters: Sequence[str]
     states: Sequence[str]
-    initial: object
-    propagate: object
-    log_weight: object
-    observe: object = None
-    log_initial: object = None
-    log_transition: object = None
-    guide: object = None
-    log_guide: object = None
+    initial: ModelFunction
+    propagate: ModelFunction
+    log_weight: ModelFunction
+    observe: ModelFunction | None = None
+    log_initial: ModelFunction | None = None
+    log_transition: ModelFunction | None = None
+    guide: ModelFunction | None = None
+    log_guide: ModelFunction | None = None
     lagged: bool = False
 
     def __post_init__(self) -> None:
@@ -95,8 +99,24 @@ class StateSpaceModel:
         """A named tuple with the parameters' names."""
         return collections.namedtuple("Parameters", self.parameters)
 
-    def params(self, **values: float) -> tuple:
-        """Parameters by name, as a record; of several filters as arrays of one length."""
+    def params(self, **values: npt.ArrayLike) -> Any:
+        """Parameters by name, as a record.
+
+        Parameters
+        ----------
+        **values : float, or ndarray of shape (n_filters,)
+            All parameters.
+
+        Returns
+        -------
+        Parameters
+            A named tuple.
+
+        Raises
+        ------
+        InputError
+            A name is missing, or is none of the model's.
+        """
         if set(values) != set(self.parameters):
             raise InputError(
                 f"params has {', '.join(map(repr, values))}; wanted exactly {', '.join(map(repr, self.parameters))}"
@@ -104,15 +124,45 @@ class StateSpaceModel:
         return self.Parameters(**values)
 
     def need(self, what: str, *names: str) -> None:
-        """Refuse what the model lacks a function for."""
+        """Refuse what the model lacks a function for.
+
+        Parameters
+        ----------
+        what : str
+            What wants the functions, in the message's words.
+        *names : str
+            Of the functions.
+
+        Raises
+        ------
+        InputError
+            One of them was not given.
+        """
         for name in names:
             if getattr(self, name) is None:
                 raise InputError(
                     f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=) gives it"
                 )
 
-    def filter(self, *, guided: bool = False, **options) -> ParticleFilter:
-        """A particle filter of the model; options as in `ParticleFilter`."""
+    def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
+        """A particle filter of the model.
+
+        Parameters
+        ----------
+        guided : bool, default False
+            Draw states by the model's guide.
+        **options
+            scheme, n_steps, threshold, in_place, ordered, dtype, space, as in `ParticleFilter`.
+
+        Returns
+        -------
+        ParticleFilter
+
+        Raises
+        ------
+        InputError, DTypeError
+            A guided filter of a model without guide and log_guide; an option that `ParticleFilter` refuses.
+        """
         if guided:
             self.need("a guided filter", "guide", "log_guide")
             options |= {"guide": self.guide, "log_guide": self.log_guide}
@@ -125,8 +175,24 @@ class StateSpaceModel:
             **options,
         )
 
-    def table(self, params: Mapping | Sequence) -> tuple[np.ndarray, bool]:
-        """(parameters as rows, whether they were of one row)."""
+    def table(self, params: Params) -> tuple[np.ndarray, bool]:
+        """Parameters as rows.
+
+        Parameters
+        ----------
+        params : as in `ParticleFilter.run`
+
+        Returns
+        -------
+        table : ndarray, shape (n_rows, n_params)
+        single : bool
+            They were of one row.
+
+        Raises
+        ------
+        ShapeError, DTypeError, InputError
+            They are not those of the model.
+        """
         table = as_table(params, self.parameters).astype(np.float64)
         if table.ndim not in (1, 2) or table.shape[-1] != len(self.parameters):
             raise ShapeError(
@@ -136,7 +202,15 @@ class StateSpaceModel:
         return np.atleast_2d(table), table.ndim == 1
 
     def simulate(
-        self, params, n_steps: int, *, seed: int, inputs=None, start=None, first: int = 0, space=None
+        self,
+        params: Params,
+        n_steps: Whole,
+        *,
+        seed: Whole,
+        inputs: npt.ArrayLike | None = None,
+        start: npt.ArrayLike | None = None,
+        first: int = 0,
+        space: pk.SpaceLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw states and observations of n_steps steps, one series for each row of parameters.
 
@@ -157,6 +231,11 @@ class StateSpaceModel:
         states : ndarray, shape (n_steps, n_dims, n_rows)
         observations : ndarray, shape (n_steps, n_values, n_rows)
             Without the last axis where params are of one row.
+
+        Raises
+        ------
+        ShapeError, DTypeError, InputError
+            Arguments that do not fit the model, or a model without `observe`.
         """
         self.need("simulation", "observe")
         table, single = self.table(params)
@@ -194,7 +273,15 @@ class StateSpaceModel:
             x, y = x.to_numpy(), y.to_numpy()
         return (x[..., 0], y[..., 0]) if single else (x, y)
 
-    def replicate(self, paths, params, *, seed: int, inputs=None, space=None) -> np.ndarray:
+    def replicate(
+        self,
+        paths: npt.ArrayLike,
+        params: Params,
+        *,
+        seed: Whole,
+        inputs: npt.ArrayLike | None = None,
+        space: pk.SpaceLike | None = None,
+    ) -> np.ndarray:
         """Observations drawn anew for given states, a path for each row of parameters: what the posterior
         predicts.
 
@@ -207,6 +294,11 @@ class StateSpaceModel:
         Returns
         -------
         ndarray, shape (n_steps, n_values, n_rows)
+
+        Raises
+        ------
+        ShapeError, DTypeError, InputError
+            As `simulate`.
         """
         self.need("replication", "observe")
         table, _ = self.table(params)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import InputError
 
+from ..annotations import Whole
 from ..checks import check_count
-from .filter import as_table
+from .given import Params, as_table
 from .state_space import StateSpaceModel
 
 # Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle
@@ -44,14 +47,14 @@ class Needed:
 
 def particles_needed(
     model: StateSpaceModel,
-    observations,
-    params,
+    observations: npt.ArrayLike,
+    params: Params,
     *,
-    inputs=None,
-    n_runs: int = 100,
-    most: int = 2**16,
-    seed: int = 0,
-    **options,
+    inputs: npt.ArrayLike | None = None,
+    n_runs: Whole = 100,
+    most: Whole = 2**16,
+    seed: Whole = 0,
+    **options: Any,
 ) -> Needed:
     """The number of particles at which the variance of the log-likelihood is about 1, near given parameters.
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..annotations import Real
 from ..arrays import reached
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
@@ -206,7 +209,9 @@ def _moments(weights, log_weights):
                         for r in range(w.n_rows)])
 
 
-def effective_sample_size(weights=None, *, log_weights=None, space=None):
+def effective_sample_size(weights: npt.ArrayLike | pk.View | None = None, *,
+                          log_weights: npt.ArrayLike | pk.View | None = None,
+                          space: pk.SpaceLike | None = None) -> float | Any:
     """(sum w)^2 / sum w^2, from 1 to n.
 
     Parameters
@@ -231,7 +236,7 @@ def effective_sample_size(weights=None, *, log_weights=None, space=None):
     return float(found[0]) if w.is_vector else found
 
 
-def log_sum_exp(log_weights, *, space=None):
+def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> float | Any:
     """log sum exp(log w), in float64; -inf where all are.
 
     Parameters
@@ -242,6 +247,11 @@ def log_sum_exp(log_weights, *, space=None):
     Returns
     -------
     float, or ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError
+        NaN or +inf among them.
     """
     with on(space):
         w = Weights(None, log_weights)
@@ -249,7 +259,9 @@ def log_sum_exp(log_weights, *, space=None):
     return float(found[0]) if w.is_vector else np.array(found)
 
 
-def metropolis_steps(weights=None, *, log_weights=None, error=0.01, space=None):
+def metropolis_steps(weights: npt.ArrayLike | pk.View | None = None, *,
+                     log_weights: npt.ArrayLike | pk.View | None = None, error: Real = 0.01,
+                     space: pk.SpaceLike | None = None) -> int:
     """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about `error`.
 
     Parameters
@@ -260,6 +272,15 @@ def metropolis_steps(weights=None, *, log_weights=None, error=0.01, space=None):
     Returns
     -------
     int, at least 1: the most that a row needs
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        As `effective_sample_size`; an error that is not between 0 and 1.
+
+    References
+    ----------
+    Murray, Lee and Jacob (2016), cited in `models.resampling`.
     """
     if isinstance(error, bool) or not isinstance(error, float) or not 0.0 < error < 1.0:
         raise InputError(f"error is {error!r}; a float between 0 and 1, neither included, is wanted")

@@ -5,7 +5,7 @@ import pytest
 
 import portable as pk
 from models import edm
-from models.edm.inference import REASONS
+from models.edm.tested import REASONS
 
 from .series import driver_and_driven, logistic_maps
 from .test_surrogates import autoregressive

@@ -1,0 +1,22 @@
+"""Names for annotations of what the methods take, shared by the families."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+import portable as pk
+
+Whole: TypeAlias = Union[int, "np.integer[Any]"]
+Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
+PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
+Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several work side by side
+ClientLike: TypeAlias = Any  # a distributed.Client, or "local"; its types are read by nobody who does not use dask
+TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]  # also a table of pandas or xarray
+Windows: TypeAlias = Union[Sequence[int], Sequence[Sequence[int]], "npt.NDArray[np.integer[Any]]"]
+Array: TypeAlias = "np.ndarray[Any, Any]"
+ArrayOrView: TypeAlias = Union["np.ndarray[Any, Any]", Any]  # a View where the argument is one

@@ -1,0 +1,258 @@
+"""What is asked of a mixture that has been fitted."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import numpy.typing as npt
+
+from ..annotations import Array, ClientLike, PathLike, Whole
+from ..checks import check_count
+from ..cluster import connected
+from . import covariance, saving
+from .blocks import Components, Points
+from .checks import check_feature_names, check_points, check_random_state
+from .fitting import Start
+from .moves import Move
+from .prior import Prior
+from .sklearn_protocol import Parameters, not_fitted
+
+
+class Fitted(Parameters):
+    """Components, and what they say of points: the part of `DirichletMixture` that does not fit."""
+
+    weights_: Array
+    means_: Array
+    covariances_: Array
+    precisions_cholesky_: Array
+    objective_history_: Array
+    moves_: list[Move]
+    lower_bound_: float
+    n_active_: int
+    starts_: tuple[Start, ...]
+    prior_: Prior | None
+    n_iter_: int
+    n_features_in_: int
+    converged_: bool
+    feature_names_in_: Array
+
+    @property
+    def precisions_(self) -> Array:
+        """Inverses of `covariances_`, in the same shape."""
+        if not hasattr(self, "precisions_cholesky_"):
+            raise AttributeError("precisions_ is there after fit")
+        factors = self.precisions_cholesky_
+        return factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted mixture to a file that holds arrays and text only: NumPy's .npz, without pickles.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced only when everything is written.
+
+        Raises
+        ------
+        InputError
+            Not fitted, or there is no folder for it.
+        """
+        self._check_fitted()
+        saving.save(self, path)
+
+    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+        """Log-density of the mixture at each point.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        client : distributed.Client or "local", optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        with self._shared(X, client) as points:
+            return points.log_densities(self._fitted())
+
+    def score(self, X: npt.ArrayLike, y: object = None, *, client: ClientLike = None) -> float:
+        """Mean log-density of the mixture at the points.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        y : ignored
+        client : distributed.Client or "local", optional
+            As in `fit`.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        with self._shared(X, client) as points:
+            return points.log_likelihood(self._fitted()) / points.n
+
+    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+        """The most probable component of each point.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        client : distributed.Client or "local", optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        with self._shared(X, client) as points:
+            return points.labels(self._fitted())
+
+    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+        """Probability of each component for each point, which are stored, since they are asked for.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        client : distributed.Client or "local", optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, n_components)
+            Each row adds up to 1.
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        with self._shared(X, client) as points:
+            return points.responsibilities(self._fitted())
+
+    def bic(self, X: npt.ArrayLike) -> float:
+        """Bayesian information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        points = self._points(X)
+        return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
+
+    def aic(self, X: npt.ArrayLike) -> float:
+        """Akaike's information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with `n_features_in_` columns.
+        InputError
+            Not fitted.
+        """
+        return 2.0 * self._n_parameters() - 2.0 * self._points(X).log_likelihood(self._fitted())
+
+    def sample(self, n_samples: Whole = 1) -> tuple[Array, Array]:
+        """Draw from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+        labels : ndarray, shape (n_samples,), ascending
+
+        Raises
+        ------
+        InputError
+            Not fitted, or n_samples is below 1.
+        """
+        self._check_fitted()
+        random = check_random_state(self.random_state)
+        counts = random.multinomial(check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum())
+        labels = np.repeat(np.arange(len(counts)), counts)
+        away = random.standard_normal((len(labels), self.n_features_in_))
+        factors = self._fitted().factors
+        if factors.ndim == 2:
+            away /= factors[labels]
+        else:
+            for j, end in enumerate(np.cumsum(counts)):
+                part = away[end - counts[j]:end]
+                part[:] = np.linalg.solve(factors[j].T, part.T).T
+        return self.means_[labels] + away, labels
+
+    def _components(self, log_weights, means, factors):
+        return Components(log_weights, means, covariance.for_each(self.covariance, factors, *means.shape))
+
+    def _fitted(self):
+        with np.errstate(divide="ignore"):
+            return self._components(np.log(self.weights_), self.means_, self.precisions_cholesky_)
+
+    def _n_parameters(self):
+        k, p = self.means_.shape
+        return k * p + k - 1 + covariance.n_parameters(self.covariance, k, p)
+
+    def _check_fitted(self):
+        if not hasattr(self, "means_"):
+            raise not_fitted("this DirichletMixture is not fitted yet; call fit first")
+
+    def _check(self, X):
+        self._check_fitted()
+        check_feature_names(X, getattr(self, "feature_names_in_", None))
+        return check_points(X, n_features=self.n_features_in_)
+
+    def _points(self, X, client=None):
+        """Used once, so read block by block."""
+        return Points(self._check(X), len(self.means_), self.space, self._centre,
+                      covariance.is_diagonal(self.covariance), streamed=True, client=client)
+
+    @contextlib.contextmanager
+    def _shared(self, X, client):
+        with connected(client) as client:
+            yield self._points(X, client)

@@ -1,0 +1,109 @@
+"""What a filter is given: observations, parameters, inputs, and functions of one particle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
+
+from ..annotations import Array
+from ..checks import as_numbers, check_finite
+
+if TYPE_CHECKING:
+    from .filter import ParticleFilter
+
+ModelFunction: TypeAlias = "pk.Function[..., Any]"
+Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]  # also a named tuple
+
+
+class Data:
+    """Observations, parameters and inputs of a run, on the host.
+
+    Attributes
+    ----------
+    y, params, inputs : ndarray of float64, shapes (n_steps, n_values), (n_rows, n_params), (n_steps,
+    n_inputs)
+    n_steps, n_dims : int
+    single : bool
+        Parameters were given for one filter, and results leave out the axis of filters.
+    """
+
+    def __init__(self, model: ParticleFilter, y: Array, params: Params | None, inputs: Array) -> None:
+        self.y, self.inputs, self.n_steps = y, inputs, len(y)
+        p = np.zeros(1) if params is None else as_table(params, model.names)
+        if p.ndim not in (1, 2) or not p.size:
+            raise ShapeError(
+                f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
+            )
+        if model.names is not None and p.shape[-1] != len(model.names):
+            raise ShapeError(
+                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}"
+            )
+        self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
+        self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
+        self.n_dims = model.n_dims(y[0], self.row)
+
+
+def as_table(params, names):
+    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named
+    tuple."""
+    if hasattr(params, "_asdict") and names is not None:
+        params = params._asdict()
+    if not isinstance(params, dict):
+        return as_numbers(params, "params")
+    if names is None:
+        raise DTypeError(
+            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them"
+        )
+    if set(params) != set(names):
+        raise InputError(
+            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
+        )
+    columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
+    try:
+        return np.stack(np.broadcast_arrays(*columns), axis=-1)
+    except ValueError as error:
+        raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
+
+
+def not_infinite(values, name):
+    values = values.astype(np.float64)
+    if np.isinf(values).any():
+        index = tuple(np.argwhere(np.isinf(values))[0].tolist())
+        raise FiniteError(
+            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing"
+        )
+    return values
+
+
+def tried(name, function, params, *args):
+    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its
+    name."""
+    try:
+        return function(*args)
+    except IndexError as error:
+        given = (
+            f"{len(params)} number{'s' * (len(params) != 1)}"
+            if len(params)
+            else "none: run(..., params=) gives them"
+        )
+        raise InputError(
+            f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}"
+        ) from error
+    except PortableError:
+        raise
+    except TypeError as error:
+        raise DTypeError(f"{name}: {error}; see ParticleFilter for what it is called with") from error
+    except ValueError as error:  # a domain error of `math`
+        raise ArithmeticError(str(error)) from error
+
+
+def check_state(state, name):
+    if not isinstance(state, tuple) or not 0 < len(state) < 65:
+        raise DTypeError(f"{name} must return a tuple of 1 to 64 numbers, got {state!r:.60}")
+    return state
