@@ -87,7 +87,7 @@ class Paper(page.Study):
         "4.1."
     )
     settings = {
-        "tiny": Size(0.0005, 60, 2, 60),
+        "tiny": Size(0.0005, 40, 2, 40),
         "quick": Size(0.02, 60, 2, 60),
         "middle": Size(0.25, 100, 4, 200),
         "full": Size(1.0, 100, 8, 300),
