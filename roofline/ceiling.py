@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_dir
 
@@ -21,6 +22,9 @@ from roofline import files, machine, measuring, microkernels, physics
 from roofline.grid import grid
 from roofline.timing import Samples
 from roofline.units import picked, scaled, spread
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
@@ -44,23 +48,32 @@ class Ceiling:
     method: str
 
     @property
-    def reached_once(self):
+    def reached_once(self) -> bool:
         """Whether more repeats than usual did not come near the best again."""
         times = self.rate.values if self.unit == "s" else [1.0 / rate for rate in self.rate.values]
         return len(times) > measuring.REPEATS and not physics.steady(times)
 
     @property
-    def best(self):
+    def best(self) -> float:
         """The best repeat."""
         return min(self.rate.values) if self.unit == "s" else max(self.rate.values)
 
-    def better(self, other):
-        """This measurement, or another one of the same ceiling that saw more of the machine."""
+    def better(self, other: Ceiling | None) -> Ceiling:
+        """This measurement, or another one of the same ceiling that saw more of the machine.
+
+        Parameters
+        ----------
+        other : Ceiling or None
+
+        Returns
+        -------
+        Ceiling
+        """
         if other is None:
             return self
         return (min if self.unit == "s" else max)(self, other, key=lambda one: one.best)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """The JSON object."""
         return {
             **picked(self, "name unit best method"),
@@ -88,26 +101,51 @@ class Ceilings:
 
     space: str
     date: str
-    machine: dict
+    machine: dict[str, Any]
     clock: float | None
-    levels: list
-    items: dict
+    levels: list[tuple[str, int | None]]
+    items: dict[str, Ceiling]
 
-    def rate(self, name):
-        """The roof of that name, or None where it was not measured."""
+    def rate(self, name: str) -> float | None:
+        """The roof of a name.
+
+        Parameters
+        ----------
+        name : str
+            As of `Ceiling`.
+
+        Returns
+        -------
+        float or None
+            Its unit per second; None where it was not measured.
+        """
         return self.items[name].best if name in self.items else None
 
-    def measured_at(self, level):
-        """The ceilings of a memory level: its patterns."""
+    def measured_at(self, level: str) -> list[Ceiling]:
+        """The ceilings of a memory level: its patterns.
+
+        Parameters
+        ----------
+        level : str
+            Such as "L2".
+
+        Returns
+        -------
+        list of Ceiling
+        """
         return [c for c in self.items.values() if c.name.split(" ")[-1] == level and c.unit == "B"]
 
-    def bandwidth(self, level):
-        """Bytes per second of a memory level: the best of its measurements.
+    def bandwidth(self, level: str) -> float:
+        """The bandwidth of a memory level: the best of its measurements.
 
-        Raises
-        ------
-        InputError
-            There is no such level, or nothing of it was measured.
+        Parameters
+        ----------
+        level : str
+            Such as "L2".
+
+        Returns
+        -------
+        float, bytes per second
         """
         found = self.measured_at(level)
         if not found:
@@ -119,20 +157,29 @@ class Ceilings:
         return max(c.best for c in found)
 
     @property
-    def doubts(self):
+    def doubts(self) -> list[str]:
         """Why these ceilings should not be believed, as sentences; see `roofline.physics`."""
         return physics.doubts(self)
 
-    def level_of(self, n_bytes):
-        """The nearest memory level that holds so many bytes."""
+    def level_of(self, n_bytes: float) -> str:
+        """The nearest memory level that holds so many bytes.
+
+        Parameters
+        ----------
+        n_bytes : float
+
+        Returns
+        -------
+        str
+        """
         return next(name for name, capacity in self.levels if capacity is None or n_bytes <= capacity)
 
-    def clock_in_words(self):
+    def clock_in_words(self) -> str:
         """The end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
         which = "the GPU" if self.space.startswith("cuda") else "a core"
         return f", {which} at {scaled(self.clock, 'Hz')}" if self.clock else ""
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """The JSON document."""
         return {
             "schema": "roofline-ceilings",
@@ -142,8 +189,17 @@ class Ceilings:
         }
 
     @classmethod
-    def from_dict(cls, document):
-        """The inverse of `as_dict`."""
+    def from_dict(cls, document: dict[str, Any]) -> Ceilings:
+        """The inverse of `as_dict`.
+
+        Parameters
+        ----------
+        document : dict
+
+        Returns
+        -------
+        Ceilings
+        """
         items = {
             c["name"]: Ceiling(
                 c["name"], c["unit"], Samples(tuple(c["values"]), c["calls_per_repeat"]), c["method"]
@@ -153,7 +209,7 @@ class Ceilings:
         levels = [tuple(level) for level in document["levels"]]
         return cls(document["space"], document["date"], document["machine"], document["clock"], levels, items)
 
-    def table(self):
+    def table(self) -> Table:
         """The terminal's table."""
         caption = (
             f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"

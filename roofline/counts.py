@@ -1,11 +1,14 @@
 """What was counted of one launch, by line, operation and type, and the sums that reports tell of it."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import inspect
 import linecache
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 
 import portable as pk
@@ -13,6 +16,9 @@ from roofline.units import picked
 from roofline.grid import grid
 from roofline.mix import executed_totals
 from roofline.touched import SIZES, accesses
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = (
@@ -70,16 +76,16 @@ class Counts:
     kernel: str
     place: str
     policy: str
-    text: dict
-    executed: dict | None
+    text: dict[tuple[str, str, str], int]
+    executed: dict[Any, int] | None
     masked: float
-    arrays: dict
-    ptx: dict | None = None
-    notes: list = field(default_factory=list)
+    arrays: dict[str, tuple[int, int]]
+    ptx: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
     apart: int = 0
     occupancy: str = ""
-    lines: dict = field(default_factory=dict)
-    moves: dict = field(default_factory=dict)
+    lines: dict[str, tuple[int, int]] = field(default_factory=dict)
+    moves: dict[str, int] = field(default_factory=dict)
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -94,7 +100,7 @@ class Counts:
         return dict(found)
 
     @property
-    def flops_by_dtype(self):
+    def flops_by_dtype(self) -> dict[str, int]:
         """Floating-point operations of the text: {"float64": n, ...}."""
         return self._by(
             lambda operation, dtype: dtype,
@@ -102,29 +108,29 @@ class Counts:
         )
 
     @property
-    def flops(self):
+    def flops(self) -> int:
         """Floating-point operations of the text, all precisions."""
         return sum(self.flops_by_dtype.values())
 
     @property
-    def special(self):
+    def special(self) -> dict[tuple[str, str], int]:
         """Special functions: {("exp", "float64"): n, ...}."""
         return self._by(lambda *what: what, lambda operation, _: _is_special(operation))
 
     @property
-    def integer(self):
+    def integer(self) -> int:
         """Integer operations of the text, index arithmetic included."""
         return self._sum(
             lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC)
         )
 
     @property
-    def comparisons(self):
+    def comparisons(self) -> int:
         """Comparisons of the text, of all types."""
         return self._sum(lambda operation, _: operation == "compare")
 
     @property
-    def atomics(self):
+    def atomics(self) -> dict[tuple[str, str], int]:
         """Atomic operations: {("add", "int64"): n, ...}."""
         return self._by(
             lambda operation, dtype: (operation.split(" ")[1], dtype),
@@ -132,31 +138,31 @@ class Counts:
         )
 
     @property
-    def loaded(self):
+    def loaded(self) -> int:
         """Requested bytes: every load of an argument's element, atomics included."""
         return self._sum(
             lambda operation, dtype: accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0)
         )
 
     @property
-    def stored(self):
+    def stored(self) -> int:
         """Requested bytes: every store, atomics included."""
         return self._sum(
             lambda operation, dtype: accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0)
         )
 
     @property
-    def scratch(self):
+    def scratch(self) -> int:
         """Bytes loaded from and stored to a team's scratch."""
         return self._sum(lambda operation, dtype: operation.endswith("(scratch)") * SIZES.get(dtype, 0))
 
     @property
-    def compulsory(self):
+    def compulsory(self) -> int:
         """Compulsory bytes: of each argument what is read, once, and what is written, once."""
         return sum(read + written for read, written in self.arrays.values())
 
     @property
-    def line_bytes(self):
+    def line_bytes(self) -> int:
         """Bytes of the lines that must be moved, or of the elements where no lines were counted."""
         return (
             LINE * sum(read + written for read, written in self.lines.values())
@@ -165,17 +171,17 @@ class Counts:
         )
 
     @property
-    def intensity(self):
+    def intensity(self) -> float | None:
         """Flops per compulsory byte, or None where nothing is moved."""
         return self.flops / self.compulsory if self.compulsory else None
 
     @property
-    def executed_totals(self):
+    def executed_totals(self) -> dict[str, Any] | Any:
         """Executed operations: flops by precision, special functions, loads and stores; None if not
         counted."""
         return executed_totals(self.executed) if self.executed is not None else None
 
-    def by_line(self):
+    def by_line(self) -> dict[str, dict[str, int]]:
         """{line: {operation and dtype: n}} of the text, the lines in their order."""
         found = {}
         for (line, operation, dtype), n in self.text.items():
@@ -183,7 +189,7 @@ class Counts:
             row[f"{operation} {dtype}".strip()] += n
         return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
 
-    def table(self):
+    def table(self) -> Table:
         """The terminal's table, and a notebook's."""
         named = {
             **{f"flops {dtype}": n for dtype, n in self.flops_by_dtype.items()},
@@ -212,7 +218,7 @@ class Counts:
         kernel = self.as_dict() | {"source": self.source()}
         return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
 
-    def source(self):
+    def source(self) -> dict[str, str]:
         """{place: text} of the kernel's own lines, and of those in functions that it calls."""
         file, _, first = self.place.rpartition(":")
         lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
@@ -227,7 +233,7 @@ class Counts:
                 found.setdefault(place, text)
         return found
 
-    def explanation(self):
+    def explanation(self) -> list[str]:
         """Sentences on why executed flops are not those of the text."""
         if self.executed is None:
             return ["executed operations were not counted"]
@@ -262,7 +268,7 @@ class Counts:
                 " that fill a pack, or that compute the same"
             )
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """The JSON object."""
         return {
             **picked(self, "kernel place policy integer comparisons ptx notes"),

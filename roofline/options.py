@@ -2,6 +2,7 @@
 
 import argparse
 
+import portable as pk
 from roofline import cases
 
 MINUTES = 10.0  # that a comparison of revisions takes at most
@@ -151,6 +152,7 @@ def parser():
     made = argparse.ArgumentParser(
         prog="python -m roofline", description="How fast the methods run here, and against what."
     )
+    made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND", dest="command")
     of = {name: commands.add_parser(name, help=told) for name, told in COMMANDS.items()}
     for names, option, how in OPTIONS:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
 from roofline.counting import branches, count, in_words
-from roofline.counts import mean
+from roofline.counts import Counts, mean
 from roofline.grid import grid
 from roofline.memory import high_water
 from roofline.past import Past, recalled, remembered
 from roofline.timing import Samples
 from roofline.units import scaled, spread
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
 PATIENCE = 2.0  # seconds for counting launches of one kind again, on the data that each meets
@@ -97,10 +101,10 @@ class Event:
     label: str
     region: str
     space: str
-    launches: tuple
+    launches: tuple[Any, ...]
     seconds: float
     start: float = 0.0
-    called: tuple = (0.0, 0.0)
+    called: tuple[float, float] = (0.0, 0.0)
     queue: str = ""
 
 
@@ -144,14 +148,21 @@ class Profile:
         Counts of each kind of launch, taken as they came, if that was asked for.
     """
 
-    def __init__(self, before=None, apart=False, counted=None):
+    seconds: float
+    copies: list[Copied]
+    memory_bytes: int | None
+    counted: Any
+
+    def __init__(
+        self, before: Callable[[Any], object] | None = None, apart: bool = False, counted: Any = None
+    ) -> None:
         self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
         self.copies, self.memory_bytes, self.counted = [], None, counted
         self._begin, self.regions, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
 
     @staticmethod
-    def region(name):
+    def region(name: str) -> contextlib.AbstractContextManager[None]:
         """Name what is launched inside a block: `with p.region("set up"): ...`"""
         return region(name)
 
@@ -199,12 +210,12 @@ class Profile:
             self._aside += time.perf_counter() - start
 
     @property
-    def on_device(self):
+    def on_device(self) -> bool:
         """Whether something was launched on a GPU."""
         return any(str(mark.space).startswith("cuda") for mark in self._marks)
 
     @property
-    def events(self):
+    def events(self) -> list[Event]:
         """The launches in their order, a list of Event; work on a device is waited for."""
         if self._events is None or len(self._events) != len(self._marks):
             first, queues = {}, _queues(mark.space for mark in self._marks)
@@ -226,7 +237,7 @@ class Profile:
                 )
         return self._events
 
-    def of(self, kernel):
+    def of(self, kernel: Any) -> list[Event]:
         """The events of one kernel.
 
         Raises
@@ -241,14 +252,14 @@ class Profile:
             raise InputError(f"kernel '{name}' was never launched inside this profile; launched were: {seen}")
         return found
 
-    def groups(self):
+    def groups(self) -> dict[tuple[str, str, str, str], Samples]:
         """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
         found = {}
         for e in self.events:
             found.setdefault((e.region, e.label, e.space, self.sizes(e)), []).append(e.seconds)
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
-    def counts(self, *, executed=True):
+    def counts(self, *, executed: bool = True) -> list[tuple[Event, list[Counts]]]:
         """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the
         event.
 
@@ -259,23 +270,23 @@ class Profile:
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
     @staticmethod
-    def identity(launch):
+    def identity(launch: Any) -> tuple[Any, ...]:
         """What tells launches apart: kernel, policy, reducers and arguments, of arrays where they lie."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
 
     @staticmethod
-    def sizes(event):
+    def sizes(event: Event) -> str:
         """Sizes of an event's launches in words."""
         words = [in_words(launch.policy) for launch in event.launches[:3]]
         return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
     @staticmethod
-    def size(launch):
+    def size(launch: Any) -> tuple[int, str]:
         """How many indices or teams a launch has, and which of both."""
         number, _, unit = in_words(launch.policy).rpartition(" ")
         return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
 
-    def count(self, launch, *, executed=True):
+    def count(self, launch: Any, *, executed: bool = True) -> Counts:
         """The Counts of one of the launches; those of the same identity are counted once, or as often as
         `meet` was called for them, and are the mean of that."""
         key = (*self.identity(launch), executed)
@@ -284,13 +295,13 @@ class Profile:
             self._counts[key].meet(recalled(launch), executed)
         return self._counts[key].mean()
 
-    def meet(self, launch, *, executed=True):
+    def meet(self, launch: Any, *, executed: bool = True) -> None:
         """Count a launch that is about to run, on the data as they are. Where its text has conditions,
         launches of the same identity may do other things on other data: then the first few are counted, and
         some of the many."""
         self._counts.setdefault((*self.identity(launch), executed), Met()).meet(launch, executed)
 
-    def short(self):
+    def short(self) -> list[str]:
         """Labels of launches so short that their times are mostly the cost of a launch."""
         return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
 
@@ -301,12 +312,12 @@ class Profile:
             times = scaled(sum(s.values), "s"), scaled(s.median, "s"), spread(s, "s")
             yield where, label, space, shapes, f"{len(s.values):,}", *times
 
-    def table(self):
+    def table(self) -> Table:
         """The terminal's table, the costliest first."""
         columns = "region<|launch<|space<|size<|launches|total|median|quartiles"
         return grid("Launches", columns, self._kinds(), self._caption())
 
-    def trace(self, path=None):
+    def trace(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """The time line in Chrome's trace format, a dict; with `path` it is also written, for
         ui.perfetto.dev."""
         from roofline import timeline

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from portable.errors import InputError
 from roofline import ceiling, checks, machine, measuring, timing
@@ -121,10 +122,10 @@ def document(parts):
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
-class Shown(dict):
+class Shown(dict[str, Any]):
     """A report's document that a notebook shows as the page, and `print` of rich as tables."""
 
-    def page(self):
+    def page(self) -> str:
         """The offline page, as text."""
         from roofline.html import page
 

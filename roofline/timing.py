@@ -8,10 +8,13 @@ synchronisation: a batch is long, so the one synchronisation does not count, and
 caller waits for.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,20 +45,20 @@ class Samples:
     calls: int = 1
 
     @property
-    def median(self):
+    def median(self) -> float:
         return float(np.median(self.values))
 
     @property
-    def lower(self):
+    def lower(self) -> float:
         """The first quartile."""
         return float(np.quantile(self.values, 0.25))
 
     @property
-    def upper(self):
+    def upper(self) -> float:
         """The third quartile."""
         return float(np.quantile(self.values, 0.75))
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
         return {
             "median": self.median,

@@ -20,6 +20,7 @@ processes applied to big American gunfire data. Statistics and Computing 31 (202
 prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with theta omega / h^D, as here.
 """
 
+from .at_once import excitation_probabilities, log_likelihood
 from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
 from .catalogue import Catalogue, read_catalogue
@@ -31,7 +32,7 @@ from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
 from .guards import Places, jitter, notes, places
 from .intensity import intensity, intensity_grid
-from .likelihood import Likelihood, excitation_probabilities, log_likelihood
+from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .parameters import Background, Parameters, ParametersBase
 from .posterior import Posterior, load_posterior

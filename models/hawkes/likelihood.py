@@ -7,7 +7,7 @@ import functools
 import math
 import weakref
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -104,11 +104,12 @@ class Likelihood:
 
     n_events: int
     n_dims: int
-    method: str | None
-    windows: Windows | None
-    error_bound: float | None
-    inverse_rates: float | None
     background: Background | None
+    # None before the first evaluation, which no type checker sees.
+    method: str | Any
+    windows: Windows | Any
+    error_bound: float | Any
+    inverse_rates: float | Any
 
     def __init__(
         self, locations: npt.ArrayLike, times: npt.ArrayLike, *,
@@ -475,73 +476,3 @@ class Likelihood:
         if self.background:
             slopes[1] = slopes[2] = 0.0
         return terms - params.mu0 * share, inverse_rates, np.array(slopes)
-
-
-def log_likelihood(
-    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
-    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
-    horizon_h: float | None = None, space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
-) -> float:
-    """Log-likelihood of a spatiotemporal Hawkes process.
-
-    For several evaluations on the same events, make one `Likelihood`; it also tells the bound on the error.
-
-    Parameters
-    ----------
-    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
-    times : array-like, shape (n_events,), hours, ascending
-    params : Parameters
-    method, background_self, tolerance, precision, horizon_h, space
-        As in `Likelihood`.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As in `Likelihood`.
-
-    References
-    ----------
-    Holbrook et al. (2021); equation (4) of `models.hawkes`.
-    """
-    check_params(params)
-    return Likelihood(locations, times, method=method, background_self=background_self, tolerance=tolerance,
-                      precision=precision, horizon_h=horizon_h, space=space).log_likelihood(params)
-
-
-def excitation_probabilities(
-    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
-    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
-) -> npt.NDArray[np.float64]:
-    """Probability that each event was triggered by an earlier one.
-
-    Parameters
-    ----------
-    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
-    times : array-like, shape (n_events,), hours, ascending
-    params : Parameters
-    method, background_self, tolerance, precision, space
-        As in `Likelihood`.
-
-    Returns
-    -------
-    ndarray, shape (n_events,), in [0, 1]
-
-    Raises
-    ------
-    ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As in `Likelihood`.
-
-    References
-    ----------
-    Holbrook et al. (2021), equation (2); equation (5) of `models.hawkes`.
-    """
-    check_params(params)
-    return Likelihood(locations, times, method=method, background_self=background_self, tolerance=tolerance,
-                      precision=precision, space=space).excitation_probabilities(params)

@@ -16,8 +16,8 @@ from ..store import NOWHERE
 from . import kernels
 from .expectation import Expectation
 from .kept import Kept
-from .model import TransientMAP, log_factorials
-from .packed import check_range, log_unit, parts_of, unit_of
+from .model import TransientMAP
+from .packed import check_range, log_factorials, log_unit, parts_of, unit_of
 
 _BATCH = 10  # iterations between two looks at whether the starts have come to rest
 SHORTEST = 1e-3  # a branch's mean gap is at least this share of the shortest positive gap

@@ -18,7 +18,7 @@ from ..cluster import connected
 from ..sharding import Shards
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
-from .packed import FADED, NEVER, Packed, check_range, log_unit, parts_of, tiny, unit_of
+from .packed import FADED, NEVER, Packed, check_range, log_factorials, log_unit, parts_of, tiny, unit_of
 from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
@@ -485,11 +485,6 @@ class _Likelihood:
             policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
             yield (pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space), *packed.views,
                                       label="tmap.log_likelihood"),)
-
-
-def log_factorials(orders):
-    """log (r - 1)! of each order r."""
-    return np.array([math.lgamma(order) for order in orders])
 
 
 def check_model(model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import portable as pk
@@ -178,3 +180,8 @@ def _by_length(lengths):
     longest = lengths.max()
     keys = longest - lengths
     return np.argsort(keys.astype(np.uint16) if longest < _RADIX else keys, kind="stable")
+
+
+def log_factorials(orders):
+    """log (r - 1)! of each order r."""
+    return np.array([math.lgamma(order) for order in orders])

@@ -7,6 +7,7 @@ import inspect
 
 import pytest
 
+import portable as pk
 from portable.words import NAMES
 
 PACKAGES = (
@@ -72,3 +73,15 @@ def test_public_names_say_what_they_take_and_give(name, value):
     gives = value.__annotations__.get("return") not in ("None", None)
     missing += ["Returns"] * (gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields")))
     assert not missing, f"{name}: no section {missing} in its docstring"
+
+
+COMMANDS = (
+    "models.hawkes", "models.tmap", "roofline",
+)
+
+
+@pytest.mark.parametrize("package", COMMANDS)
+def test_commands_tell_the_version(package, capsys):
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"{package}.__main__").main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"portable {pk.__version__}\n"

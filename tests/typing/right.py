@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portable as pk
+import roofline
+from models import hawkes, tmap
 
 
 @pk.function
@@ -63,6 +65,51 @@ def move(i: int, state: State) -> None:
     state.x[i] += state.step * pk.random.normal(7, i, 0)
 
 
+def hawkes_of(locations: list[list[float]], times: list[float]) -> dict[str, float]:
+    """Calls that take too long to be run."""
+    likelihood = hawkes.Likelihood(locations, times, method="windowed", space=["serial", "threads"])
+    found = hawkes.fit(likelihood, start=hawkes.compose("omori")(1.0, 1.0, 1.0, 0.3, c=0.5, p=1.2, h=0.1))
+    posterior = hawkes.sample_posterior(likelihood, n_draws=10, priors={"theta": hawkes.uniform(0, 1)}, fixed=["h"])
+    low, high = found.interval("theta", z=1.64)
+    triggered = likelihood.excitation_probabilities(posterior.mean()) > 0.5
+    catalogue = hawkes.read_catalogue({"t_hours": times}, end=np.datetime64("2025-08-14"), length_unit="m")
+    rows = catalogue.joined(triggered=triggered)
+    return {name: posterior[name].mean() for name in posterior.free} | {"delay": found.params.c, "low": low, "rows": len(rows)}
+
+
+def tmap_of(runs: tmap.Runs) -> str:
+    """Calls that take too long to be run."""
+    process, info = tmap.fit(runs, orders=[1, 3], initial="paper", checkpoint="folder", space="cuda")
+    errors: tmap.StandardErrors = tmap.standard_errors(process, runs)
+    best = tmap.select_orders(runs, 4, criterion="aic", max_iter=200)[0].model
+    tmap.save("model.json", tmap.load("model.json"))
+    return f"{best.gap_moment(1, 2) + info.log_likelihood} {errors.rates / process.rates}"
+
+
+@roofline.cost(flops=lambda n, x: n)
+@pk.kernel
+def counted(i: int, x: pk.ArrayLike) -> None:
+    x[i] += 1.0
+
+
+def families() -> float:
+    truth = hawkes.Parameters(mu0=1, tau_x=1.6, tau_t=336.0, theta=0.3, omega=0.5, h=0.1)
+    events = hawkes.simulate(truth, n_immigrants=5, horizon_h=100.0, seed=1)
+    delays: float = truth.omega + events.times.sum()
+    runs = tmap.Runs.from_lists([[1.0, 2.0], [0.5]], censored=[False, True]).subset([0])
+    visits = tmap.TransientMAP([1.0], [1], [2.0], [[0.5]]).visits()
+    return delays + runs.mean + float(runs.values.sum() + visits[0])
+
+
+def timed() -> dict[str, Any]:
+    """It measures ceilings, which takes too long here."""
+    counts = roofline.count(pk.RangePolicy(0, 10), counted, np.zeros(10), executed=False)
+    with roofline.profile(counted=True) as p, p.region("all"):
+        pk.parallel_for(counts.flops, counted, np.zeros(10))
+    roofs = roofline.ceilings("serial", special=[("exp", "float64")], quick=True)
+    return roofline.report(p, "a program") | {"table": roofs.table()}
+
+
 def main() -> float:
     n = 100
     x, y = np.arange(n, dtype=float), pk.zeros(n, "float64")
@@ -87,4 +134,5 @@ def main() -> float:
     draws = pk.random.normal(1, np.arange(4, dtype=np.uint64), 0)
     gathered: np.ndarray[Any, Any] = y.to_numpy()
     axpy(3, 2.0, x, y)
+    assert families() > 0.0
     return float(largest + least) + float(pk.parallel_reduce(n, total, x)) + float(draws[0]) + float(gathered[0]) + pk.log1p(0.5)

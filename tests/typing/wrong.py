@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import portable as pk
+import roofline
+from models import hawkes, tmap
 
 
 @pk.kernel
@@ -66,3 +68,18 @@ pk.asview(x).pointer = 3  # wrong
 pk.check(3, one, x).okay  # wrong
 pk.parallel_fo(3, one, x)  # wrong
 axpy(0, 2.0, x)  # wrong
+
+truth = hawkes.Parameters(1.0, 1.6, 336.0, 0.3, 0.5)  # wrong
+hawkes.simulate(hawkes.Parameters(1, 1, 1, 1, 1, 1), n_immigrants=5, horizon=100.0)  # wrong
+hawkes.simulate(hawkes.Parameters(1, 1, 1, 1, 1, 1), n_immigrants=5, horizon_h=9.0).places  # wrong
+hawkes.Likelihood(x, y, method="window")  # wrong
+hawkes.Likelihood(x, y).gradient(0.5)  # wrong
+hawkes.half_normal("10")  # wrong
+hawkes.read_events("events.csv", time_unit="hours")  # wrong
+runs = tmap.Runs.from_lists([[1.0]], resolutoin=1.0)  # wrong
+tmap.fit(runs, orders=[1], dtype="float16")  # wrong
+tmap.fit(runs, orders=[1]).rates  # wrong
+tmap.Runs([1.0], [1]).lengh  # wrong
+roofline.count(3, one, x, scan="all")  # wrong
+roofline.cost(flop=len)  # wrong
+roofline.report("profile.json")  # wrong
