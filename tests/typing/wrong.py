@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import portable as pk
+from models import edm, mixture, resampling
 
 
 @pk.kernel
@@ -66,3 +67,12 @@ pk.asview(x).pointer = 3  # wrong
 pk.check(3, one, x).okay  # wrong
 pk.parallel_fo(3, one, x)  # wrong
 axpy(0, 2.0, x)  # wrong
+edm.simplex(x, 2, lag=3)  # wrong
+edm.cross_map(x, 2, dtype="float16")  # wrong
+edm.ccm(x, y, 2)  # wrong
+edm.traits(x).season  # wrong
+resampling.systematic(x)  # wrong
+resampling.permute(x, spaces="serial")  # wrong
+resampling.ParticleFilter(axpy, axpy, axpy)  # wrong
+mixture.DirichletMixture(3, covariance="round")  # wrong
+mixture.DirichletMixture(3).fit(x).mean_  # wrong
