@@ -7,11 +7,13 @@ import inspect
 
 import pytest
 
+import portable as pk
 from portable.words import NAMES
 
-PACKAGES = ("portable", "portable.random", "portable.testing",
-            "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
-            )
+PACKAGES = (
+    "portable", "portable.random", "portable.testing",
+    "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
+)
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
 TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a decorator
 
@@ -70,3 +72,15 @@ def test_public_names_say_what_they_take_and_give(name, value):
     gives = value.__annotations__.get("return") not in ("None", None)
     missing += ["Returns"] * (gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields")))
     assert not missing, f"{name}: no section {missing} in its docstring"
+
+
+COMMANDS = (
+    "models.edm", "models.resampling", "models.mixture",
+)
+
+
+@pytest.mark.parametrize("package", COMMANDS)
+def test_commands_tell_the_version(package, capsys):
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"{package}.__main__").main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"portable {pk.__version__}\n"

@@ -63,9 +63,10 @@ def test_right_programs_run():
     right.main()
 
 
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "kernels", "spaces", "checked", "numba", "backends",
-                                                                  "edm", "resampling", "state-space", "mixture", "mixture-from-scikit-learn", "cytometry", "clusters",
-                                                                  ))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in (
+    "tutorial", "kernels", "spaces", "checked", "numba", "backends",
+    "edm", "resampling", "state-space", "mixture", "mixture-from-scikit-learn", "cytometry", "clusters",
+))]
 
 
 def test_programs_of_the_pages_raise_nothing(tmp_path):
