@@ -150,6 +150,7 @@ class Profile:
 
     seconds: float
     copies: list[Copied]
+    regions: list[tuple[str, float, float]]
     memory_bytes: int | None
     counted: Any
 

@@ -31,7 +31,7 @@ from models.store import Store
 from portable.errors import InputError, printable
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
@@ -69,6 +69,7 @@ def _told():
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m models.edm", description="Empirical dynamic modelling of a table.")
+    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name, command, text):

@@ -7,7 +7,6 @@ import functools
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from rich.progress import (
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
-from ..annotations import Array, ClientLike, PathLike, Real, Spaces, TableLike, Whole, Windows
+from ..annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
 from ..checks import as_numbers, check_choice, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..cluster import connected
@@ -51,7 +50,7 @@ def cross_map(dataset: TableLike, dims: npt.ArrayLike, *, tau: Whole = 1, Tp: Wh
               libraries: npt.ArrayLike | None = None, lib: Windows | None = None, pred: Windows | None = None,
               dtype: DType = "float32", out: PathLike | None = None, checkpoint: PathLike | None = None,
               memory_mb: Real = 4096, progress: bool = False, space: Spaces | None = None,
-              client: ClientLike = None) -> Array | Any:
+              client: ClientLike = None) -> TableOrArray:
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex

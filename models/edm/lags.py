@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..annotations import Real, TableLike, Whole, Windows
+from ..annotations import NumberOrArray, Real, TableLike, Whole, Windows
 from ..checks import check_count, check_seed
 from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
@@ -50,10 +49,10 @@ class LaggedMap:
     Tp: np.ndarray
     rho: np.ndarray
     interval: np.ndarray
-    peak: int | Any
-    peak_interval: tuple[int, int] | Any
+    peak: NumberOrArray
+    peak_interval: NumberOrArray
     p_values: np.ndarray
-    peak_p: float | Any
+    peak_p: NumberOrArray
     targets: list[str] | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ class SMap:
     observed: np.ndarray
     times: np.ndarray
     rho: np.ndarray
-    index: np.ndarray | None = None
+    index: np.ndarray | Any = None
     targets: list[str] | None = None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import TableLike, Whole, Windows
+from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
 from . import frames, tree
 from . import list_kernels as kernels
@@ -56,7 +56,7 @@ class Neighbours:
     distances: np.ndarray
     indices: np.ndarray
     points: np.ndarray
-    index: np.ndarray | None = None
+    index: np.ndarray | Any = None
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Prediction:
     observed: np.ndarray
     variance: np.ndarray
     times: np.ndarray
-    rho: float | Any
-    index: np.ndarray | None = None
+    rho: NumberOrArray
+    index: np.ndarray | Any = None
     targets: list[str] | None = None
 
 

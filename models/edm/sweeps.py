@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import portable as pk
 
-from ..annotations import TableLike, Whole, Windows
+from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_count
 from .checks import DType, check_targets, check_windows, without_variation
 from .frames import series_of
@@ -35,7 +34,7 @@ class Dimensions:
 
     E: np.ndarray
     rho: np.ndarray
-    best: int | Any
+    best: NumberOrArray
     targets: list[str] | None = None
 
 

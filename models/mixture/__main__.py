@@ -38,7 +38,7 @@ _FIGURES = (*(f"{name}.png" for name in figures.NAMES), "figures.pdf")
 _MODEL = "mixture.npz"
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
@@ -55,6 +55,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m models.mixture", description="Populations of cells by Gaussian mixtures."
     )
+    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     fit = commands.add_parser(
         "fit", help="fit a mixture to samples; write labelled cells, tables and figures"

@@ -1,5 +1,7 @@
 """Command line: `python -m models.resampling experiment`, the paper's study on this machine, `figures` of studies, and `calibrate`."""
 
+from __future__ import annotations
+
 import argparse
 import importlib.util
 import pathlib
@@ -17,9 +19,10 @@ from .paper import Paper
 from .study import ROW, Design, decisions, load, merge, save, study
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m models.resampling")
+    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("experiment", help="bias, error and time of every scheme; figures, and a table for method='auto'")
     made.add_argument("--space", action="append", metavar="NAME", help="where to run; may be repeated (default: all but serial)")
@@ -64,7 +67,7 @@ def main(argv=None):
             return options.run(options) or 0
     except (PortableError, OSError, ImportError) as error:
         print(f"resampling: {printable(error)}", file=sys.stderr)
-        return 1
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from portable.errors import (
     ShapeError,
 )
 
-from ..annotations import Array, Real, Whole
+from ..annotations import Array, NumberOrArray, Real, Whole
 from ..arrays import reached
 from ..checks import (
     as_numbers,
@@ -243,7 +243,7 @@ class ParticleFilter:
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
         seed: Whole,
-    ) -> float | Any:
+    ) -> NumberOrArray:
         """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
 
         Parameters

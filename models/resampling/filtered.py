@@ -10,6 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError, InputError
 
+from ..annotations import NumberOrArray
 from ..arrays import reached
 from ..checks import check_count
 from . import filter_kernels, launches, weighing
@@ -159,11 +160,11 @@ class Filtered:
         Of a run with `keep=True`.
     """
 
-    log_likelihood: float | Any
+    log_likelihood: NumberOrArray
     evidence: np.ndarray
     sizes: np.ndarray
     resampled: np.ndarray
-    died: int | Any
+    died: NumberOrArray
     means: np.ndarray | Any
     variances: np.ndarray | Any
     quantiles: np.ndarray | Any

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .filter import ParticleFilter
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
-Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]  # also a named tuple
+Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a named tuple
 
 
 class Data:

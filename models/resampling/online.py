@@ -12,7 +12,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import Array, PathLike, Whole
+from ..annotations import Array, NumberOrArray, PathLike, Whole
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
 from ..files import read_npz, replacing
@@ -44,10 +44,10 @@ class Step:
     """
 
     t: int
-    log_likelihood: float | Any
-    evidence: float | Any
-    size: float | Any
-    died: bool | Any
+    log_likelihood: NumberOrArray
+    evidence: NumberOrArray
+    size: NumberOrArray
+    died: NumberOrArray
     means: np.ndarray
     variances: np.ndarray | Any
     quantiles: np.ndarray | Any

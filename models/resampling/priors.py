@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
+from ..annotations import Real
 from ..checks import check_number
 
 
@@ -32,8 +34,8 @@ class Prior:
         In words.
     """
 
-    log_density: Callable = field(repr=False)
-    draw: Callable = field(repr=False)
+    log_density: Callable[..., Any] = field(repr=False)
+    draw: Callable[..., Any] = field(repr=False)
     low: float
     high: float
     text: str
@@ -43,8 +45,23 @@ def _positive(value, name):
     return check_number(value, name, above=0.0)
 
 
-def normal(mean: float, sd: float) -> Prior:
-    """A normal density."""
+def normal(mean: Real, sd: Real) -> Prior:
+    """A normal density.
+
+    Parameters
+    ----------
+    mean : float
+    sd : float, positive
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or an sd that is not positive.
+    """
     mean, sd = check_number(mean, "normal: mean"), _positive(sd, "normal: sd")
     return Prior(
         lambda v: -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi)),
@@ -55,8 +72,23 @@ def normal(mean: float, sd: float) -> Prior:
     )
 
 
-def half_normal(sd: float) -> Prior:
-    """Half of a normal density around 0."""
+def half_normal(sd: Real) -> Prior:
+    """Half of a normal density around 0.
+
+    Parameters
+    ----------
+    sd : float, positive
+        Of the whole normal density.
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or one that is not positive.
+    """
     sd = _positive(sd, "half_normal: sd")
     return Prior(
         lambda v: -0.5 * (v / sd) ** 2 - math.log(sd * math.sqrt(math.pi / 2)),
@@ -67,8 +99,22 @@ def half_normal(sd: float) -> Prior:
     )
 
 
-def gamma(shape: float, rate: float) -> Prior:
-    """A gamma density."""
+def gamma(shape: Real, rate: Real) -> Prior:
+    """A gamma density.
+
+    Parameters
+    ----------
+    shape, rate : float, positive
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or one that is not positive.
+    """
     shape, rate = _positive(shape, "gamma: shape"), _positive(rate, "gamma: rate")
     constant = shape * math.log(rate) - math.lgamma(shape)
     return Prior(
@@ -80,8 +126,22 @@ def gamma(shape: float, rate: float) -> Prior:
     )
 
 
-def log_normal(median: float, sd: float) -> Prior:
-    """A log-normal density: the logarithm has that sd."""
+def log_normal(median: Real, sd: Real) -> Prior:
+    """A log-normal density: the logarithm has that sd.
+
+    Parameters
+    ----------
+    median, sd : float, positive
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or one that is not positive.
+    """
     median, sd = _positive(median, "log_normal: median"), _positive(sd, "log_normal: sd")
     centre = math.log(median)
     return Prior(
@@ -93,8 +153,22 @@ def log_normal(median: float, sd: float) -> Prior:
     )
 
 
-def uniform(low: float, high: float) -> Prior:
-    """A constant density between two bounds."""
+def uniform(low: Real, high: Real) -> Prior:
+    """A constant density between two bounds.
+
+    Parameters
+    ----------
+    low, high : float
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or a `high` that is not above `low`.
+    """
     low = check_number(low, "uniform: low")
     high = check_number(high, "uniform: high", above=low)
     return Prior(
@@ -106,8 +180,22 @@ def uniform(low: float, high: float) -> Prior:
     )
 
 
-def beta(a: float, b: float) -> Prior:
-    """A beta density, of a share."""
+def beta(a: Real, b: Real) -> Prior:
+    """A beta density, of a share.
+
+    Parameters
+    ----------
+    a, b : float, positive
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        No number, or one that is not positive.
+    """
     a, b = _positive(a, "beta: a"), _positive(b, "beta: b")
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     return Prior(
@@ -134,7 +222,8 @@ class Priors:
     free : tuple of str
     """
 
-    def __init__(self, names: tuple, priors: Mapping, fixed: Mapping | None) -> None:
+    def __init__(self, names: tuple[str, ...], priors: Mapping[str, Prior],
+                 fixed: Mapping[str, float] | None) -> None:
         fixed = dict(fixed or {})
         if not isinstance(priors, Mapping) or not priors:
             raise DTypeError(
@@ -169,19 +258,47 @@ class Priors:
         self._low, self._high = (np.array([getattr(p, end) for p in self.priors]) for end in ("low", "high"))
 
     def draw(self, random: np.random.Generator, size: int) -> np.ndarray:
-        """Values, shape (size, n_free)."""
+        """Values of the free parameters.
+
+        Parameters
+        ----------
+        random : numpy.random.Generator
+        size : int
+
+        Returns
+        -------
+        ndarray, shape (size, n_free)
+        """
         return np.stack([prior.draw(random, size) for prior in self.priors], axis=1)
 
     def log_density(self, values: np.ndarray) -> np.ndarray:
-        """The sum over parameters, shape (n,), of values of shape (n, n_free); -inf where a value is out of
-        bounds."""
+        """The logarithm of the density, summed over parameters.
+
+        Parameters
+        ----------
+        values : ndarray, shape (n, n_free)
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            -inf where a value is out of bounds.
+        """
         inside = ((values > self._low) & (values < self._high)).all(axis=1)
         with np.errstate(all="ignore"):
             total = sum(prior.log_density(values[:, k]) for k, prior in enumerate(self.priors))
         return np.where(inside & np.isfinite(total), total, -np.inf)
 
     def table(self, values: np.ndarray) -> np.ndarray:
-        """All parameters of the model, shape (n, n_params), from those that are free."""
+        """All parameters of the model, from those that are free.
+
+        Parameters
+        ----------
+        values : ndarray, shape (n, n_free)
+
+        Returns
+        -------
+        ndarray, shape (n, n_params)
+        """
         return np.stack(
             [
                 values[:, self.free.index(n)] if n in self.free else np.full(len(values), self.fixed[n])
@@ -191,7 +308,16 @@ class Priors:
         )
 
     def to_line(self, values: np.ndarray) -> np.ndarray:
-        """Coordinates without bounds: logarithms, log-odds, or the values themselves."""
+        """Coordinates without bounds: logarithms, log-odds, or the values themselves.
+
+        Parameters
+        ----------
+        values : ndarray, shape (n, n_free)
+
+        Returns
+        -------
+        ndarray, shape (n, n_free)
+        """
         low, high = self._low, self._high
         with np.errstate(all="ignore"):
             below, above = np.log(values - low), np.log(high - values)
@@ -199,8 +325,18 @@ class Priors:
         return found
 
     def from_line(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(values, log of the volume that a unit of the coordinates stands for), shapes (n, n_free) and
-        (n,)."""
+        """Values of coordinates without bounds.
+
+        Parameters
+        ----------
+        z : ndarray, shape (n, n_free)
+
+        Returns
+        -------
+        values : ndarray, shape (n, n_free)
+        volume : ndarray, shape (n,)
+            Logarithm of the volume that a unit of the coordinates stands for.
+        """
         low, high = self._low, self._high
         with np.errstate(all="ignore"):
             width = high - low

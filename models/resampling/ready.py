@@ -33,15 +33,36 @@ REACTIONS = 1 << 20  # of an interval at most: what has not come to rest by then
 
 
 @pk.function
-def log_normal_density(x, mean, sd):
-    """log N(x; mean, sd^2)."""
+def log_normal_density(x: float, mean: float, sd: float) -> float:
+    """log N(x; mean, sd^2).
+
+    Parameters
+    ----------
+    x, mean, sd : float
+        sd is positive.
+
+    Returns
+    -------
+    float
+    """
     z = (x - mean) / sd
     return -0.5 * z * z - math.log(sd) - HALF_LOG_TWO_PI
 
 
 @pk.function
-def log_poisson(count, mean):
-    """log of the Poisson probability of a count; of a mean of 0 too."""
+def log_poisson(count: float, mean: float) -> float:
+    """log of the Poisson probability of a count; of a mean of 0 too.
+
+    Parameters
+    ----------
+    count, mean : float
+        mean is not negative.
+
+    Returns
+    -------
+    float
+        -inf of what is no whole number or negative.
+    """
     found = -math.inf
     if count >= 0.0 and count == pk.floor(count):
         if mean > 0.0:
@@ -197,6 +218,23 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
     of infections that is reported), i0 (expected infected at the start, a Poisson number). States S, I and C,
     the new infections since the observation before; an observation is Poisson with mean rho C. At step 0
     nothing has happened: C = I.
+
+    Parameters
+    ----------
+    population : int
+    n_substeps : int, default 7
+        Steps between two observations.
+    duration : float, default 7.0
+        Time between two observations, in the unit of the rates.
+
+    Returns
+    -------
+    StateSpaceModel
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        A number that is not positive, or not whole where a count is wanted.
     """
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
@@ -248,6 +286,23 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
 
     Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S,
     E, I and C, who became infectious since the observation before.
+
+    Parameters
+    ----------
+    population : int
+    n_substeps : int, default 7
+        Steps between two observations.
+    duration : float, default 7.0
+        Time between two observations, in the unit of the rates.
+
+    Returns
+    -------
+    StateSpaceModel
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        A number that is not positive, or not whole where a count is wanted.
     """
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
@@ -315,6 +370,22 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
 
     Parameters birth, predation, death, noise (sd of both observations). States U and V begin at prey and
     predators; between two observations every reaction is drawn (Gillespie's algorithm), at most 2^20 of them.
+
+    Parameters
+    ----------
+    prey, predators : int, default 50 and 100
+        At the start.
+    duration : float, default 1.0
+        Time between two observations, in the unit of the rates.
+
+    Returns
+    -------
+    StateSpaceModel
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        A number of animals that is negative or not whole, or a duration that is not positive.
     """
     prey, predators = check_count(prey, "prey", 0), check_count(predators, "predators", 0)
     duration = check_number(duration, "duration", above=0.0)

@@ -59,7 +59,7 @@ class Sampling:
     n_chains: int = 8
     n_draws: int = 1000
     n_warmup: int = 500
-    start: Mapping[str, npt.ArrayLike] | None = None
+    start: Mapping[str, Any] | None = None
     seed: int = 0
     checkpoint: PathLike | None = None
     progress: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..annotations import Real
+from ..annotations import NumberOrArray, Real
 from ..arrays import reached
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
@@ -211,7 +210,7 @@ def _moments(weights, log_weights):
 
 def effective_sample_size(weights: npt.ArrayLike | pk.View | None = None, *,
                           log_weights: npt.ArrayLike | pk.View | None = None,
-                          space: pk.SpaceLike | None = None) -> float | Any:
+                          space: pk.SpaceLike | None = None) -> NumberOrArray:
     """(sum w)^2 / sum w^2, from 1 to n.
 
     Parameters
@@ -236,7 +235,7 @@ def effective_sample_size(weights: npt.ArrayLike | pk.View | None = None, *,
     return float(found[0]) if w.is_vector else found
 
 
-def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> float | Any:
+def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> NumberOrArray:
     """log sum exp(log w), in float64; -inf where all are.
 
     Parameters

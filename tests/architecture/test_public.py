@@ -13,6 +13,7 @@ from portable.words import NAMES
 PACKAGES = (
     "portable", "portable.random", "portable.testing",
     "models.hawkes", "models.tmap", "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
+    "models.resampling.priors", "models.resampling.ready",
     "roofline",
 )
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
@@ -77,6 +78,7 @@ def test_public_names_say_what_they_take_and_give(name, value):
 
 COMMANDS = (
     "models.hawkes", "models.tmap", "roofline",
+    "models.edm", "models.resampling", "models.mixture",
 )
 
 

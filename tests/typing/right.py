@@ -8,7 +8,7 @@ import numpy as np
 
 import portable as pk
 import roofline
-from models import hawkes, tmap
+from models import edm, hawkes, mixture, resampling, tmap
 
 
 @pk.function
@@ -108,6 +108,52 @@ def timed() -> dict[str, Any]:
         pk.parallel_for(counts.flops, counted, np.zeros(10))
     roofs = roofline.ceilings("serial", special=[("exp", "float64")], quick=True)
     return roofline.report(p, "a program") | {"table": roofs.table()}
+
+
+def cross_maps(x: np.ndarray[Any, Any]) -> float:
+    """Not run: it would take long."""
+    best: int = edm.embedding_dimension(x, E_max=np.int64(4)).best
+    found = edm.simplex(x, best, lib=(0, 50), pred=[(50, 80), (80, 100)], space="serial")
+    rho = edm.cross_map(np.stack([x, x], axis=1), [2, 2], dtype="float64", space=["serial", "threads:1"])
+    grown = edm.ccm({"a": x, "b": x}, "a", 2, columns=["b"], library_sizes=range(10, 50, 10))
+    tested = edm.cross_map_test(x[:, None], 2, surrogate="phase", method="by").adjusted("bh")
+    low, high = grown.band(0.9)
+    return float(found.rho + rho[0, 1] + low[0] + high[0] + tested[0, 0] + edm.smap(x, 2, theta=0.5).rho[0])
+
+
+@pk.function
+def initial(seed, stream, draw, params):  # type: ignore[no-untyped-def]
+    return (pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def log_weight(t, state, observation, params):  # type: ignore[no-untyped-def]
+    return -0.5 * (observation[0] - state[0]) ** 2
+
+
+@pk.function
+def propagate(t, state, seed, stream, draw, params):  # type: ignore[no-untyped-def]
+    return (params[0] * state[0],)
+
+
+def particles(w: np.ndarray[Any, Any]) -> float:
+    """Not run: it would take long."""
+    ancestors = resampling.systematic(w, seed=1, output="ancestors")
+    again: pk.View = resampling.metropolis(pk.copy_of(w), seed=1, n_steps=10)
+    model = resampling.StateSpaceModel(["phi"], ["x"], initial, propagate, log_weight)
+    found = model.filter(scheme="systematic").run(w, 100, params={"phi": 0.5}, seed=1, quantiles=[0.5], keep=True)
+    drawn = resampling.sample_pmmh(model, w, 100, priors={"phi": resampling.priors.uniform(0.0, 1.0)}, n_draws=10)
+    paths = found.trajectories(3, seed=2)
+    return float(found.log_likelihood + w[ancestors].sum() + found.means[0] + paths[0, 0, 0] + again.shape[0] + drawn["phi"].mean())
+
+
+def clusters(X: np.ndarray[Any, Any]) -> float:
+    """Not run: it would take long."""
+    model = mixture.DirichletMixture(3, prior=mixture.Prior(mean=[0.0, 0.0]), covariance="diag", random_state=0).fit(X)
+    gains = [move.gain for move in model.moves_ if move.kind == "split"]
+    posterior = model.sample_posterior(X, 10, n_burn=5)
+    drawn, labels = model.sample(5)
+    return model.score(X) + sum(gains) + float(posterior.means.mean() + model.weights_[labels].sum() + drawn.sum())
 
 
 def main() -> float:

@@ -66,6 +66,7 @@ def test_right_programs_run():
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in (
     "tutorial", "kernels", "spaces", "checked", "numba", "backends",
     "hawkes", "tmap", "roofline",
+    "edm", "resampling", "state-space", "mixture", "mixture-from-scikit-learn", "cytometry", "clusters",
 ))]
 
 
@@ -73,7 +74,7 @@ def test_programs_of_the_pages_raise_nothing(tmp_path):
     """Their kernels are not annotated, as most people's will not be; a name may mean one thing here and another there."""
     files = []
     for page in PAGES:
-        files.append(tmp_path / f"page_{page.stem.lower()}.py")
+        files.append(tmp_path / f"page_{page.stem.lower().replace('-', '_')}.py")
         files[-1].write_text("\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)))
         assert files[-1].stat().st_size
-    assert mypy(tmp_path, *files, options=("--allow-redefinition",)) == {}
+    assert mypy(tmp_path, *files, options=("--allow-redefinition", "--disable-error-code", "import-untyped")) == {}

@@ -11,7 +11,7 @@ import numpy as np
 
 import portable as pk
 import roofline
-from models import hawkes, tmap
+from models import edm, hawkes, mixture, resampling, tmap
 
 
 @pk.kernel
@@ -83,3 +83,12 @@ tmap.Runs([1.0], [1]).lengh  # wrong
 roofline.count(3, one, x, scan="all")  # wrong
 roofline.cost(flop=len)  # wrong
 roofline.report("profile.json")  # wrong
+edm.simplex(x, 2, lag=3)  # wrong
+edm.cross_map(x, 2, dtype="float16")  # wrong
+edm.ccm(x, y, 2)  # wrong
+edm.traits(x).season  # wrong
+resampling.systematic(x)  # wrong
+resampling.permute(x, spaces="serial")  # wrong
+resampling.ParticleFilter(axpy, axpy, axpy)  # wrong
+mixture.DirichletMixture(3, covariance="round")  # wrong
+mixture.DirichletMixture(3).fit(x).mean_  # wrong

@@ -62,7 +62,7 @@ def test_figures_of_two_machines(studied, tmp_path, capsys):
     assert {path.name for path in tmp_path.glob("figure6*")} == {f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")}
     assert len(list(tmp_path.glob("figure*.png"))) == 11 and len(cells_of(tmp_path)) == 2 * len(cells)
     assert "fastest, both: multinomial, cuda in 9 of 9 cells" in capsys.readouterr().out
-    assert main(["figures", str(tmp_path / "none.json"), "--out", str(tmp_path)]) == 1
+    assert main(["figures", str(tmp_path / "none.json"), "--out", str(tmp_path)]) == 2
 
 
 def test_what_auto_makes_of_a_study(studied, tmp_path):
