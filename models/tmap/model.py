@@ -463,7 +463,7 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (5 + n_branches, n_branches)
-            alpha, the constant of each branch's log-density, rates, orders less 1, exits, and the rows of switching.
+            alpha, constants of the branches' log-densities, rates, orders less 1, exits, and the rows of switching.
         """
         rates = self.rates * unit
         constant = self.orders * np.log(rates) - log_factorials(self.orders)
