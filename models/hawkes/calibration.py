@@ -90,8 +90,8 @@ def calibrate(
 
     References
     ----------
-    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based calibration.
-    arXiv:1804.06788 (2018).
+    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based
+    calibration. arXiv:1804.06788 (2018).
     """
     check_choice(sampler, "sampler", ("metropolis", "nuts"))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)

@@ -323,8 +323,8 @@ def omori(within_h: float | None = None) -> Decay:
 
     References
     ----------
-    Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal of Physics of
-    the Earth 43 (1995).
+    Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal of
+    Physics of the Earth 43 (1995).
     """
     most = math.inf if within_h is None else check_number(within_h, "within_h", above=0.0)
     endless = within_h is None

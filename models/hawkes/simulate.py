@@ -108,8 +108,8 @@ def simulate(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        An argument of a wrong type or shape, or out of range; a triggering function that the method or the dimensions do not fit;
-        more events than `max_events`.
+        An argument of a wrong type or shape, or out of range; a triggering function that the method or the dimensions
+        do not fit; more events than `max_events`.
     """
     check_params(params)
     n_immigrants, horizon_h = check_positive(n_immigrants, "n_immigrants"), check_positive(horizon_h, "horizon_h")

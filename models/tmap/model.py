@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -245,7 +245,7 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
-    def joint_density(self, gaps: npt.ArrayLike, *, ended: bool = True) -> npt.NDArray[np.float64]:
+    def joint_density(self, gaps: npt.ArrayLike, *, ended: bool = True) -> npt.NDArray[np.float64] | Any:
         """Density of the first gaps of a run.
 
         Parameters
@@ -257,7 +257,7 @@ class TransientMAP:
 
         Returns
         -------
-        ndarray, shape (...,)
+        ndarray, shape (...,), or float
 
         Raises
         ------
@@ -278,7 +278,7 @@ class TransientMAP:
             powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
         return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
 
-    def gap_survival(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def gap_survival(self, x: npt.ArrayLike) -> npt.NDArray[np.float64] | Any:
         """Probability that a gap is longer than x, over all gaps of all runs taken together.
 
         Parameters
@@ -287,7 +287,7 @@ class TransientMAP:
 
         Returns
         -------
-        ndarray, shape of x
+        ndarray, shape of x, or float
             1 where x < 0.
 
         Raises
@@ -463,7 +463,7 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (5 + n_branches, n_branches)
-            alpha, the constant of each branch's log-density, rates, orders less 1, exits, and the rows of switching.
+            alpha, constants of the branches' log-densities, rates, orders less 1, exits, and the rows of switching.
         """
         rates = self.rates * unit
         constant = self.orders * np.log(rates) - log_factorials(self.orders)

@@ -79,7 +79,7 @@ hawkes.read_events("events.csv", time_unit="hours")  # wrong
 runs = tmap.Runs.from_lists([[1.0]], resolutoin=1.0)  # wrong
 tmap.fit(runs, orders=[1], dtype="float16")  # wrong
 tmap.fit(runs, orders=[1]).rates  # wrong
-tmap.Runs([1.0], [1]).lengh  # wrong
+tmap.Runs([1.0], [1]).sizes  # wrong
 roofline.count(3, one, x, scan="all")  # wrong
 roofline.cost(flop=len)  # wrong
 roofline.report("profile.json")  # wrong
