@@ -185,14 +185,8 @@ class Workers:
 
         Parameters
         ----------
-        name : str
-            Of the method's function.
-        args : tuple
-            Of that function.
-        reduce : bool
-            Whether the results are added up.
-        numbers : range
-            Of the shards that are wanted.
+        name, args, reduce, numbers
+            As there.
 
         Returns
         -------

@@ -11,7 +11,8 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError
 
-from ..sharding import Shards, here, rows_of
+from ..mapped import rows_of
+from ..sharding import Shards, here
 from . import kernels
 from .sums import CANCELS, group_of, n_features, references
 from .sweeps import Piece, Sweeps, padded

@@ -11,7 +11,8 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..sharding import Held, Mapped, read
+from ..mapped import Mapped, read
+from ..sharding import Held
 from . import kernels, search_kernels
 from .sums import Sums
 

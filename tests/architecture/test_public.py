@@ -13,7 +13,7 @@ from portable.words import NAMES
 PACKAGES = (
     "portable", "portable.random", "portable.testing",
     "models.hawkes", "models.tmap", "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
-    "models.resampling.priors", "models.resampling.ready",
+    "models.resampling.priors", "models.resampling.ready", "models.mapped",
     "roofline",
 )
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import cluster, edm, mixture, processes, sharding, tmap
+from models import cluster, edm, mapped, mixture, processes, sharding, tmap
 from portable.errors import ClusterError, DTypeError, InputError
 
 from . import jobs
@@ -70,9 +70,9 @@ def test_data_that_a_worker_cannot_see(tmp_path, processes):
     path = tmp_path / "points.npy"
     np.save(path, jobs.points())
     X = np.load(path, mmap_mode="r")
-    piece = sharding.rows_of(X, 100, 300)
-    np.testing.assert_array_equal(sharding.read(piece), X[100:300])
-    np.testing.assert_array_equal(sharding.read(sharding.rows_of(X[50:], 100, 300)), X[150:350])
+    piece = mapped.rows_of(X, 100, 300)
+    np.testing.assert_array_equal(mapped.read(piece), X[100:300])
+    np.testing.assert_array_equal(mapped.read(mapped.rows_of(X[50:], 100, 300)), X[150:350])
     path.rename(tmp_path / "elsewhere.npy")
     shards = sharding.Shards(Doubled, [piece], client=processes)
     with pytest.raises(InputError, match="points.npy', which cannot be read here"):
@@ -116,7 +116,7 @@ class Doubled:
         self.space = space
 
     def prepare(self, piece):
-        return np.asarray(sharding.read(piece))
+        return np.asarray(mapped.read(piece))
 
     def doubled(self, shards, wrong=None):
         if wrong:
