@@ -17,6 +17,7 @@ from ..annotations import ClientLike, Spaces, TableLike, Whole, Windows
 from ..checks import check_choice, check_count, check_number, check_seed
 from ..cluster import connected
 from ..sharding import Shards, here
+from ..shown import Shown
 from .checks import DTYPES, DType, check_library_sizes, check_targets, check_windows, without_variation
 from .frames import series_of
 from .mapping import Maps, Sets
@@ -29,7 +30,7 @@ _TOGETHER = 8  # samples of a shard
 
 
 @dataclass(frozen=True)
-class Convergence:
+class Convergence(Shown):
     """Cross mapping skill against library size. Arrays of several targets have these as their first axis.
 
     Attributes
@@ -119,7 +120,7 @@ class Convergence:
 
 
 @dataclass(frozen=True)
-class ConvergenceTest:
+class ConvergenceTest(Shown):
     """How skill changes with library size. Numbers, or arrays with an entry a target.
 
     Attributes

@@ -14,6 +14,7 @@ from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
+from ..shown import Shown
 from . import frames, tree
 from . import list_kernels as kernels
 from .checks import (
@@ -37,7 +38,7 @@ MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Shown):
     """The k nearest neighbours of embedded points.
 
     Attributes
@@ -60,7 +61,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Shown):
     """Predicted values.
 
     Attributes

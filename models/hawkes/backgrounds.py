@@ -25,6 +25,7 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_count, check_finite
+from ..shown import Shown
 from .checks import check_events, check_horizon
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
@@ -37,7 +38,7 @@ _BANDWIDTHS = 12  # tried, even in their logarithm
 
 
 @dataclass(frozen=True, eq=False)
-class BackgroundFit:
+class BackgroundFit(Shown):
     """A background and a triggering function that were fitted in turns.
 
     Attributes

@@ -17,6 +17,7 @@ import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
 from ..processes import map_numbers, space_of
+from ..shown import Shown
 from .extras import need
 from .likelihood import Likelihood
 from .nuts import sample_nuts
@@ -32,7 +33,7 @@ _BOXES = 20  # of the histogram of ranks
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Shown):
     """Ranks of true parameters among posterior draws.
 
     Attributes

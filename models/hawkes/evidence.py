@@ -10,6 +10,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count
+from ..shown import Shown
 from .extras import need
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -19,7 +20,7 @@ from .residuals import compensators
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Shown):
     """Expected log density of events left out; larger is better, and a difference counts beside its own standard error.
 
     Attributes

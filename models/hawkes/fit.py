@@ -12,6 +12,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_number
+from ..shown import Shown
 from .checks import check_params
 from .guards import check_places, notes
 from .likelihood import Likelihood
@@ -30,7 +31,7 @@ _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says 
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Shown):
     """Where the log-likelihood, or the log-posterior, is largest.
 
     Attributes

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number
+from ..shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive
@@ -23,7 +24,7 @@ _GRID = 2_000  # delays at which shares are tabulated, even in their logarithm
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class Forecast(Shown):
     """Events that draws of the model make after the record.
 
     Attributes
@@ -164,7 +165,7 @@ def _immigrants(likelihood, params, begin, end, random):
 
 
 @dataclass(frozen=True)
-class PredictiveCheck:
+class PredictiveCheck(Shown):
     """Statistics of the events beside those of catalogues that the model makes.
 
     Attributes

@@ -15,12 +15,13 @@ import numpy.typing as npt
 from portable.errors import InputError
 
 from ..files import replacing
+from ..shown import Shown
 from .extras import need
 from .parameters import ParametersBase
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Shown):
     """Draws of the free parameters, in the parameters' units.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
+from ..shown import Shown
 from .extras import need
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -22,7 +23,7 @@ _SPENT = 40.0  # and so is exp(-40)
 
 
 @dataclass(frozen=True)
-class Residuals:
+class Residuals(Shown):
     """Events on the clock of the model.
 
     Attributes

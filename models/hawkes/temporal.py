@@ -21,6 +21,7 @@ import portable as pk
 from portable.errors import InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_finite
+from ..shown import Shown
 from .checks import check_horizon
 from .parameters import check_positive
 
@@ -29,7 +30,7 @@ _STEP, _ROUNDS = 1e-4, 100
 
 
 @dataclass(frozen=True)
-class TemporalFit:
+class TemporalFit(Shown):
     """Maximum likelihood of events in time alone.
 
     Attributes

@@ -24,6 +24,7 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_seed
 from ..processes import map_numbers, space_of
+from ..shown import Shown
 from . import priors, ready
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
@@ -41,7 +42,7 @@ LONG_ENOUGH = 40  # autocorrelation times of a chain after warming up
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Shown):
     """Ranks of true parameters among posterior draws.
 
     Attributes

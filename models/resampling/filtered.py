@@ -13,6 +13,7 @@ from portable.errors import FiniteError, InputError
 from ..annotations import NumberOrArray
 from ..arrays import reached
 from ..checks import check_count
+from ..shown import Shown
 from . import filter_kernels, launches, weighing
 from .checks import MOST
 from .schemes import Call
@@ -132,7 +133,7 @@ def on_host(value):
 
 
 @dataclass
-class Filtered:
+class Filtered(Shown):
     """What a run found. With params of one filter the axis of filters is left out of arrays. It can be
     pickled.
 

@@ -13,6 +13,7 @@ from portable.errors import InputError
 
 from ..annotations import PathLike
 from ..files import replacing
+from ..shown import Shown
 
 
 def need(module: str, extra: str, purpose: str):
@@ -26,7 +27,7 @@ def need(module: str, extra: str, purpose: str):
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Shown):
     """Draws of the free parameters of a state-space model.
 
     Attributes

@@ -17,6 +17,7 @@ from portable.errors import InputError
 from ..annotations import PathLike
 from ..checks import as_numbers, check_count, check_flag, check_seed
 from ..store import Store
+from ..shown import Shown
 from .filter import ParticleFilter
 from .given import Data
 from .posterior import Posterior
@@ -29,7 +30,7 @@ PIECE = 10  # steps between two looks at the clock, for progress and checkpoints
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class Sampling(Shown):
     """What `sample_pmmh` and `sample_gibbs` are told alike, each by its name.
 
     Parameters

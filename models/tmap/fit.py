@@ -17,6 +17,7 @@ from ..checks import check_count, check_number, check_seed
 from ..cluster import connected
 from ..sharding import here
 from ..store import Store
+from ..shown import Shown
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
@@ -33,7 +34,7 @@ _AT_ONCE = 16  # starts that climb together; each takes room for the vectors of 
 
 
 @dataclass(frozen=True)
-class FitInfo:
+class FitInfo(Shown):
     """How a fit went.
 
     Attributes

@@ -10,12 +10,13 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shown import Shown
 from .model import TransientMAP, check_model
 from .runs import Runs
 
 
 @dataclass(frozen=True)
-class Goodness:
+class Goodness(Shown):
     """What the rescaled gaps of complete gaps say; small p-values speak against the process.
 
     Attributes

@@ -12,6 +12,7 @@ from portable.errors import InputError
 from ..checks import check_choice, check_count, check_number, check_seed
 from ..cluster import connected
 from ..store import inside
+from ..shown import Shown
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
@@ -19,7 +20,7 @@ from .runs import Runs
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Shown):
     """One choice of orders.
 
     Attributes

@@ -11,6 +11,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..cluster import connected
+from ..shown import Shown
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
@@ -25,7 +26,7 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class StandardErrors:
+class StandardErrors(Shown):
     """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead branch.
 
     Attributes

@@ -1,0 +1,31 @@
+"""Results as notebooks show them: a table of their fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+
+import numpy as np
+
+_LONGEST = 120  # characters of a value
+
+
+class Shown:
+    """A dataclass that notebooks show as a table: a row for each field; of an array its shape, and its range if it is long."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{field.name}</th><td>{html.escape(_told(getattr(self, field.name)))}</td></tr>"
+                       for field in dataclasses.fields(self) if not field.name.startswith("_"))
+        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+def _told(value):
+    shape = getattr(value, "shape", None)
+    if shape and isinstance(value, np.ndarray) and value.size > 6:
+        numbers = value.dtype.kind in "iuf" and np.isfinite(value).any()
+        span = f", {np.nanmin(value):.6g} to {np.nanmax(value):.6g}" if numbers else ""
+        return f"{value.dtype}, shape {shape}{span}"
+    text = f"{value:.8g}" if isinstance(value, float) else str(value) if dataclasses.is_dataclass(value) or shape else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
