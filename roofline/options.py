@@ -133,7 +133,8 @@ OPTIONS = (
         {
             "type": positive_number,
             "default": 100.0,
-            "help": "how many times a core of this machine a place of the prediction is (default: %(default)g, an assumption)",
+            "help": "how many times a core of this machine a place of the prediction is "
+            "(default: %(default)g, an assumption)",
         },
     ),
     _flag("scaleout", "--quick", "tiny inputs, two workers at most: shows that everything runs"),

@@ -12,7 +12,8 @@ from portable.errors import InputError
 class Past:
     """An array that a launch had: where it lay, and whose memory that was.
 
-    `owner` is weak. On the host a slice that was made for one launch is found again as long as its memory lives.
+    `owner` is weak. On the host a slice that was made for one launch is found again as long as its memory
+    lives.
     """
 
     __slots__ = ("dtype", "owner", "pointer", "rebuild", "shape", "strides")

@@ -19,12 +19,13 @@ from .frames import series_of
 from .neighbours import Problem
 from .surrogates import Kind, Surrogates, block_length, check_surrogates
 from .traits import check_default
+from ..shown import Shown
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
 
 
 @dataclass(frozen=True)
-class LaggedMap:
+class LaggedMap(Shown):
     """Cross mapping skill against the lag. Of several targets, these are the first axis of all but `Tp`.
 
     Attributes

@@ -19,13 +19,14 @@ from . import local_kernels as kernels
 from .checks import check_targets, without_variation
 from .neighbours import Problem, correlation, observed_at
 from .search import power_of_two
+from ..shown import Shown
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
 
 
 @dataclass(frozen=True)
-class SMap:
+class SMap(Shown):
     """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but
     `theta` and `times`.
 

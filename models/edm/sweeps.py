@@ -15,10 +15,11 @@ from .checks import DType, check_targets, check_windows, without_variation
 from .frames import series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
+from ..shown import Shown
 
 
 @dataclass(frozen=True)
-class Dimensions:
+class Dimensions(Shown):
     """Simplex skill for each embedding dimension. Of several targets, these are the first axis of `rho`, and
     of `best`.
 

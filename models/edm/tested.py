@@ -13,6 +13,7 @@ from portable.errors import InputError
 from ..annotations import Array
 from ..checks import as_numbers, check_choice, check_number
 from . import frames
+from ..shown import Shown
 
 Adjustment: TypeAlias = Literal["bh", "by"]
 METHODS = ("bh", "by")
@@ -23,7 +24,7 @@ TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = ran
 
 
 @dataclass(frozen=True)
-class CrossMapTest:
+class CrossMapTest(Shown):
     """Skill of every pair, and how often surrogates of the target do as well.
 
     Attributes

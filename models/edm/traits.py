@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from portable.errors import InputError
+from ..shown import Shown
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -23,7 +24,7 @@ UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 
 @dataclass(frozen=True)
-class Traits:
+class Traits(Shown):
     """What was found in a series.
 
     Attributes

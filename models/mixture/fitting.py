@@ -15,6 +15,7 @@ from .climb import Climb
 from .moves import Moves
 from .prior import WithoutPrior, WithPrior
 from .starts import Few, typical
+from ..shown import Shown
 
 _COARSE = 1e-4  # growth of the objective per point below which moves are looked for, before `tol` is asked for
 _BEFORE = 60  # iterations of a start, at most, before the widths of its components are looked at
@@ -23,7 +24,7 @@ _AMONG_FEW = 300  # iterations among the few, at most
 
 
 @dataclass(frozen=True)
-class Start:
+class Start(Shown):
     """What became of a start.
 
     Parameters

@@ -23,6 +23,7 @@ from .climb import Climb
 from .kept import NOTHING
 from .prior import centred
 from .sweeps import by_tile
+from ..shown import Shown
 
 _TRIAL = 6  # iterations before a move is judged
 _TRIES = 6  # trials of a kind of move in a round
@@ -35,7 +36,7 @@ _SMALL = 0.02  # share of the points of a component that may be deleted
 
 
 @dataclass(frozen=True)
-class Move:
+class Move(Shown):
     """A change of the components that raised the objective.
 
     Parameters

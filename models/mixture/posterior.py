@@ -15,10 +15,11 @@ from portable.errors import InputError, ShapeError
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
+from ..shown import Shown
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Shown):
     """Draws; component j is the same one in all of them.
 
     Attributes

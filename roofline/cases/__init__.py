@@ -1,6 +1,7 @@
 """What is timed. One file a method; nothing else in `roofline` knows the models.
 
-A case is a module with one or both of the functions of `Case`. A new method adds its file here and its name below.
+A case is a module with one or both of the functions of `Case`. A new method adds its file here and its name
+below.
 """
 
 import importlib
@@ -11,8 +12,29 @@ from roofline.contract import Duel, Run
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 ALL = (*REPORTED, "rest")  # as `report --all` has them
 COMPARED = (  # have `duels`
-    "algorithms", "ceilings", "cytometry", "edm", "edm_brains", "edm_test", "filters", "hawkes", "hawkes_triggering", "lanes", "launch", "layer",
-    "mixture", "mixture_em", "mixture_fit", "mixture_large", "numba", "profile", "resampling", "scaleout", "start", "tmap")
+    "algorithms",
+    "ceilings",
+    "cytometry",
+    "edm",
+    "edm_brains",
+    "edm_test",
+    "filters",
+    "hawkes",
+    "hawkes_triggering",
+    "lanes",
+    "launch",
+    "layer",
+    "mixture",
+    "mixture_em",
+    "mixture_fit",
+    "mixture_large",
+    "numba",
+    "profile",
+    "resampling",
+    "scaleout",
+    "start",
+    "tmap",
+)
 
 
 class Case(Protocol):

@@ -1,10 +1,10 @@
 """The micro-kernels of the ceilings against independent tools: C compiled by gcc on a CPU, CUDA C++ on a GPU.
 
-Copies and triads in memory; on a CPU triads in each core's own caches, on a GPU reads from scratch and L2; and peaks of fused
-multiply-adds.
+Copies and triads in memory; on a CPU triads in each core's own caches, on a GPU reads from scratch and L2;
+and peaks of fused multiply-adds.
 
-Both sides of a duel do the same operations on the same numbers, in the same memory: how fast that is depends on where it
-lies. `n` counts the elements of the vectors.
+Both sides of a duel do the same operations on the same numbers, in the same memory: how fast that is depends
+on where it lies. `n` counts the elements of the vectors.
 """
 
 import functools
@@ -48,7 +48,9 @@ def _near(space, quick):
     """Triads on rows that stay in a core's own cache."""
     with pk.use(space) as here:
         sizes = dict(measuring.cpu_levels(here))
-        shapes = {level: measuring.rows_in(here, sizes[level] // here.n_threads, quick) for level in ("L1", "L2")}
+        shapes = {
+            level: measuring.rows_in(here, sizes[level] // here.n_threads, quick) for level in ("L1", "L2")
+        }
     for level, (league, length, trips) in shapes.items():
         views = measuring.three_rows(pk.copy_of(np.random.default_rng(0).random((league, 3, length)), space))
         policy, n_bytes = pk.TeamPolicy(league, space=space), 24 * league * length * trips
@@ -62,14 +64,28 @@ def _near_gpu(space, quick):
     """Reads of a team's scratch, and of two working sets that L2 holds."""
     league = (8,) if quick else ()
     with pk.use(space) as here:
-        scratch, sets = measuring.read_scratch(here, *league), [measuring.read_around(here, n << 20, *league) for n in (16, 32)]
+        scratch, sets = (
+            measuring.read_scratch(here, *league),
+            [measuring.read_around(here, n << 20, *league) for n in (16, 32)],
+        )
     trips, _, out = scratch.call.args[2:]
-    yield _duel(f"shared memory: {scratch.method}", space, scratch.call, _written(scratch.call, out), "read_scratch", (trips, out),
+    yield _duel(f"shared memory: {scratch.method}", space, scratch.call, _written(scratch.call, out),
+                "read_scratch",
+                (trips, out),
                 bytes=scratch.amount, best=True)  # fmt: skip
     for plan in sets:
         trips, leap, _, rows, out = plan.call.args[2:]
         inputs = rows.shape[0], leap, trips * kernels.ROWS, rows, out
-        yield _duel(f"L2: {plan.method}", space, plan.call, _written(plan.call, out), "read_around", inputs, bytes=plan.amount, best=True)
+        yield _duel(
+            f"L2: {plan.method}",
+            space,
+            plan.call,
+            _written(plan.call, out),
+            "read_around",
+            inputs,
+            bytes=plan.amount,
+            best=True,
+        )
 
 
 def _written(call, view):
@@ -111,7 +127,12 @@ def _peak(dtype, space, n, trips):
 
 def _duel(title, space, call, result, name, inputs, tolerance=1e-14, **work):
     rivals, absent = peers.gather(
-        "ceilings", space, name, kernels.CHAINS, *inputs, tools=("cupy",) if space.startswith("cuda") else ("gcc",)
+        "ceilings",
+        space,
+        name,
+        kernels.CHAINS,
+        *inputs,
+        tools=("cupy",) if space.startswith("cuda") else ("gcc",),
     )
     ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
     return Duel(title, ours, rivals, absent, tolerance, **work)

@@ -1,6 +1,7 @@
 """Launches whose hardware counters are read: each once, in this order, in a process of its own under `ncu`.
 
-`python -m roofline.cases.counters` is that process; `python -m roofline counters` starts it and tells the counts beside.
+`python -m roofline.cases.counters` is that process; `python -m roofline counters` starts it and tells the
+counts beside.
 """
 
 import numpy as np

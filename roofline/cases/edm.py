@@ -9,11 +9,15 @@ from models import edm
 from roofline import peers
 from roofline.contract import Contender, Duel, Run
 
-# Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger one.
+# Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger
+# one.
 SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
 E_MAX = 20
 LONG = 10_000  # times of the series whose neighbours are searched, in duels
-SEARCHED = {"cpu": (4000, 1000), "cuda": (40_000, 3000)}  # times of a series whose neighbours are searched, and of S-maps
+SEARCHED = {
+    "cpu": (4000, 1000),
+    "cuda": (40_000, 3000),
+}  # times of a series whose neighbours are searched, and of S-maps
 TOOLS = ("kedm", "scipy", "sklearn", "faiss")
 
 
@@ -52,19 +56,35 @@ def prepare(space, data, quick):
         return Run(f"EDM, {method}", "simulated", size, unit, call)
 
     return [
-        run(f"cross map of {n_series} series, E up to {dims.max()}", n_steps, "steps",
-            lambda: float(edm.cross_map(series, dims, space=space).mean())),
-        run("11 nearest neighbours, E = 10" if not small else "3 nearest neighbours, E = 2", long, "points",
-            lambda: float(edm.knn(x, 2 if small else 10, dtype="float32", space=space).distances[:, -1].mean())),
-        run(f"S-maps, E = 3, {len(theta)} thetas", mapped, "points",
-            lambda: float(edm.smap(x[:mapped], 3, theta=theta, space=space).rho[-1])),
+        run(
+            f"cross map of {n_series} series, E up to {dims.max()}",
+            n_steps,
+            "steps",
+            lambda: float(edm.cross_map(series, dims, space=space).mean()),
+        ),
+        run(
+            "11 nearest neighbours, E = 10" if not small else "3 nearest neighbours, E = 2",
+            long,
+            "points",
+            lambda: float(
+                edm.knn(x, 2 if small else 10, dtype="float32", space=space).distances[:, -1].mean()
+            ),
+        ),
+        run(
+            f"S-maps, E = 3, {len(theta)} thetas",
+            mapped,
+            "points",
+            lambda: float(edm.smap(x[:mapped], 3, theta=theta, space=space).rho[-1]),
+        ),
     ]
 
 
 def duels(space, n, quick):
     """Ours against kedm, SciPy's tree, scikit-learn and faiss; see `roofline.cases.Case`."""
     small = quick or space == "checked"
-    shapes = [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
+    shapes = (
+        [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
+    )
     found = [_cross_map(space, *shape) for shape in shapes]
     if not n:
         found += [_neighbours(space, 40 if small else LONG, E) for E in ((2,) if small else (1, 5, 10, 20))]
@@ -82,7 +102,9 @@ def _cross_map(space, n_steps, n_series):
     rivals, absent = peers.gather("edm", space, "cross_map", data, dims, tools=TOOLS[:1])
     ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
     title = f"cross map, {n_series:,} series of {n_steps:,} steps, E up to {dims.max()}"
-    return Duel(title, ours, rivals, absent, tolerance=1e-3)  # kedm takes equal points for none, and sums in float32
+    return Duel(
+        title, ours, rivals, absent, tolerance=1e-3
+    )  # kedm takes equal points for none, and sums in float32
 
 
 def _neighbours(space, n_steps, E):
@@ -93,4 +115,10 @@ def _neighbours(space, n_steps, E):
 
     rivals, absent = peers.gather("edm", space, "neighbours", x, E, tools=TOOLS)
     ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].distances[:, -1].mean()))
-    return Duel(f"{E + 1} nearest neighbours of each point, {n_steps:,} steps, E = {E}", ours, rivals, absent, tolerance=1e-3)
+    return Duel(
+        f"{E + 1} nearest neighbours of each point, {n_steps:,} steps, E = {E}",
+        ours,
+        rivals,
+        absent,
+        tolerance=1e-3,
+    )

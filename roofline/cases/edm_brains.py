@@ -1,7 +1,9 @@
-"""Cross maps of whole brains on one machine: a part of the libraries of each shape, by which the whole can be extrapolated.
+"""Cross maps of whole brains on one machine: a part of the libraries of each shape, by which the whole can be
+extrapolated.
 
-The shapes are those of Takahashi et al. 2021, table 1; their V100 took 344, 11,372 and 20,517 seconds. Libraries cost alike,
-so the whole takes as many times as long as there are parts. Meant for a GPU with 80 GB or more.
+The shapes are those of Takahashi et al. 2021, table 1; their V100 took 344, 11,372 and 20,517 seconds.
+Libraries cost alike, so the whole takes as many times as long as there are parts. Meant for a GPU with 80 GB
+or more.
 """
 
 import numpy as np
@@ -10,13 +12,19 @@ from models import edm
 from roofline.cases.edm import E_MAX, random_dims
 from roofline.contract import Contender, Duel
 
-SHAPES = [(96, 45_318, 20), (29_484, 8_520, 20), (8_528, 101_729, 20)]  # steps, series, one library in how many
+SHAPES = [
+    (96, 45_318, 20),
+    (29_484, 8_520, 20),
+    (8_528, 101_729, 20),
+]  # steps, series, one library in how many
 COURSES = 24  # that all series are mixed of; noise is added
 MEMORY_MB = 1 << 15  # so that many libraries go into one launch, although each has 100,000 targets
 
 
 def duels(space, n, quick):
-    """One part of each shape, with nobody to compete; see `roofline.cases.Case`. `n` divides the parts further."""
+    """One part of each shape, with nobody to compete; see `roofline.cases.Case`. `n` divides the parts
+    further.
+    """
     shapes = [(60, 40, 20)] if quick or space == "checked" else SHAPES
     return [_part(space, *shape, n or 1) for shape in shapes]
 
@@ -25,13 +33,18 @@ def waves(n_steps, n_series):
     """Noisy waves that no two series share, in float32, shape (n_steps, n_series)."""
     random = np.random.default_rng(0)
     t = np.arange(n_steps)[:, None]
-    courses = np.sin(t * random.uniform(0.02, 0.3, COURSES)) + np.cumsum(random.normal(size=(n_steps, COURSES)), axis=0) / 30
+    courses = (
+        np.sin(t * random.uniform(0.02, 0.3, COURSES))
+        + np.cumsum(random.normal(size=(n_steps, COURSES)), axis=0) / 30
+    )
     noise = random.normal(size=(n_steps, 1024)).astype(np.float32) / 10
     out = np.empty((n_steps, n_series), np.float32)
     for begin in range(0, n_series, 1024):
         part = slice(begin, min(begin + 1024, n_series))
-        mixed = courses.astype(np.float32) @ random.normal(size=(COURSES, part.stop - begin)).astype(np.float32)
-        out[:, part] = mixed + noise[:, :part.stop - begin]
+        mixed = courses.astype(np.float32) @ random.normal(size=(COURSES, part.stop - begin)).astype(
+            np.float32
+        )
+        out[:, part] = mixed + noise[:, : part.stop - begin]
     return out
 
 
@@ -45,4 +58,6 @@ def _part(space, n_steps, n_series, share, finer):
         result[:] = [edm.cross_map(*data, libraries=libraries, memory_mb=MEMORY_MB, space=space)]
 
     ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
-    return Duel(f"cross map, one in {share * finer} libraries of {n_series:,} series of {n_steps:,} steps", ours, [])
+    return Duel(
+        f"cross map, one in {share * finer} libraries of {n_series:,} series of {n_steps:,} steps", ours, []
+    )

@@ -26,10 +26,16 @@ def _test(space, n_steps, n_series, n_surrogates, stop_after):
     dims = np.minimum(random_dims(n_series), n_steps // 10)
 
     def call():
-        result[:] = [edm.cross_map_test(data, dims, n_surrogates=n_surrogates, surrogate="phase",
-                                        stop_after=stop_after, space=space)]
+        result[:] = [
+            edm.cross_map_test(
+                data, dims, n_surrogates=n_surrogates, surrogate="phase", stop_after=stop_after, space=space
+            )
+        ]
 
     ours = Contender(f"portable, {space}", call, result=lambda: float(np.nanmean(result[0].p_values)))
     title = f"cross map of {n_series} series of {n_steps:,} steps, {n_surrogates} phase surrogates of each"
-    return Duel(title + (", all tried" if stop_after is None
-                         else f", given up after {stop_after} did as well"), ours, [])
+    return Duel(
+        title + (", all tried" if stop_after is None else f", given up after {stop_after} did as well"),
+        ours,
+        [],
+    )

@@ -116,7 +116,8 @@ def duels(space, n, quick):
     tolerance = 5 * 3.0 * math.sqrt(2.0 / n_chains) / abs(1.4 * n_steps)
     return [
         Duel(
-            f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, {n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
+            f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, "
+            f"{n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
             ours,
             rivals,
             absent,

@@ -1,6 +1,7 @@
 """The Hawkes log-likelihood: all pairs in float64 and in mixed precision, and by windows in time.
 
-Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read once.
+Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read
+once.
 """
 
 import dataclasses
@@ -15,13 +16,14 @@ from portable.errors import InputError
 from roofline import peers
 from roofline.contract import Contender, Duel, Run, Work
 
-# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background of 14 days
-# and 1.6 km.
+# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background
+# of 14 days and 1.6 km.
 PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.15, omega=60.0, h=0.07)
 HOURS_PER_EVENT = 2.0  # 54,582 events in 117,666 hours there
 
-# For duels: a long memory, so that no exp of any pair underflows, even in float32. With the parameters above nearly all
-# do; that costs libm's exp, and so plain numba, up to four times as much, and a branch-free exp nothing.
+# For duels: a long memory, so that no exp of any pair underflows, even in float32. With the parameters above
+# nearly all do; that costs libm's exp, and so plain numba, up to four times as much, and a branch-free exp
+# nothing.
 LONG = hawkes.Parameters(mu0=1.0, tau_x=3.0, tau_t=3000.0, theta=0.15, omega=0.002, h=3.0)
 LONG_HOURS = 20_000.0  # from the first event to the last, or a little less; exponents end at 40 for it
 
@@ -81,12 +83,21 @@ def duels(space, n, quick):
 
 def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times):
     """How much more than the log-likelihood its six derivatives cost."""
-    made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, method="all_pairs", keep_background=False,
-                                                     precision=precision))
+    made = functools.cache(
+        lambda: hawkes.Likelihood(
+            locations, times, space=space, method="all_pairs", keep_background=False, precision=precision
+        )
+    )
     gradient = Contender("the log-likelihood with its gradient", lambda: made().gradient(LONG)[0])
     gradient = dataclasses.replace(gradient, result=gradient.call)
     ours = Contender("the log-likelihood", likelihood, result=likelihood)
-    return Duel(f"Hawkes gradient, {n:,} events, all pairs, {precision}: its time over the likelihood's", ours, [gradient], [], tolerance)
+    return Duel(
+        f"Hawkes gradient, {n:,} events, all pairs, {precision}: its time over the likelihood's",
+        ours,
+        [gradient],
+        [],
+        tolerance,
+    )
 
 
 @functools.cache
@@ -105,7 +116,8 @@ def simulated(n_events, params, span_h):
     locations : ndarray, shape (n_events, 2), km
     times : ndarray, shape (n_events,), hours, from 0
     """
-    # A fifth more events than wanted, by their expected number: enough for the draw of this seed; the rest is cut off.
+    # A fifth more events than wanted, by their expected number: enough for the draw of this seed; the rest is
+    # cut off.
     n_immigrants = 1.2 * (1.0 - params.theta) * n_events + 50
     made = hawkes.simulate(params, n_immigrants=n_immigrants, horizon_h=1.2 * span_h, seed=1)
     return made.locations[:n_events], made.times[:n_events] - made.times[0]
@@ -121,7 +133,9 @@ def real_files(folder):
     """
     found = sorted((folder / "hawkes").glob("dc_gunfire_*.csv.gz"), key=lambda path: path.stat().st_size)
     if not found:
-        raise InputError(f"data: '{folder}' has no hawkes/dc_gunfire_*.csv.gz. Name the folder that holds hawkes/.")
+        raise InputError(
+            f"data: '{folder}' has no hawkes/dc_gunfire_*.csv.gz. Name the folder that holds hawkes/."
+        )
     return found
 
 
@@ -144,7 +158,9 @@ def read(path):
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"data: '{path}' cannot be read as gzipped CSV: {error}") from error
     if table.shape[0] == 0 or table.shape[1] != 3:
-        raise InputError(f"data: '{path}' holds a table of shape {table.shape}; events in three columns are wanted.")
+        raise InputError(
+            f"data: '{path}' holds a table of shape {table.shape}; events in three columns are wanted."
+        )
     return table[:, :2].copy(), table[:, 2] - table[0, 2]
 
 
@@ -154,6 +170,8 @@ def _few(space, quick):
 
 
 def _evaluation(locations, times, params, space, options):
-    """A call that evaluates the log-likelihood; the events are checked and copied on its first use, not in its time."""
+    """A call that evaluates the log-likelihood; the events are checked and copied on its first use, not in
+    its time.
+    """
     made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
     return lambda: made().log_likelihood(params)

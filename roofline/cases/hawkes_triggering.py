@@ -1,7 +1,8 @@
-"""What triggering functions cost: the Omori law with marks beside one exponential, and events in time alone in O(N).
+"""What triggering functions cost: the Omori law with marks beside one exponential, and events in time alone
+in O(N).
 
-The first duels time two of our own likelihoods on the same pairs, background and all; they have no result in common. The last is
-against the recursion that a numba user writes, one event after the other.
+The first duels time two of our own likelihoods on the same pairs, background and all; they have no result in
+common. The last is against the recursion that a numba user writes, one event after the other.
 """
 
 import importlib.util
@@ -14,7 +15,16 @@ from roofline.contract import Contender, Duel
 SPAN_H = 438_032.0  # fifty years, as a catalogue of earthquakes
 SIDE_KM = 300.0
 EXPONENTIAL = {"mu0": 0.7, "tau_x": 20.0, "tau_t": 87_660.0, "theta": 0.4, "omega": 0.006, "h": 0.5}
-MARKED = {"mu0": 0.5, "tau_x": 20.0, "tau_t": 87_660.0, "theta": 0.7, "c": 0.05, "p": 0.95, "h": 0.6, "alpha": 1.2}
+MARKED = {
+    "mu0": 0.5,
+    "tau_x": 20.0,
+    "tau_t": 87_660.0,
+    "theta": 0.7,
+    "c": 0.05,
+    "p": 0.95,
+    "h": 0.6,
+    "alpha": 1.2,
+}
 TEMPORAL = {"mu": 0.5, "theta": 0.5, "omega": 1.0}
 
 
@@ -26,10 +36,21 @@ def duels(space, n, quick):
         exponential, omori = _likelihoods(space, n, precision)
         title = f"Hawkes, {n:,} events, all pairs, {precision}: "
         ours = Contender("one exponential", exponential[0])
-        found.append(Duel(title + "Omori with marks, its time over one exponential's", ours, [Contender("Omori, marks", omori[0])]))
+        found.append(
+            Duel(
+                title + "Omori with marks, its time over one exponential's",
+                ours,
+                [Contender("Omori, marks", omori[0])],
+            )
+        )
         ours = Contender("Omori, marks", omori[0])
-        found.append(Duel(title + "gradient of Omori with marks, its time over the likelihood's", ours,
-                          [Contender("its gradient", omori[1])]))
+        found.append(
+            Duel(
+                title + "gradient of Omori with marks, its time over the likelihood's",
+                ours,
+                [Contender("its gradient", omori[1])],
+            )
+        )
     return [*found, _in_time(space, quick)]
 
 
@@ -40,7 +61,15 @@ def _likelihoods(space, n, precision):
     times = np.sort(random.uniform(0.0, SPAN_H, n))
     marks = random.exponential(0.43, n)
     kind = hawkes.compose("omori", marks=True, within_h=10.0 * SPAN_H)
-    made = hawkes.Likelihood(locations, times, marks=marks, method="all_pairs", keep_background=False, precision=precision, space=space)
+    made = hawkes.Likelihood(
+        locations,
+        times,
+        marks=marks,
+        method="all_pairs",
+        keep_background=False,
+        precision=precision,
+        space=space,
+    )
 
     def calls(params):
         return lambda: made.log_likelihood(params), lambda: made.gradient(params)
@@ -62,7 +91,14 @@ def _in_time(space, quick):
         rivals.append(_by_hand(times))
     else:
         absent.append(("numba, one event after the other", "for a CPU, where numba is installed"))
-    return Duel(f"Hawkes in time alone, {n:,} events, log-likelihood", ours, rivals, absent, tolerance=1e-10, bytes=8.0 * n)
+    return Duel(
+        f"Hawkes in time alone, {n:,} events, log-likelihood",
+        ours,
+        rivals,
+        absent,
+        tolerance=1e-10,
+        bytes=8.0 * n,
+    )
 
 
 def _by_hand(times):

@@ -1,7 +1,9 @@
-"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and memory.
+"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and
+memory.
 
-The mixture density also runs against the peak of the arithmetic units: as many operations as its code executes, those of its
-exponentials included, in chains of fused multiply-adds. That ratio is the share of the peak that it reaches.
+The mixture density also runs against the peak of the arithmetic units: as many operations as its code
+executes, those of its exponentials included, in chains of fused multiply-adds. That ratio is the share of the
+peak that it reaches.
 """
 
 import functools
@@ -54,7 +56,14 @@ def duels(space, n, quick):
     cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
     return [
         _duel(space, "exp under a condition", n, layer.exp_of_large, (x,), np.float64),
-        _duel(space, f"a loop until it escapes, at most {LIMIT} steps", len(cx), layer.mandelbrot, (LIMIT, cx, cy), np.int32),
+        _duel(
+            space,
+            f"a loop until it escapes, at most {LIMIT} steps",
+            len(cx),
+            layer.mandelbrot,
+            (LIMIT, cx, cy),
+            np.int32,
+        ),
         _duel(space, "gather", n, gather, (order, x), np.float64),
         _duel(space, "axpy", n, layer.axpy, (0.0, x), np.float64),
         _word(space, "atan2", n, atan2, random.normal(size=n), random.normal(size=n)),
@@ -72,11 +81,19 @@ def _duel(space, title, n, kernel, inputs, dtype):
     def contender(label, text):
         out = pk.zeros((n,), dtype, space)
         call = functools.partial(pk.parallel_for, policy, text, *inputs, out)
-        return Contender(label, call, functools.partial(pk.fence, space), lambda: call() or digest(out.to_numpy()))
+        return Contender(
+            label, call, functools.partial(pk.fence, space), lambda: call() or digest(out.to_numpy())
+        )
 
-    scalar = [] if space.startswith("cuda") else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
+    scalar = (
+        []
+        if space.startswith("cuda")
+        else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
+    )
     absent = [] if scalar else [("one lane at a time", "a GPU's threads are its lanes")]
-    return Duel(f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS)
+    return Duel(
+        f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS
+    )
 
 
 def _word(space, name, n, kernel, *inputs):
@@ -91,10 +108,14 @@ def _density(space, n):
     x, rec = random.normal(size=(mixture.P, n)), mixture.records(random)
     duel = _duel(space, "mixture density", n, mixture.packed, (x, rec), np.float64)
     some = [np.ascontiguousarray(x[:, :COUNTED]), rec, np.empty(COUNTED)]
-    executed = count(pk.RangePolicy(0, some[0].shape[1], space="serial"), mixture.packed, *some).executed_totals
+    executed = count(
+        pk.RangePolicy(0, some[0].shape[1], space="serial"), mixture.packed, *some
+    ).executed_totals
     each = sum(executed[kind].get("float64", 0) for kind in ("flops", "inside_flops")) / some[0].shape[1]
     title = f"{duel.title}, {scaled(each * n)} operations executed"
-    return Duel(title, duel.ours, [*duel.peers, _peak(space, each * n)], duel.absent, duel.tolerance, flops=each * n)
+    return Duel(
+        title, duel.ours, [*duel.peers, _peak(space, each * n)], duel.absent, duel.tolerance, flops=each * n
+    )
 
 
 def _peak(space, flops):
@@ -102,5 +123,7 @@ def _peak(space, flops):
     n = 1 << (18 if space.startswith("cuda") else 3 if space == "checked" else 11)
     trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
     out = pk.copy_of(np.ones(n), space)
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), microkernels.fma, trips, 0.999, 0.001, out)
+    call = functools.partial(
+        pk.parallel_for, pk.RangePolicy(0, n, space=space), microkernels.fma, trips, 0.999, 0.001, out
+    )
     return Contender("the peak: as many in fused multiply-adds", call, functools.partial(pk.fence, space))

@@ -21,7 +21,9 @@ def add_five(i, a, b, c, d, e, f):
 
 
 def duels(space, n, quick):
-    """Each way to launch, on this space and on serial; see `roofline.cases.Case`. `n` counts the indices (1)."""
+    """Each way to launch, on this space and on serial; see `roofline.cases.Case`. `n` counts the indices
+    (1).
+    """
     spaces = [space] if space.startswith("cuda") or space in ("serial", "checked") else ["serial", space]
     return [duel for name in spaces for duel in _duels(name, n or 1)]
 
@@ -52,7 +54,10 @@ def _duels(space, n):
             calls["parallel_for"]()
     # To the end of the work: a queue of graphs is too long for the caller's time to say anything.
     ours = Contender("portable, a graph of ten", graph.replay, sync=sync)
-    return [*found, Duel(f"ten launches {what}, to the end of the work", ours, [_ten(r) for r in rivals], absent)]
+    return [
+        *found,
+        Duel(f"ten launches {what}, to the end of the work", ours, [_ten(r) for r in rivals], absent),
+    ]
 
 
 def _ten(rival):

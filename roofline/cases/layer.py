@@ -1,7 +1,8 @@
-"""The layer's words one by one: each a kernel that everybody has written, against the same in the machine's own words.
+"""The layer's words one by one: each a kernel that everybody has written, against the same in the machine's
+own words.
 
-Sizes follow from one number, the elements of a vector; bytes are those of every input and output touched once, an
-updated element twice. Arrays are compared by their digests.
+Sizes follow from one number, the elements of a vector; bytes are those of every input and output touched
+once, an updated element twice. Arrays are compared by their digests.
 """
 
 import functools
@@ -56,7 +57,9 @@ def matvec(team, a, x, y):
 
 @pk.kernel
 def matmul(team, a, b, c):
-    """One tile of C from tiles of A and B in scratch; edges are multiples of T, T * T is one of the team's size."""
+    """One tile of C from tiles of A and B in scratch; edges are multiples of T, T * T is one of the team's
+    size.
+    """
     a_tile, b_tile = team.scratch((T, T), a.dtype), team.scratch((T, T), b.dtype)
     own = T * T // team.size  # elements of a member
     sums = pk.local(own, c.dtype)
@@ -84,7 +87,9 @@ def matmul(team, a, b, c):
 @pk.kernel
 def stencil(i, j, k, u, out):
     """One inner cell from itself and its six neighbours."""
-    around = u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+    around = (
+        u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+    )
     out[i, j, k] = 0.4 * u[i, j, k] + 0.1 * around
 
 
@@ -210,7 +215,9 @@ def _matmul(space, x, y):
     policy = pk.TeamPolicy((edge // T) ** 2, space=space)
     views = _there(a, space), _there(b, space), pk.empty((edge, edge), np.float64, space)
     call, result = _ready(space, policy, matmul, *views)
-    title = f"matrix product, {edge:,} cubed, float64, tiles of {T} in scratch, {scaled(2 * edge**3)} operations"
+    title = (
+        f"matrix product, {edge:,} cubed, float64, tiles of {T} in scratch, {scaled(2 * edge**3)} operations"
+    )
     return _duel("matmul", title, 3 * a.nbytes, space, call, result, (a, b))
 
 
@@ -235,7 +242,9 @@ def _argmin(space, x):
 def _histogram(space, levels):
     counts = pk.zeros((BINS,), np.int32, space)
     empty = functools.partial(pk.parallel_for, _range(space, BINS), clear, counts)
-    fill, counted = _ready(space, _range(space, len(levels)), count, _there(levels, space), pk.ScatterView(counts))
+    fill, counted = _ready(
+        space, _range(space, len(levels)), count, _there(levels, space), pk.ScatterView(counts)
+    )
 
     def call():
         empty()
@@ -274,7 +283,9 @@ def _conditional(space, x):
 
 
 def _mandelbrot(space, n):
-    edge = max(4, math.isqrt(n // (8 if space.startswith("cuda") else 40)))  # by the milliseconds that they take
+    edge = max(
+        4, math.isqrt(n // (8 if space.startswith("cuda") else 40))
+    )  # by the milliseconds that they take
     cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
     steps = pk.empty((cx.size,), np.int32, space)
     policy = _range(space, cx.size)

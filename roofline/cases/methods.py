@@ -1,6 +1,7 @@
 """One run of each method and of each word of the layer, on simulated inputs, for the report.
 
-Hawkes processes have a file of their own, with real data; duels against peers are in the files of each method.
+Hawkes processes have a file of their own, with real data; duels against peers are in the files of each
+method.
 """
 
 import functools
@@ -22,10 +23,15 @@ def prepare(space, data, quick):
     """Runs of all methods; see `roofline.cases.Case`. Real data have no part in it."""
     points, particles, elements = (
         (40, 60, 600) if space == "checked" else (100, 1_000, 10_000) if quick
-        else (1_000_000, 10_000_000, 50_000_000) if space.startswith("cuda")  # less, and launches are all that is seen
+        else (1_000_000, 10_000_000, 50_000_000) if space.startswith("cuda")  # less shows launches alone
         else (50_000, 1_000_000, 10_000_000)
     )  # fmt: skip
-    return [*_mixture(space, points), *_tmap(space, points), *_resampling(space, particles), *_words(space, elements)]
+    return [
+        *_mixture(space, points),
+        *_tmap(space, points),
+        *_resampling(space, particles),
+        *_words(space, elements),
+    ]
 
 
 def simulated_run(method, size, unit, space, call):
@@ -42,7 +48,9 @@ def two_clouds(n):
 def three_iterations(k, space):
     """A mixture that a fit gives no more than ITERATIONS of EM, from points on."""
     prior = mixture.Prior(scale=np.eye(P))
-    return mixture.DirichletMixture(k, prior=prior, max_iter=ITERATIONS, tol=-1.0, moves=False, random_state=0, space=space)
+    return mixture.DirichletMixture(
+        k, prior=prior, max_iter=ITERATIONS, tol=-1.0, moves=False, random_state=0, space=space
+    )
 
 
 def three_branches():

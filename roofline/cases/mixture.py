@@ -1,6 +1,7 @@
 """The density of a mixture of normals at many points: one kernel text for ours and for plain numba.
 
-The text is what a newcomer writes: no vector word in it. P is a global constant, so that both compilers can unroll.
+The text is what a newcomer writes: no vector word in it. P is a global constant, so that both compilers can
+unroll.
 """
 
 import functools

@@ -1,13 +1,16 @@
-"""One EM iteration of a Gaussian mixture with full covariances, by maximum likelihood: sums over all points, new parameters.
+"""One EM iteration of a Gaussian mixture with full covariances, by maximum likelihood: sums over all points,
+new parameters.
 
-Points are drawn either from the mixture's own components, far apart, so that few components have a share in a point; or
-from one normal distribution, so that all have and no work can be left out. Operations are those that our code executes for
-densities and sums, exponentials included: counted by `portable.count`, which agrees with a GPU's own counters (`python -m
-roofline counters`). p (p + 3) for a log-density and (p + 1) (p + 2) for the weighted sums of a pair cannot be avoided: 478 of
-about 560. The share of the ceiling is that of the machine's fused multiply-adds.
+Points are drawn either from the mixture's own components, far apart, so that few components have a share in a
+point; or from one normal distribution, so that all have and no work can be left out. Operations are those
+that our code executes for densities and sums, exponentials included: counted by `portable.count`, which
+agrees with a GPU's own counters (`python -m roofline counters`). p (p + 3) for a log-density and (p + 1) (p +
+2) for the weighted sums of a pair cannot be avoided: 478 of about 560. The share of the ceiling is that of
+the machine's fused multiply-adds.
 
-The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma` is launched
-once for each entry of each component's covariance. An entry costs 5 operations a point and reads 24 bytes of it.
+The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma`
+is launched once for each entry of each component's covariance. An entry costs 5 operations a point and reads
+24 bytes of it.
 """
 
 import functools
@@ -41,7 +44,9 @@ def duels(space, n, quick):
     on_device = space.startswith("cuda")
     k = 4 if small else 256 if on_device else 64
     n = n or (64 if space == "checked" else 2_000 if quick else 5_000_000 if on_device else 100_000)
-    found = [_duel(space, n, k, *kind, small) for kind in ((FAR, "float64"), (NEAR, "float64"), (NEAR, "float32"))]
+    found = [
+        _duel(space, n, k, *kind, small) for kind in ((FAR, "float64"), (NEAR, "float64"), (NEAR, "float32"))
+    ]
     if on_device and not small:
         found += [_duel(space, n // 10, 4096, NEAR, dtype, small) for dtype in ("float64", "float32")]
     found.append(_against_calc_sigma(space, max(n // 10, 64), k))
@@ -49,7 +54,9 @@ def duels(space, n, quick):
 
 
 def iteration(steps):
-    """Sums and a log-likelihood, and new parameters from them; one after the other, so each begins where the last ended."""
+    """Sums and a log-likelihood, and new parameters from them; one after the other, so each begins where the
+    last ended.
+    """
     steps.sweep()
     steps.advance()
 
@@ -86,7 +93,9 @@ def _problem(space, n, k, apart, dtype):
 
 def _duel(space, n, k, apart, dtype, small):
     x, points, components = _problem(space, n, k, apart, dtype)
-    steps = FullSteps(points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), components.means, components.factors)
+    steps = FullSteps(
+        points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), components.means, components.factors
+    )
     ours = Contender(
         f"portable, {space}",
         functools.partial(iteration, steps),
@@ -97,10 +106,19 @@ def _duel(space, n, k, apart, dtype, small):
     each = P * (P + 3) + (P + 1) * (P + 2) if small else executed(space, k, dtype)
     operations = round(n * k * each)
     overlap = "components far apart" if apart == FAR else "all components overlap"
-    title = (f"one EM iteration, {overlap}, {n:,} points, {P} dimensions, {k:,} components, {dtype}, "
-             f"{scaled(operations)} operations, {each:.0f} a pair")
-    return Duel(title, ours, rivals, absent, tolerance=1e-10 if dtype == "float64" else 1e-4, flops=operations,
-                ceiling=None if small else lambda: ceilings(space).rate(f"fma {dtype}"))
+    title = (
+        f"one EM iteration, {overlap}, {n:,} points, {P} dimensions, {k:,} components, {dtype}, "
+        f"{scaled(operations)} operations, {each:.0f} a pair"
+    )
+    return Duel(
+        title,
+        ours,
+        rivals,
+        absent,
+        tolerance=1e-10 if dtype == "float64" else 1e-4,
+        flops=operations,
+        ceiling=None if small else lambda: ceilings(space).rate(f"fma {dtype}"),
+    )
 
 
 def _trace(points, components):
@@ -123,8 +141,16 @@ def _against_calc_sigma(space, n, k):
         for j in range(k):
             for a in range(P):
                 for b in range(a + 1):
-                    pk.parallel_reduce(pk.RangePolicy(0, n, space=space), calc_sigma, r[j], columns[a], columns[b],
-                                       means[j, a], means[j, b], out=sigma[j, a, b:b + 1])
+                    pk.parallel_reduce(
+                        pk.RangePolicy(0, n, space=space),
+                        calc_sigma,
+                        r[j],
+                        columns[a],
+                        columns[b],
+                        means[j, a],
+                        means[j, b],
+                        out=sigma[j, a, b : b + 1],
+                    )
 
     ours = Contender(
         f"portable, {space}",
@@ -138,6 +164,8 @@ def _against_calc_sigma(space, n, k):
         sync=functools.partial(pk.fence, space),
         result=lambda: float(np.trace(sigma.to_numpy().sum(axis=0))),
     )
-    title = (f"E-step and sums, {n:,} points, {P} dimensions, {k:,} components, float64: one sweep against "
-             f"{k * P * (P + 1) // 2:,} launches")
+    title = (
+        f"E-step and sums, {n:,} points, {P} dimensions, {k:,} components, float64: one sweep against "
+        f"{k * P * (P + 1) // 2:,} launches"
+    )
     return Duel(title, ours, [before], tolerance=1e-10)

@@ -185,5 +185,8 @@ def _duel(space, number, share, quick, tally):
         starts=2 if quick else 10,
     )
     n, p = data.X.shape
-    title = f"fit, set {number}: {n:,} points, {p} dimensions, {data.k} clusters at least {data.separation:g} apart, {most} components offered"
+    title = (
+        f"fit, set {number}: {n:,} points, {p} dimensions, {data.k} clusters at least "
+        f"{data.separation:g} apart, {most} components offered"
+    )
     return Duel(title, ours, rivals, absent, tolerance=10.0, rounds=1, told=told)

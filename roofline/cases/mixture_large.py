@@ -32,18 +32,24 @@ def duels(space, n, quick):
     found = {}
 
     def fit():
-        """Hastily on a part of the points at first, which compiles all kernels: nobody waits for a whole fit that is not timed."""
+        """Hastily on a part of the points at first, which compiles all kernels: nobody waits for a whole fit
+        that is not timed.
+        """
         part, tol = (X, 1e-6) if found else (X[:PART], 1.0)
         found["model"] = DirichletMixture(k, tol=tol, random_state=0, space=space).fit(part)
 
     def told():
         model = found["model"]
         return (
-            f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after {model.n_iter_} iterations and "
-            f"{len(model.moves_)} moves on all points, adjusted Rand index {agreement(model.predict(X), labels):.4f}"
+            f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after "
+            f"{model.n_iter_} iterations and {len(model.moves_)} moves on all points, "
+            f"adjusted Rand index {agreement(model.predict(X), labels):.4f}"
         )
 
     ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space))
     rivals, absent = peers.gather("mixture_em", space, X, means, tools=("sklearn",))
-    title = f"a fit of {n:,} points, {p} dimensions, {k} clusters and components, to convergence, against one iteration"
+    title = (
+        f"a fit of {n:,} points, {p} dimensions, {k} clusters and components, to convergence, "
+        "against one iteration"
+    )
     return [Duel(title, ours, rivals, absent, rounds=1, told=told)]

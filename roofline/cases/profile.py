@@ -1,4 +1,5 @@
-"""What `roofline.profile` costs: launches of a millisecond and more inside of it, against the same ones outside.
+"""What `roofline.profile` costs: launches of a millisecond and more inside of it, against the same ones
+outside.
 
 `n` counts the launches.
 """
@@ -19,7 +20,10 @@ SECONDS = 1.2e-3  # of a launch: the promise begins at a millisecond
 def duels(space, n, quick):
     """See `roofline.cases.Case`."""
     n, size = n or (2 if quick or space == "checked" else 50), 64 if quick or space == "checked" else 1 << 18
-    out, policy = pk.copy_of(np.ones(size), space), pk.RangePolicy(0, size, space=space, chunk=measuring.CHUNK)
+    out, policy = (
+        pk.copy_of(np.ones(size), space),
+        pk.RangePolicy(0, size, space=space, chunk=measuring.CHUNK),
+    )
     wait, launch = functools.partial(pk.fence, space), functools.partial(_launch, policy, out)
     trips = 1
     if not quick and space != "checked":

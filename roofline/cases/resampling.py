@@ -1,8 +1,10 @@
-"""Resampling against the libraries that do it, scheme by scheme, from the weights of the paper's experiment at y = 2.
+"""Resampling against the libraries that do it, scheme by scheme, from the weights of the paper's experiment
+at y = 2.
 
-On a CPU ours is the public call, checks and allocation included, as is the peer's. On a GPU ours is the graph of a call's
-launches, weights in float32: what the device does, without the host's part, which a filter pays while the device works.
-There a step of a stochastic-volatility filter, resampled, is set beside a copy of its states, log-weights and ancestors.
+On a CPU ours is the public call, checks and allocation included, as is the peer's. On a GPU ours is the graph
+of a call's launches, weights in float32: what the device does, without the host's part, which a filter pays
+while the device works. There a step of a stochastic-volatility filter, resampled, is set beside a copy of its
+states, log-weights and ancestors.
 """
 
 import functools
@@ -28,8 +30,18 @@ SEED = 7
 def duels(space, n, quick):
     """Ours against its peers for each scheme; see `roofline.cases.Case`."""
     on_device = space.startswith("cuda")
-    sizes = (n,) if n else (64,) if space == "checked" else (1_000,) if quick else (1 << 20, 1 << 24 if on_device else 1 << 22)
-    return [duel for size in sizes for duel in (_on_device(space, size) if on_device else _on_host(space, size))]
+    sizes = (
+        (n,)
+        if n
+        else (64,)
+        if space == "checked"
+        else (1_000,)
+        if quick
+        else (1 << 20, 1 << 24 if on_device else 1 << 22)
+    )
+    return [
+        duel for size in sizes for duel in (_on_device(space, size) if on_device else _on_host(space, size))
+    ]
 
 
 def _particles(n, dtype=np.float64):
@@ -42,7 +54,16 @@ def _on_host(space, n):
     x, w = _particles(n)
     for name in SCHEMES:
         call = functools.partial(getattr(resampling, name), w, seed=SEED, space=space)
-        yield _duel(f"{name}, {n:,} float64 weights", f"portable, {space}", call, lambda call=call: _mean(x, call()), space, name, x, w)
+        yield _duel(
+            f"{name}, {n:,} float64 weights",
+            f"portable, {space}",
+            call,
+            lambda call=call: _mean(x, call()),
+            space,
+            name,
+            x,
+            w,
+        )
 
 
 def _on_device(space, n):
@@ -61,8 +82,16 @@ def _on_device(space, n):
                 return _mean(x, ancestors.to_numpy()[0])
 
             title = f"{name}{f', {STEPS} steps' * bool(options)}, {n:,} float32 weights"
-            yield _duel(title, f"portable, {space}, a graph of {len(graph.launches)} launches", graph.replay, result, space, name,
-                        x, w)
+            yield _duel(
+                title,
+                f"portable, {space}, a graph of {len(graph.launches)} launches",
+                graph.replay,
+                result,
+                space,
+                name,
+                x,
+                w,
+            )
     for dtype in (np.float32, np.float64):
         yield _filter_step(space, n, dtype)
 
@@ -100,7 +129,9 @@ def _filter_step(space, n, dtype):
     with pk.use(space):
         draws = propagate if dtype == np.float32 else propagate_64
         model = resampling.ParticleFilter(initial, draws, log_weight, threshold=1.0, dtype=dtype, space=space)
-        y, inputs, params = (reached(np.array(a, dtype)) for a in ([[0.3], [-0.2], [0.5]], [[], [], []], [[0.95, 0.3]]))
+        y, inputs, params = (
+            reached(np.array(a, dtype)) for a in ([[0.3], [-0.2], [0.5]], [[], [], []], [[0.95, 0.3]])
+        )
         run = Run(model, n, 1, y, inputs, params, np.array([[SEED]], np.uint64), 3, 3, means=False)
         run.step(0)
         run.step(1)
@@ -112,9 +143,12 @@ def _filter_step(space, n, dtype):
         with pk.capture() as copied:
             pk.parallel_for(n, copy, *own, *other)
     wait = functools.partial(pk.fence, space)
-    return Duel(f"a step of a filter, {n:,} particles in {np.dtype(dtype).name}", Contender(f"portable, {space}, a graph of {len(step.launches)} launches",
-                step.replay, sync=wait), [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=wait)],
-                bytes=(8 + 4 * np.dtype(dtype).itemsize) * n)
+    return Duel(
+        f"a step of a filter, {n:,} particles in {np.dtype(dtype).name}",
+        Contender(f"portable, {space}, a graph of {len(step.launches)} launches", step.replay, sync=wait),
+        [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=wait)],
+        bytes=(8 + 4 * np.dtype(dtype).itemsize) * n,
+    )
 
 
 def _launch(name, tables, ancestors, options):

@@ -1,4 +1,5 @@
-"""What methods do beside their main computation, for `report --all`: with it every kernel of the models has its place.
+"""What methods do beside their main computation, for `report --all`: with it every kernel of the models has
+its place.
 
 Inputs are simulated and small: many of these kernels only prepare or finish.
 """
@@ -14,7 +15,12 @@ from roofline.cases.hawkes import PARAMS, simulated
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
 FREE = 10_000  # events at most where each step of a chain sums over all pairs
-CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16  # chains of a sampler and their steps, draws looked at, steps of a filter
+CHAINS, SAMPLED, DRAWS, TIMES = (
+    4,
+    50,
+    20,
+    16,
+)  # chains of a sampler and their steps, draws looked at, steps of a filter
 
 
 def prepare(space, data, quick):
@@ -23,7 +29,13 @@ def prepare(space, data, quick):
         (40, 40, 40) if space == "checked" else (50, 1_000, 1_000) if quick
         else (50_000, 1_000_000, 4_000_000) if space.startswith("cuda") else (2_000, 50_000, 400_000)
     )  # fmt: skip
-    return [*_hawkes(space, few), *_mixture(space, n), *_tmap(space, n), *_resampling(space, particles), *_edm(space, few)]
+    return [
+        *_hawkes(space, few),
+        *_mixture(space, n),
+        *_tmap(space, n),
+        *_resampling(space, particles),
+        *_edm(space, few),
+    ]
 
 
 def _run(method, size, unit, space, call):
@@ -38,20 +50,28 @@ def _hawkes(space, n):
         return hawkes.Likelihood(locations, times, space=space, method=method, keep_background=keep)
 
     def sampled():
-        return hawkes.sample_posterior(made("windowed", True), n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS)
+        return hawkes.sample_posterior(
+            made("windowed", True), n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS
+        )
 
     drawn = functools.cache(sampled)
 
     def free():
-        likelihood = hawkes.Likelihood(locations[:FREE], times[:FREE], space=space, method="windowed", background_self=False)
-        hawkes.sample_posterior(likelihood, n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS, fixed=())
+        likelihood = hawkes.Likelihood(
+            locations[:FREE], times[:FREE], space=space, method="windowed", background_self=False
+        )
+        hawkes.sample_posterior(
+            likelihood, n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS, fixed=()
+        )
 
     calls = {
         "gradient, all pairs": lambda: made("all_pairs").gradient(PARAMS),
         "by cells, background recomputed": lambda: made("cells").log_likelihood(PARAMS),
         f"{SAMPLED} steps of {CHAINS} chains": sampled,
         f"{SAMPLED} steps of {CHAINS} chains, tau_x and tau_t free": free,
-        f"probabilities over {DRAWS} draws": lambda: hawkes.posterior_probabilities(made("windowed"), drawn(), n_draws=DRAWS),
+        f"probabilities over {DRAWS} draws": lambda: hawkes.posterior_probabilities(
+            made("windowed"), drawn(), n_draws=DRAWS
+        ),
     }
     for name, call in calls.items():
         yield _run(f"Hawkes, {name}", min(n, FREE) if call is free else n, "events", space, call)
@@ -66,8 +86,20 @@ def _mixture(space, n):
         return methods.three_iterations(k, space).fit(points)
 
     for name in ("predict", "predict_proba"):
-        yield _run(f"mixture, {name}, {k} components", n, "points", space, lambda name=name: getattr(fitted(), name)(points))
-    yield _run(f"mixture, 3 Gibbs sweeps, {k} components", n, "points", space, lambda: fitted().sample_posterior(points, 2, n_burn=1))
+        yield _run(
+            f"mixture, {name}, {k} components",
+            n,
+            "points",
+            space,
+            lambda name=name: getattr(fitted(), name)(points),
+        )
+    yield _run(
+        f"mixture, 3 Gibbs sweeps, {k} components",
+        n,
+        "points",
+        space,
+        lambda: fitted().sample_posterior(points, 2, n_burn=1),
+    )
 
 
 def _tmap(space, n):
@@ -76,7 +108,9 @@ def _tmap(space, n):
     for name in ("branch_probabilities", "rescaled"):
         call = functools.partial(getattr(model, name), runs, space=space)
         yield _run(f"TMAP, {name}, 3 branches", runs.n_gaps, "gaps", space, call)
-    yield _run("TMAP, simulation, 3 branches", n, "runs", space, lambda: model.simulate(n, seed=1, space=space))
+    yield _run(
+        "TMAP, simulation, 3 branches", n, "runs", space, lambda: model.simulate(n, seed=1, space=space)
+    )
 
 
 @pk.function
@@ -102,20 +136,34 @@ def _resampling(space, n):
     ancestors = resampling.systematic(weights, seed=1, space=space)
     offspring = resampling.ancestors_to_offspring(ancestors, n, space=space)
     cumulative = resampling.offspring_to_cumulative(offspring, space=space)
-    seen_values, filters = np.zeros(TIMES), {in_place: resampling.ParticleFilter(begin, walk, seen, in_place=in_place, space=space) for in_place in (False, True)}
+    seen_values, filters = (
+        np.zeros(TIMES),
+        {
+            in_place: resampling.ParticleFilter(begin, walk, seen, in_place=in_place, space=space)
+            for in_place in (False, True)
+        },
+    )
 
     def smooth():
         filters[False].run(seen_values, n, seed=1, keep=True).trajectories(n, seed=2)
 
+    def steps(name):
+        return {"n_steps": methods.STEPS} if name == "megopolis" else {}
+
+    partial = functools.partial
     calls = {
-        **{name: functools.partial(getattr(resampling, name), weights, seed=1, space=space,
-                                   **({"n_steps": methods.STEPS} if name == "megopolis" else {})) for name in SCHEMES},
-        "partial rejection": functools.partial(resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space),
-        "ancestors to offspring": functools.partial(resampling.ancestors_to_offspring, ancestors, n, space=space),
-        "offspring to cumulative": functools.partial(resampling.offspring_to_cumulative, offspring, space=space),
-        "cumulative to offspring": functools.partial(resampling.cumulative_to_offspring, cumulative, space=space),
-        "offspring to ancestors": functools.partial(resampling.offspring_to_ancestors, offspring, space=space),
-        "cumulative to ancestors": functools.partial(resampling.cumulative_to_ancestors, cumulative, space=space),
+        **{
+            name: partial(getattr(resampling, name), weights, seed=1, space=space, **steps(name))
+            for name in SCHEMES
+        },
+        "partial rejection": partial(
+            resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space
+        ),
+        "ancestors to offspring": partial(resampling.ancestors_to_offspring, ancestors, n, space=space),
+        "offspring to cumulative": partial(resampling.offspring_to_cumulative, offspring, space=space),
+        "cumulative to offspring": partial(resampling.cumulative_to_offspring, cumulative, space=space),
+        "offspring to ancestors": partial(resampling.offspring_to_ancestors, offspring, space=space),
+        "cumulative to ancestors": partial(resampling.cumulative_to_ancestors, cumulative, space=space),
         "permutation": functools.partial(resampling.permute, ancestors, space=space),
         "effective sample size": functools.partial(resampling.effective_sample_size, weights, space=space),
         "logarithm of a sum": functools.partial(resampling.log_sum_exp, weights, space=space),

@@ -52,13 +52,17 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 def _programs(space):
     """What a process runs, by its name: the texts of one or several processes."""
-    found = {"first call": [FIRST_CALL.format(space=space)], "a batched LU of 16 x 16 by pk.static": [LU.format(space=space)]}
+    found = {
+        "first call": [FIRST_CALL.format(space=space)],
+        "a batched LU of 16 x 16 by pk.static": [LU.format(space=space)],
+    }
     examples = [path.read_text() for path in sorted(EXAMPLES.glob("*.py"))]
     return found | ({f"the {len(examples)} programs of docs/examples": examples} if examples else {})
 
 
 def duels(space, n, quick):
-    """Importing, a first call with nothing cached, and one that was compiled by an earlier process; an LU that unrolls; the examples.
+    """Importing, a first call with nothing cached, and one that was compiled by an earlier process; an LU
+    that unrolls; the examples.
 
     See `roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
     """
@@ -66,7 +70,11 @@ def duels(space, n, quick):
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     programs = {"import": ["import portable"]}
     if not quick:
-        programs |= {f"{what}, {cached}": texts for what, texts in _programs(space).items() for cached in ("nothing cached", "compiled before")}
+        programs |= {
+            f"{what}, {cached}": texts
+            for what, texts in _programs(space).items()
+            for cached in ("nothing cached", "compiled before")
+        }
     found = []
     for what, texts in programs.items():
         cold = "nothing" in what
@@ -79,7 +87,9 @@ def duels(space, n, quick):
 
 
 def program(label, texts, folder, cold, *arguments):
-    """Processes, one after the other, that run texts from files in a temporary folder, where their caches are, too: empty if `cold`."""
+    """Processes, one after the other, that run texts from files in a temporary folder, where their caches
+    are, too: empty if `cold`.
+    """
     place = folder / f"{len(list(folder.iterdir()))}"
     place.mkdir()
     for k, text in enumerate(texts):
@@ -95,4 +105,6 @@ def _run(place, cold, arguments):
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **caches, "PYTHONPATH": path}
     for file in sorted(place.glob("program*.py")):
-        subprocess.run([sys.executable, file, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, file, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL
+        )

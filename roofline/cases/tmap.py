@@ -1,8 +1,9 @@
-"""EM for transient Markovian arrival processes: 30 iterations, both steps, on runs that are ready where they are needed.
+"""EM for transient Markovian arrival processes: 30 iterations, both steps, on runs that are ready where they
+are needed.
 
-Runs are those of the paper's timing: 1 + a geometric number of gaps, 8.8 on average, of mean 1; three branches of orders
-1, 2 and 3. The bytes of the title are what one iteration must read, each gap once; ours also writes and reads R numbers
-a gap, mostly in cache.
+Runs are those of the paper's timing: 1 + a geometric number of gaps, 8.8 on average, of mean 1; three
+branches of orders 1, 2 and 3. The bytes of the title are what one iteration must read, each gap once; ours
+also writes and reads R numbers a gap, mostly in cache.
 """
 
 import functools
@@ -40,16 +41,23 @@ def _ours(values, lengths, n_iterations, dtype, space):
         em.load([model])
         iterations.replay()
 
-    return Contender(f"portable, {space}, {np.dtype(dtype).name}", call, sync=functools.partial(pk.fence, space),
-                     result=lambda: float(history.to_numpy()[0, n_iterations - 1] - log_unit(em.runs)))
+    return Contender(
+        f"portable, {space}, {np.dtype(dtype).name}",
+        call,
+        sync=functools.partial(pk.fence, space),
+        result=lambda: float(history.to_numpy()[0, n_iterations - 1] - log_unit(em.runs)),
+    )
 
 
 def duels(space, n, quick):
     """Ours against the same EM by hand, then against packages; see `roofline.cases.Case`."""
-    n = n or (8 if space == "checked" else 500 if quick else 1_000_000 if space.startswith("cuda") else 100_000)
+    n = n or (
+        8 if space == "checked" else 500 if quick else 1_000_000 if space.startswith("cuda") else 100_000
+    )
     n_iterations = 2 if quick or space == "checked" else N_ITERATIONS
     few = min(n, FEW)
-    # On a CPU numba's arithmetic is in float64 either way, ten seconds for a million runs: one of the two will do.
+    # On a CPU numba's arithmetic is in float64 either way, ten seconds for a million runs: one of the two
+    # will do.
     sizes = {np.float64: n, np.float32: n if space.startswith("cuda") else few}
     by_hand = [_by_hand(space, n_runs, dtype, n_iterations) for dtype, n_runs in sizes.items()]
     return by_hand + _packages(space, max(few // 100, 8), min(n_iterations, 10))
@@ -67,8 +75,10 @@ def _packages(space, n, n_iterations):
     """A duel with those packages that are installed, if any; some thousand times slower, so on fewer runs."""
     values, lengths = _runs(n)
     rivals = []
-    for package, maker, branches in (("hmmlearn", tmap_packages.hmmlearn, len(ORDERS)),
-                                     ("line_solver", tmap_packages.line_solver, list(ORDERS))):
+    for package, maker, branches in (
+        ("hmmlearn", tmap_packages.hmmlearn, len(ORDERS)),
+        ("line_solver", tmap_packages.line_solver, list(ORDERS)),
+    ):
         if space != "checked" and importlib.util.find_spec(package):
             rivals.append(maker(values, lengths, branches, n_iterations))
     title = f"{n_iterations} EM iterations, {n:,} runs, {len(values):,} gaps, 3 branches: packages"

@@ -1,8 +1,8 @@
 """Hand-written rivals: the same work in plain numba, plain numba-cuda and CUDA C++ through CuPy.
 
-A file is named after the method and the tool, imports its tool at the top, has one function `contenders`, and is itself
-imported only when a comparison wants it. A tool that is missing, or that cannot run on this machine, is listed with its
-reason; it never stops a comparison.
+A file is named after the method and the tool, imports its tool at the top, has one function `contenders`, and
+is itself imported only when a comparison wants it. A tool that is missing, or that cannot run on this
+machine, is listed with its reason; it never stops a comparison.
 """
 
 import importlib
@@ -14,15 +14,16 @@ from roofline.units import one_line
 
 
 def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
-    """Whoever can compete on a space: a library that has the method, or else the text in the tools for kernels.
+    """Whoever can compete on a space: a library that has the method, or else the text in the tools for
+    kernels.
 
     Parameters
     ----------
     method : str
         The first part of the files' names.
     space : str
-        Decides the tools: scikit-learn, or else numba, with as many threads as ours on the CPU; PyTorch, or else CuPy and
-        numba-cuda, on a GPU.
+        Decides the tools: scikit-learn, or else numba, with as many threads as ours on the CPU; PyTorch, or
+        else CuPy and numba-cuda, on a GPU.
     tools : sequence of str, optional
         Instead of those: tools with Python functions of their own.
     *args, **options
@@ -40,7 +41,9 @@ def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender]
     usual, others = (("cupy", "numba_cuda"), ("torch",)) if on_gpu else (("numba",), ("sklearn",))
 
     def written(names):
-        return [f"{method}_{tool}" for tool in names if importlib.util.find_spec(f"{__name__}.{method}_{tool}")]
+        return [
+            f"{method}_{tool}" for tool in names if importlib.util.find_spec(f"{__name__}.{method}_{tool}")
+        ]
 
     files = written(tools) if tools else written(others) or written(usual)
     if not files:

@@ -22,8 +22,12 @@ def contenders(name, *inputs):
 
 def _partition(x, k):
     """The k largest columns, then these in order; equal entries do not occur."""
-    some = cupy.argpartition(x, x.shape[1] - k, axis=1)[:, x.shape[1] - k:]
+    some = cupy.argpartition(x, x.shape[1] - k, axis=1)[:, x.shape[1] - k :]
     return cupy.take_along_axis(some, cupy.argsort(-cupy.take_along_axis(x, some, axis=1), axis=1), axis=1)
 
 
-WAYS = {"argsort": functools.partial(cupy.argsort, kind="stable"), "top_k": _partition, "compact": lambda keep, x: x[keep]}
+WAYS = {
+    "argsort": functools.partial(cupy.argsort, kind="stable"),
+    "top_k": _partition,
+    "compact": lambda keep, x: x[keep],
+}

@@ -10,7 +10,9 @@ from roofline.digest import digest
 
 
 def contenders(name, *inputs, threads):
-    """NumPy's and numba's way to one result; see `layer_numba.contenders`. NumPy uses one thread whatever is asked."""
+    """NumPy's and numba's way to one result; see `layer_numba.contenders`. NumPy uses one thread whatever is
+    asked.
+    """
     return [_contender(label, call, *inputs) for label, call in WAYS[name].items()]
 
 
@@ -59,7 +61,7 @@ def _radix_text(keys, other_keys, order, other_order, n_bytes):
 
 def _partition_text(x, k):
     """The k largest columns, then these in order; equal entries do not occur."""
-    some = np.argpartition(x, x.shape[1] - k, axis=1)[:, x.shape[1] - k:]
+    some = np.argpartition(x, x.shape[1] - k, axis=1)[:, x.shape[1] - k :]
     return np.take_along_axis(some, np.argsort(-np.take_along_axis(x, some, axis=1), axis=1), axis=1)
 
 

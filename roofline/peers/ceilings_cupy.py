@@ -21,7 +21,8 @@ copy(long long n, const double* __restrict__ b, double* __restrict__ a) {
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-triad(long long n, double s, const double* __restrict__ b, const double* __restrict__ c, double* __restrict__ a) {
+triad(long long n, double s, const double* __restrict__ b, const double* __restrict__ c,
+    double* __restrict__ a) {
     const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
     if (i < n) a[i] = b[i] + s * c[i];
 }
@@ -68,7 +69,8 @@ read_scratch(int trips, double* out) {
     __syncthreads();
     double total[BANDS] = {}, all = 0;
     _Pragma("unroll 4") for (int trip = 0; trip < trips; ++trip)
-        _Pragma("unroll") for (int k = 0; k < BANDS; ++k) total[k] += kept[(threadIdx.x + trip) % BAND + k * BAND];
+        _Pragma("unroll") for (int k = 0; k < BANDS; ++k) total[k] += kept[(threadIdx.x + trip) % BAND +
+            k * BAND];
     _Pragma("unroll") for (int k = 0; k < BANDS; ++k) all += total[k];
     hand_in(all / BLOCK, out);
 }
@@ -77,7 +79,13 @@ read_scratch(int trips, double* out) {
 
 @functools.cache
 def _module(chains):
-    sizes = {"BLOCK": BLOCK, "CHAINS": chains, "WIDTH": kernels.MOST * BLOCK, "BAND": kernels.BAND, "BANDS": kernels.BANDS}
+    sizes = {
+        "BLOCK": BLOCK,
+        "CHAINS": chains,
+        "WIDTH": kernels.MOST * BLOCK,
+        "BAND": kernels.BAND,
+        "BANDS": kernels.BANDS,
+    }
     return cupy.RawModule(code=SOURCE, options=tuple(f"-D{name}={size}" for name, size in sizes.items()))
 
 

@@ -1,7 +1,8 @@
-"""The micro-kernels in C, compiled by gcc for this processor, with OpenMP where there is more than one thread.
+"""The micro-kernels in C, compiled by gcc for this processor, with OpenMP where there is more than one
+thread.
 
-Chains of fused multiply-adds are vectors by type (gcc's own vector extension), eight float64 to a vector where the
-processor has such registers, else four: what an author of a peak benchmark writes.
+Chains of fused multiply-adds are vectors by type (gcc's own vector extension), eight float64 to a vector
+where the processor has such registers, else four: what an author of a peak benchmark writes.
 """
 
 import ctypes
@@ -31,12 +32,14 @@ void copy(int threads, long n, const double *restrict b, double *restrict a) {
     for (long i = 0; i < n; ++i) a[i] = b[i];
 }
 
-void triad(int threads, long n, double s, const double *restrict b, const double *restrict c, double *restrict a) {
+void triad(int threads, long n, double s, const double *restrict b, const double *restrict c,
+    double *restrict a) {
     #pragma omp parallel for num_threads(threads)
     for (long i = 0; i < n; ++i) a[i] = b[i] + s * c[i];
 }
 
-void triad_again(int threads, long rows, long n, long step, long trips, double s, const double *b_, const double *c_,
+void triad_again(int threads, long rows, long n, long step, long trips, double s, const double *b_,
+    const double *c_,
                  double *a_) {
     #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (long row = 0; row < rows; ++row) {
@@ -95,7 +98,11 @@ def contenders(name, chains, *inputs, threads):
         call, result = _stream(function, threads, [*views[0].shape, step, trips], [scale], views)
     else:
         call, result = _stream(function, threads, [inputs[1][0].size], *inputs)
-    return [Contender(f"C, gcc -O3 -march=native, {threads} thread{'s' if threads > 1 else ''}", call, result=result)]
+    return [
+        Contender(
+            f"C, gcc -O3 -march=native, {threads} thread{'s' if threads > 1 else ''}", call, result=result
+        )
+    ]
 
 
 def _aligned(array):

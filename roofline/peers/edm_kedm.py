@@ -1,7 +1,7 @@
 """kEDM (`pip install kedm`, or `kedm-cuda13x` for a GPU), on all cores or on its GPU, as it was built.
 
-Its OpenMP binds whoever imports it to one core, and so all threads that are started later, ours too: the caller is let off
-while others are timed.
+Its OpenMP binds whoever imports it to one core, and so all threads that are started later, ours too: the
+caller is let off while others are timed.
 """
 
 import os
@@ -37,7 +37,12 @@ def contenders(what, data, given, **_):
         _bind(0, _every)
 
     if what == "neighbours":
-        return [Contender(f"{label}, simplex", lambda: as_it_likes(lambda: kedm.simplex(data, data, E=given, tau=1, Tp=1)))]
+        return [
+            Contender(
+                f"{label}, simplex",
+                lambda: as_it_likes(lambda: kedm.simplex(data, data, E=given, tau=1, Tp=1)),
+            )
+        ]
 
     def call():
         as_it_likes(lambda: kedm.xmap(data, given.tolist(), tau=1, Tp=0))

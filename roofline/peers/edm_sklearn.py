@@ -14,4 +14,10 @@ def contenders(what, x, E, *, threads=1):
     def call():
         out[:] = NearestNeighbors(n_neighbors=E + 1, n_jobs=threads).fit(points).kneighbors()
 
-    return [Contender("scikit-learn NearestNeighbors", call, result=lambda: float(np.mean(out[0][:, -1], dtype=np.float64)))]
+    return [
+        Contender(
+            "scikit-learn NearestNeighbors",
+            call,
+            result=lambda: float(np.mean(out[0][:, -1], dtype=np.float64)),
+        )
+    ]

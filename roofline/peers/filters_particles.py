@@ -18,7 +18,8 @@ try:
         from particles import distributions, state_space_models
 except ImportError as error:
     raise ImportError(
-        f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy below 2, though its "
+        f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy "
+        "below 2, though its "
         "filters run with NumPy 2"
     ) from error
 

@@ -1,8 +1,8 @@
 """The Hawkes log-likelihood in two dimensions, in CUDA C++ through CuPy's RawModule.
 
-`triangle` is our algorithm: tiles of the lower triangle, each pair once with two exps, sums of 32 terms before they go
-to float64, and in mixed precision times in two float32 parts. `textbook` is the first CUDA program: one block an event,
-n x n pairs, two exps each.
+`triangle` is our algorithm: tiles of the lower triangle, each pair once with two exps, sums of 32 terms
+before they go to float64, and in mixed precision times in two float32 parts. `textbook` is the first CUDA
+program: one block an event, n x n pairs, two exps each.
 """
 
 import cupy
@@ -31,22 +31,24 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 triangle(const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* __restrict__ t0,
          const REAL* __restrict__ t1, int n, REAL a, REAL b, REAL g, REAL omega, double* __restrict__ mu,
          double* __restrict__ xi) {
-    // The tile's row and column from its number, row * (row + 1) / 2 + column; the root may round to a neighbour.
+    // The tile's row and column from its number, row * (row + 1) / 2 + column; the root may round to a
+    // neighbour.
     const int tile = blockIdx.x, lane = threadIdx.x, warp = lane / 32;
     int row = (int)((sqrt(8.0 * tile + 1.0) - 1.0) / 2.0);
     while ((row + 1) * (row + 2) / 2 <= tile) ++row;
     while (row * (row + 1) / 2 > tile) --row;
     const int column = tile - row * (row + 1) / 2, i = row * BLOCK + lane, j = column * BLOCK + lane;
     __shared__ REAL sx[BLOCK], sy[BLOCK], s0[BLOCK], s1[BLOCK], sums[BLOCK / 32][BLOCK];
-    // Beyond the last event rows lie in the far past and columns in the far future: every exp there is exactly 0, and
-    // no square is infinite in float32.
+    // Beyond the last event rows lie in the far past and columns in the far future: every exp there is
+    // exactly 0, and no square is infinite in float32.
     const REAL far = 1e15;
     sx[lane] = j < n ? x[j] : 0;
     sy[lane] = j < n ? y[j] : 0;
     s0[lane] = j < n ? t0[j] : far;
     s1[lane] = j < n ? t1[j] : 0;
     for (int w = 0; w < BLOCK / 32; ++w) sums[w][lane] = 0;
-    const REAL xi_ = i < n ? x[i] : 0, yi = i < n ? y[i] : 0, t0i = i < n ? t0[i] : -far, t1i = i < n ? t1[i] : 0;
+    const REAL xi_ = i < n ? x[i] : 0, yi = i < n ? y[i] : 0, t0i = i < n ? t0[i] : -far,
+        t1i = i < n ? t1[i] : 0;
     double back = 0, excited = 0;
     __syncthreads();
     for (int first = 0; first < BLOCK; first += 32) {
@@ -77,7 +79,8 @@ triangle(const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* __r
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-textbook(const REAL* __restrict__ x, const REAL* __restrict__ y, const double* __restrict__ t, int n, REAL a, REAL b,
+textbook(const REAL* __restrict__ x, const REAL* __restrict__ y, const double* __restrict__ t, int n,
+    REAL a, REAL b,
          REAL g, REAL omega, double* __restrict__ mu, double* __restrict__ xi) {
     const int i = blockIdx.x;
     const REAL xi_ = x[i], yi = y[i];
@@ -104,7 +107,8 @@ event_terms(const double* mu, const double* xi, const double* t, int n, double b
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const double end = t[n - 1], inside = normcdf((end - t[i]) / tau_t) - normcdf(-t[i] / tau_t);
-    out[i] = log(background * mu[i] + excitation * xi[i]) - mu0 * inside + theta * expm1(-omega * (end - t[i]));
+    out[i] = log(background * mu[i] + excitation * xi[i]) - mu0 * inside + theta * expm1(-omega * (end -
+        t[i]));
 }
 """
 
@@ -131,7 +135,9 @@ def contenders(locations, times, params, *, mixed):
     list of Contender, whose calls return the log-likelihood
     """
     module = cupy.RawModule(code=SOURCE, options=defines(mixed))
-    triangle, textbook, event_terms = (module.get_function(f) for f in ("triangle", "textbook", "event_terms"))
+    triangle, textbook, event_terms = (
+        module.get_function(f) for f in ("triangle", "textbook", "event_terms")
+    )
     real = np.float32 if mixed else np.float64
     leading = times.astype(real)
     x, y = (cupy.asarray(np.ascontiguousarray(locations[:, d]).astype(real)) for d in (0, 1))

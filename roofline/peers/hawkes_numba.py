@@ -34,7 +34,9 @@ def contenders(locations, times, params, *, mixed, threads):
     mu, xi = np.empty((threads, len(times))), np.empty(len(times))
     real = np.float32 if mixed else np.float64
     constants = [real(v) for v in (-0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega)]
-    texts = {"same pairs": _triangle_mixed} if mixed else {"same pairs": _triangle, "n x n, two exps": _textbook}
+    texts = (
+        {"same pairs": _triangle_mixed} if mixed else {"same pairs": _triangle, "n x n, two exps": _textbook}
+    )
     found = []
     for name, text in texts.items():
         for fastmath in (False, True):
@@ -50,7 +52,9 @@ def contenders(locations, times, params, *, mixed, threads):
 
 
 def _triangle(x, y, t, before, a, b, g, omega, mu, xi):
-    """Sums over pairs, each visited once; thread k takes every so many-th event, so that all have as much to do."""
+    """Sums over pairs, each visited once; thread k takes every so many-th event, so that all have as much to
+    do.
+    """
     n = t.shape[0]
     threads = mu.shape[0]
     for k in prange(threads):
@@ -135,6 +139,8 @@ def _log_likelihood(t, mu, xi, mu0, tau_x, tau_t, theta, omega, h):
         rate = excitation * xi[i]
         for k in range(mu.shape[0]):
             rate += background * mu[k, i]
-        inside = 0.5 * (math.erf((end - t[i]) / (tau_t * math.sqrt(2.0))) + math.erf(t[i] / (tau_t * math.sqrt(2.0))))
+        inside = 0.5 * (
+            math.erf((end - t[i]) / (tau_t * math.sqrt(2.0))) + math.erf(t[i] / (tau_t * math.sqrt(2.0)))
+        )
         total += math.log(rate) - mu0 * inside - theta * (1.0 - math.exp(-omega * (end - t[i])))
     return total

@@ -14,7 +14,8 @@ _SUM_BLOCK = 1024
 
 
 def contenders(locations, times, params, *, mixed):
-    """Our algorithm, then the textbook's; with fastmath=True in mixed precision, as a numba user would have it.
+    """Our algorithm, then the textbook's; with fastmath=True in mixed precision, as a numba user would have
+    it.
 
     Parameters
     ----------

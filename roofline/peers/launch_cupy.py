@@ -14,7 +14,8 @@ BLOCK = 128
 
 SOURCE = r"""
 extern "C" __global__ void
-add_five(int n, double* a, const double* b, const double* c, const double* d, const double* e, const double* f) {
+add_five(int n, double* a, const double* b, const double* c, const double* d, const double* e,
+    const double* f) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) a[i] = b[i] + c[i] + d[i] + e[i] + f[i];
 }

@@ -28,7 +28,11 @@ def contenders(n, length, *, threads):
     set_threads(threads)
     loop = njit(parallel=threads > 1)(_add_five)
     arrays = [np.zeros(length) for _ in range(6)]
-    return [Contender(f"numba, njit{'(parallel=True)' if threads > 1 else ''}", functools.partial(loop, n, *arrays))]
+    return [
+        Contender(
+            f"numba, njit{'(parallel=True)' if threads > 1 else ''}", functools.partial(loop, n, *arrays)
+        )
+    ]
 
 
 def _add_five(n, a, b, c, d, e, f):

@@ -1,7 +1,7 @@
 """The layer's words in CUDA C++ through CuPy's RawModule, and CuPy's own calls where they stand on CUB.
 
-Kernels are what a practised author writes first: blocks of 256, warp shuffles and a grid that fills the device
-once in sums, a block's own bins in shared memory, a stencil's planes in registers.
+Kernels are what a practised author writes first: blocks of 256, warp shuffles and a grid that fills the
+device once in sums, a block's own bins in shared memory, a stencil's planes in registers.
 """
 
 import functools
@@ -69,7 +69,8 @@ matvec(int columns, const double* __restrict__ a, const double* __restrict__ x, 
 }
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
-matmul(int inner, int columns, const double* __restrict__ a, const double* __restrict__ b, double* __restrict__ c) {
+matmul(int inner, int columns, const double* __restrict__ a, const double* __restrict__ b,
+    double* __restrict__ c) {
     __shared__ double a_tile[TILE][TILE], b_tile[TILE][TILE];
     const int r = threadIdx.y, k = threadIdx.x, row = blockIdx.y * TILE + r, column = blockIdx.x * TILE + k;
     double total = 0;
@@ -86,7 +87,8 @@ matmul(int inner, int columns, const double* __restrict__ a, const double* __res
 
 extern "C" __global__ void __launch_bounds__(WIDE * HIGH)
 stencil_cells(int edge, const double* __restrict__ u, double* __restrict__ out) {
-    const int k = blockIdx.x * WIDE + threadIdx.x + 1, j = blockIdx.y * HIGH + threadIdx.y + 1, i = blockIdx.z + 1;
+    const int k = blockIdx.x * WIDE + threadIdx.x + 1, j = blockIdx.y * HIGH + threadIdx.y + 1,
+        i = blockIdx.z + 1;
     if (k >= edge - 1 || j >= edge - 1) return;
     const size_t plane = (size_t)edge * edge, at = i * plane + (size_t)j * edge + k;
     const double around = u[at - plane] + u[at + plane] + u[at - edge] + u[at + edge] + u[at - 1] + u[at + 1];
@@ -111,7 +113,8 @@ stencil_planes(int edge, const double* __restrict__ u, double* __restrict__ out)
 
 // `places` are those of the elements, or null where an element's own index is its place.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-argmin(long long n, const double* __restrict__ x, const long long* __restrict__ places, double* __restrict__ values,
+argmin(long long n, const double* __restrict__ x, const long long* __restrict__ places,
+    double* __restrict__ values,
        long long* __restrict__ found) {
     const long long step = gridDim.x * (long long)BLOCK;
     double best = INF;
@@ -131,7 +134,8 @@ argmin(long long n, const double* __restrict__ x, const long long* __restrict__ 
             if (v < best || (v == best && p < place)) { best = v; place = p; }
         }
         if (turn == 1) break;
-        if (threadIdx.x % 32 == 0) { warp_values[threadIdx.x / 32] = best; warp_places[threadIdx.x / 32] = place; }
+        if (threadIdx.x % 32 == 0) { warp_values[threadIdx.x / 32] = best;
+            warp_places[threadIdx.x / 32] = place; }
         __syncthreads();
         const bool mine = threadIdx.x < BLOCK / 32;
         best = mine ? warp_values[threadIdx.x] : INF;
@@ -204,7 +208,9 @@ def contenders(name, *inputs):
 @functools.cache
 def _module(bins=1):
     sizes = {"BLOCK": BLOCK, "TILE": TILE, "WIDE": WIDE, "HIGH": HIGH, "DEEP": DEEP, "BINS": bins}
-    return cupy.RawModule(code=SOURCE, options=("-std=c++17", *(f"-D{name}={size}" for name, size in sizes.items())))
+    return cupy.RawModule(
+        code=SOURCE, options=("-std=c++17", *(f"-D{name}={size}" for name, size in sizes.items()))
+    )
 
 
 def _blocks(n, block=BLOCK):
@@ -279,10 +285,18 @@ def _stencil(u):
     edge = u.shape[0]
     views = cupy.asarray(u), cupy.zeros(u.shape)
     across, down = _blocks(edge - 2, WIDE), _blocks(edge - 2, HIGH)
-    shapes = {"cells": (edge - 2, "a thread a cell"), "planes": (_blocks(edge - 2, DEEP), f"{DEEP} planes a thread")}
+    shapes = {
+        "cells": (edge - 2, "a thread a cell"),
+        "planes": (_blocks(edge - 2, DEEP), f"{DEEP} planes a thread"),
+    }
     return [
         _writer(
-            f"stencil_{name}", (across, down, deep), (WIDE, HIGH), np.int32(edge), *views, label=f"CUDA C++, {words}"
+            f"stencil_{name}",
+            (across, down, deep),
+            (WIDE, HIGH),
+            np.int32(edge),
+            *views,
+            label=f"CUDA C++, {words}",
         )
         for name, (deep, words) in shapes.items()
     ]

@@ -1,4 +1,6 @@
-"""The layer's words in plain numba: the loops that a numba user writes, fastmath only where the label says so."""
+"""The layer's words in plain numba: the loops that a numba user writes, fastmath only where the label says
+so.
+"""
 
 import functools
 import math
@@ -39,7 +41,9 @@ def _loop(text, threads, fastmath=False):
 
 def _both(text, threads):
     """Labels and loops: a sum of floats becomes SIMD only where its order is free."""
-    return [(f"numba{', fastmath=True' if fast else ''}", _loop(text, threads, fast)) for fast in (False, True)]
+    return [
+        (f"numba{', fastmath=True' if fast else ''}", _loop(text, threads, fast)) for fast in (False, True)
+    ]
 
 
 def _writer(label, loop, *args):
@@ -172,7 +176,11 @@ def _argmin_text(x, places):
 
 def _histogram(threads, levels, bins):
     own = np.empty((threads, bins), np.int32)
-    return [_writer("numba, bins of each thread's own", _loop(_histogram_text, threads), levels, own, own[0].copy())]
+    return [
+        _writer(
+            "numba, bins of each thread's own", _loop(_histogram_text, threads), levels, own, own[0].copy()
+        )
+    ]
 
 
 def _histogram_text(levels, own, counts):
@@ -192,7 +200,9 @@ def _scan(threads, x):
     zero, out = x.dtype.type(0), np.empty_like(x)
     if threads == 1:
         return [_writer("numba", njit(_scan_in_one), x, zero, out)]
-    return [_writer("numba, two passes", _loop(_scan_in_two, threads), x, zero, np.empty(threads, x.dtype), out)]
+    return [
+        _writer("numba, two passes", _loop(_scan_in_two, threads), x, zero, np.empty(threads, x.dtype), out)
+    ]
 
 
 def _scan_in_one(x, zero, out):
@@ -260,9 +270,11 @@ def _mandelbrot_text(limit, cx, cy, steps):
 
 def _word(text):
     """A loop of one word; numba calls the C library, or its own text."""
+
     def contenders_of(threads, *inputs):
         out = np.empty_like(inputs[0])
         return [_writer("numba", _loop(text, threads), *inputs, out)]
+
     return contenders_of
 
 

@@ -28,7 +28,9 @@ def dot(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64), total: wp.
 def stencil(u: wp.array3d(dtype=wp.float64), out: wp.array3d(dtype=wp.float64)):
     a, b, c = wp.tid()
     i, j, k = a + 1, b + 1, c + 1
-    around = u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+    around = (
+        u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+    )
     out[i, j, k] = wp.float64(0.4) * u[i, j, k] + wp.float64(0.1) * around
 
 
@@ -42,7 +44,12 @@ def conditional(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
 
 
 @wp.kernel
-def mandelbrot(limit: wp.int32, cx: wp.array(dtype=wp.float64), cy: wp.array(dtype=wp.float64), steps: wp.array(dtype=wp.int32)):
+def mandelbrot(
+    limit: wp.int32,
+    cx: wp.array(dtype=wp.float64),
+    cy: wp.array(dtype=wp.float64),
+    steps: wp.array(dtype=wp.int32),
+):
     i = wp.tid()
     x, y = wp.float64(0.0), wp.float64(0.0)
     n = wp.int32(0)
@@ -111,4 +118,10 @@ def _mandelbrot(limit, cx, cy):
     return _contender(mandelbrot, cx.size, (limit, cx, cy), np.empty(cx.size, np.int32))
 
 
-WORDS = {"axpy": _axpy, "dot": _dot, "stencil": _stencil, "conditional": _conditional, "mandelbrot": _mandelbrot}
+WORDS = {
+    "axpy": _axpy,
+    "dot": _dot,
+    "stencil": _stencil,
+    "conditional": _conditional,
+    "mandelbrot": _mandelbrot,
+}

@@ -30,7 +30,11 @@ def contenders(x, means):
     rows, found = max(_NUMBERS // (k * p), 1), {}
 
     def iteration():
-        log_weights = math.log(1.0 / k) - 0.5 * p * math.log(2.0 * math.pi) + factors.diagonal(dim1=1, dim2=2).log().sum(1)
+        log_weights = (
+            math.log(1.0 / k)
+            - 0.5 * p * math.log(2.0 * math.pi)
+            + factors.diagonal(dim1=1, dim2=2).log().sum(1)
+        )
         shift = torch.einsum("kp,kpq->kq", centres, factors).reshape(1, k * p)
         total = torch.zeros((), dtype=torch.float64, device="cuda")
         n = torch.zeros(k, dtype=torch.float64, device="cuda")
@@ -51,4 +55,11 @@ def contenders(x, means):
         found["factors"] = torch.linalg.inv(lower)
         found["total"] = total
 
-    return [Contender("PyTorch", iteration, sync=torch.cuda.synchronize, result=lambda: float(np.float64(found["total"].cpu())))]
+    return [
+        Contender(
+            "PyTorch",
+            iteration,
+            sync=torch.cuda.synchronize,
+            result=lambda: float(np.float64(found["total"].cpu())),
+        )
+    ]

@@ -13,7 +13,8 @@ ITERATIONS = 300
 
 
 def contenders(problem, most, judge, *, starts, threads=None):
-    """GaussianMixture, told the true number of components, and BayesianGaussianMixture, offered as many as ours.
+    """GaussianMixture, told the true number of components, and BayesianGaussianMixture, offered as many as
+    ours.
 
     Parameters
     ----------

@@ -9,7 +9,9 @@ if not cuda.is_available():
 
 
 def configured(kernel, blocks, threads):
-    """`kernel[blocks, threads]`, without the warning that few blocks leave a GPU idle: here that is the point."""
+    """`kernel[blocks, threads]`, without the warning that few blocks leave a GPU idle: here that is the
+    point.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Grid size")
         return kernel[blocks, threads]

@@ -78,7 +78,9 @@ def _systematic(w):
 
 def _metropolis(w):
     n = len(w)
-    kernel = cupy.RawModule(code=SOURCE, options=("-std=c++17", f"-DBLOCK={BLOCK}")).get_function("metropolis")
+    kernel = cupy.RawModule(code=SOURCE, options=("-std=c++17", f"-DBLOCK={BLOCK}")).get_function(
+        "metropolis"
+    )
     ancestors = cupy.empty(n, np.int64)
 
     def call():

@@ -5,8 +5,11 @@ from roofline.contract import Contender
 try:
     from particles import resampling
 except ImportError as error:
-    raise ImportError(f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy below 2, though its "
-                      "resampling runs with NumPy 2") from error
+    raise ImportError(
+        f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy "
+        "below 2, though its "
+        "resampling runs with NumPy 2"
+    ) from error
 
 
 def contenders(scheme, x, w, *, threads):
@@ -26,4 +29,8 @@ def contenders(scheme, x, w, *, threads):
     list of Contender
     """
     draw, normalised = getattr(resampling, scheme), w / w.sum()
-    return [Contender("particles, numba", lambda: draw(normalised), result=lambda: float(x[draw(normalised)].mean()))]
+    return [
+        Contender(
+            "particles, numba", lambda: draw(normalised), result=lambda: float(x[draw(normalised)].mean())
+        )
+    ]

@@ -1,4 +1,6 @@
-"""EM for transient Markovian arrival processes in CUDA C++, for three branches of orders 1, 2 and 3: a thread a run."""
+"""EM for transient Markovian arrival processes in CUDA C++, for three branches of orders 1, 2 and 3: a thread
+a run.
+"""
 
 import cupy as cp
 import numpy as np
@@ -8,7 +10,8 @@ from roofline.contract import Contender
 THREADS = 128
 N_SUMS = 19  # first gaps, visits, times: 3 each; switches: 9; the logarithm
 
-# Runs are sorted by length and lie side by side, 32 of them, so that neighbouring threads read neighbouring gaps.
+# Runs are sorted by length and lie side by side, 32 of them, so that neighbouring threads read neighbouring
+# gaps.
 SOURCE = r"""
 struct Model { real alpha[3], rate[3], to[9]; };
 
@@ -20,7 +23,8 @@ __device__ void densities(const Model& m, real x, real* f) {
 }
 
 extern "C" __global__ void expectation(const real* __restrict__ x, const long long* __restrict__ offset,
-                                       const int* __restrict__ length, int n_runs, const double* __restrict__ model,
+                                       const int* __restrict__ length, int n_runs,
+                                           const double* __restrict__ model,
                                        real* before, double* partial) {
     Model m;
     real end[3], sum[19];
@@ -64,7 +68,8 @@ extern "C" __global__ void expectation(const real* __restrict__ x, const long lo
             for (int i = 0; i < 3; i++) { b[i] = f[i] * behind[i]; total += b[i]; }
             scale = 1 / total;
             for (int i = 0; i < 3; i++) b[i] *= scale;
-            for (int i = 0; i < 3; i++) behind[i] = m.to[3 * i] * b[0] + m.to[3 * i + 1] * b[1] + m.to[3 * i + 2] * b[2];
+            for (int i = 0; i < 3; i++) behind[i] = m.to[3 * i] * b[0] + m.to[3 * i + 1] * b[1] +
+                m.to[3 * i + 2] * b[2];
         }
     }
     __shared__ real warps[32][19];
@@ -119,8 +124,11 @@ def contenders(values, lengths, start, n_iterations):
     list of Contender, whose results are the log-likelihood before the last iteration
     """
     real = values.dtype
-    names = {"real": "float", "EXP": "__expf", "LOG": "__logf"} if real == np.float32 else {
-        "real": "double", "EXP": "exp", "LOG": "log"}
+    names = (
+        {"real": "float", "EXP": "__expf", "LOG": "__logf"}
+        if real == np.float32
+        else {"real": "double", "EXP": "exp", "LOG": "log"}
+    )
     module = cp.RawModule(code="".join(f"#define {k} {v}\n" for k, v in names.items()) + SOURCE)
     order = np.argsort(-lengths, kind="stable")
     rows = lengths[order][::32].astype(np.int64) * 32
@@ -134,7 +142,15 @@ def contenders(values, lengths, start, n_iterations):
     model, total, x = cp.empty_like(first), cp.empty(N_SUMS), cp.asarray(packed)
     n_blocks = -(-len(lengths) // THREADS)
     partial, before = cp.empty((N_SUMS, n_blocks)), cp.empty(3 * len(packed), real)
-    args = (x, cp.asarray(offset), cp.asarray(lengths[order].astype(np.int32)), np.int32(len(lengths)), model, before, partial)
+    args = (
+        x,
+        cp.asarray(offset),
+        cp.asarray(lengths[order].astype(np.int32)),
+        np.int32(len(lengths)),
+        model,
+        before,
+        partial,
+    )
     expectation, add, maximise = (module.get_function(name) for name in ("expectation", "add", "maximise"))
 
     def iterate():
@@ -155,4 +171,11 @@ def contenders(values, lengths, start, n_iterations):
             cp.copyto(model, first)
             graph.launch(stream)
 
-    return [Contender("CUDA C++, CuPy, one graph", call, sync=cp.cuda.Device().synchronize, result=lambda: float(total[18]))]
+    return [
+        Contender(
+            "CUDA C++, CuPy, one graph",
+            call,
+            sync=cp.cuda.Device().synchronize,
+            result=lambda: float(total[18]),
+        )
+    ]

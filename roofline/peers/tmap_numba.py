@@ -1,4 +1,6 @@
-"""EM for transient Markovian arrival processes in plain numba: a run after the other, runs shared out among threads."""
+"""EM for transient Markovian arrival processes in plain numba: a run after the other, runs shared out among
+threads.
+"""
 
 import math
 
@@ -36,7 +38,17 @@ def contenders(values, lengths, start, n_iterations, *, threads):
     def expectation(values, begin, alpha, orders, rates, switching, sums):
         n_runs = len(begin) - 1
         for c in prange(CHUNKS):
-            chunk(values, begin, c * n_runs // CHUNKS, (c + 1) * n_runs // CHUNKS, alpha, orders, rates, switching, sums[c])
+            chunk(
+                values,
+                begin,
+                c * n_runs // CHUNKS,
+                (c + 1) * n_runs // CHUNKS,
+                alpha,
+                orders,
+                rates,
+                switching,
+                sums[c],
+            )
 
     found = [math.nan]
 

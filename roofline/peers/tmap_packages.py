@@ -17,7 +17,9 @@ def hmmlearn(values, lengths, n_branches, n_iterations):
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)
 
     def call():
-        GaussianHMM(n_branches, n_iter=n_iterations, tol=-np.inf, random_state=1).fit(values[:, None], lengths)
+        GaussianHMM(n_branches, n_iter=n_iterations, tol=-np.inf, random_state=1).fit(
+            values[:, None], lengths
+        )
 
     return Contender("hmmlearn GaussianHMM", call)
 

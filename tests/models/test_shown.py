@@ -11,7 +11,7 @@ def test_a_prediction_is_a_table_of_its_fields():
 
 
 def test_text_is_escaped_and_long_values_are_cut():
-    shown = tmap.FitInfo(log_likelihood=-1.25, n_iterations=3, converged=True, starts=np.zeros(2), notes=("a < b" * 99,))._repr_html_()
+    shown = tmap.FitInfo(log_likelihood=-1.25, history=np.zeros(9), n_iterations=3, converged=True, starts=np.zeros(2), notes=("a < b" * 99,))._repr_html_()
     assert "<td>-1.25</td>" in shown and "a &lt; b" in shown and " ...</td>" in shown and "a < b" not in shown
 
 
