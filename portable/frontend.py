@@ -275,7 +275,7 @@ class _Webs:
         for child in ast.walk(node):
             if isinstance(child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)):
                 what = {"Lambda": "a lambda", "NamedExpr": "':='"}.get(type(child).__name__, "a comprehension")
-                raise LanguageError(f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not for kernels: "
+                raise LanguageError(f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in kernels: "
                                     f"`{ast.unparse(child)}`")
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):

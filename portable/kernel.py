@@ -148,7 +148,7 @@ def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, te
     packed : bool
         False compiles for the CPU one index at a time, for comparison.
     teams : int
-        Teams that should fit a GPU's multiprocessor at a time, where registers would let fewer: threads get fewer of them.
+        Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers of a thread accordingly.
 
     Returns
     -------
@@ -186,8 +186,8 @@ def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     ----------
     fn : function written with def
     chain : bool
-        Nearly every operation waits for the one before, as in a cipher: the CPU takes such a kernel's indices (or a team's
-        members) 16 at a time, so that another pack's operations fill the gaps.
+        The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs (16 indices, or members of
+        a team, at a time).
 
     Returns
     -------

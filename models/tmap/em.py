@@ -120,7 +120,7 @@ class EM:
         rest = np.repeat(exact[:1], self.n_models - len(models), axis=0)
         exact = np.concatenate([exact, rest])
         state = np.zeros((self.n_models, 2), np.int64)
-        state[len(models):, kernels.STATUS] = kernels.USED_UP
+        state[len(models):, kernels.STATUS] = kernels.MAX_ITER
         for target, source in ((self._exact, exact), (self._models, exact.astype(self.dtype)), (self._state, state)):
             pk.deep_copy(target, source)
 
@@ -154,14 +154,14 @@ class EM:
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
         kept = Kept(store, self._exact, self._models, self._state, history)
         iterations = self.iterations(1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history)
-        while (self._state.to_numpy()[:, kernels.STATUS] == kernels.CLIMBING).any():
+        while (self._state.to_numpy()[:, kernels.STATUS] == kernels.RUNNING).any():
             iterations.replay()
             if store.due():
                 kept.keep()
         kept.keep()
         exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
         return [(self._model(exact[k]), history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
-                 bool(state[k, kernels.STATUS] == kernels.AT_REST)) for k in range(len(models))]
+                 bool(state[k, kernels.STATUS] == kernels.CONVERGED)) for k in range(len(models))]
 
     def iterations(self, n_iterations, max_iter, tol, history):
         """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import portable as pk
 
 from ..store import digest
-from .kernels import CLIMBING, STATUS, STEP, USED_UP
+from .kernels import RUNNING, STATUS, STEP, MAX_ITER
 
 
 class Kept:
@@ -48,9 +48,9 @@ class Kept:
                 part["state"],
                 part["history"],
             )
-            if state[k, STATUS] == USED_UP and step < most:
-                state[k, STATUS] = CLIMBING
-            self._steps[k], self._turns[k] = step + (state[k, STATUS] != CLIMBING), 1 - turn
+            if state[k, STATUS] == MAX_ITER and step < most:
+                state[k, STATUS] = RUNNING
+            self._steps[k], self._turns[k] = step + (state[k, STATUS] != RUNNING), 1 - turn
 
     def keep(self):
         """Write down those starts that have moved."""
@@ -59,7 +59,7 @@ class Kept:
         exact, state, history = (view.to_numpy() for view in self._views)
         for k, name in enumerate(self._names):
             step = int(state[k, STEP])
-            moved = step + (state[k, STATUS] != CLIMBING)  # the last look at the likelihood is a move, too
+            moved = step + (state[k, STATUS] != RUNNING)  # the last look at the likelihood is a move, too
             if moved != self._steps[k] and not self._longer[k]:
                 self._store.put(
                     f"{name}-{self._turns[k]}", exact=exact[k], state=state[k], history=history[k, :moved]

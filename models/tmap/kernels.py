@@ -27,7 +27,7 @@ import portable as pk
 
 ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the last is the first of R
 STATUS, STEP = range(2)  # columns of `state`
-CLIMBING, AT_REST, USED_UP = range(3)
+RUNNING, CONVERGED, MAX_ITER = range(3)
 TERMS = 32  # gaps between two additions to float64: at most 64 roundings in float32
 PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
 UNROLLED = 6  # branches: the code grows with their square
@@ -236,7 +236,7 @@ def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tabl
     start = team.league_rank // n_teams
     share = team.league_rank - start * n_teams
     own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
-    if state[start, STATUS] != CLIMBING:
+    if state[start, STATUS] != RUNNING:
         return
     model = models[start]
     table = tables[start if rounded else 0]
@@ -371,15 +371,15 @@ def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, stat
     loglik = total[start, row_of(LOGLIK, r, 0)]
     before = history[start, max(step - 1, 0)]
     team.barrier()
-    if status != CLIMBING:
+    if status != RUNNING:
         return
     at_rest = step > 0 and abs(loglik - before) <= least_gain
     if team.single():
         history[start, step] = loglik
         if at_rest:
-            state[start, STATUS] = AT_REST
+            state[start, STATUS] = CONVERGED
         elif step >= max_iter:
-            state[start, STATUS] = USED_UP
+            state[start, STATUS] = MAX_ITER
         else:
             state[start, STEP] = step + 1
     if at_rest or step >= max_iter:

@@ -64,7 +64,7 @@ class Build(Calls):
         frame = self.frame
         while frame is not None:
             if frame.text is text:
-                self.fail(node, f"'{text.name}' calls itself; recursion is not for kernels", LanguageError)
+                self.fail(node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError)
             frame = frame.caller
         args = [mapped(self.rounded, a) for a in args]
         call = self.put(Call(text, Block(self.block), args))
@@ -101,7 +101,7 @@ class Build(Calls):
                 self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
             method = getattr(self, "stmt_" + type(s).__name__, None)
             if method is None:
-                self.fail(s, f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not for kernels", LanguageError)
+                self.fail(s, f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not supported in kernels", LanguageError)
             try:
                 method(s)
             except t.TypeClash as clash:
@@ -336,7 +336,7 @@ class Build(Calls):
 
     def _no_else(self, s):
         if s.orelse:
-            self.fail(s, "else after a loop is not for kernels", LanguageError)
+            self.fail(s, "else after a loop is not supported in kernels", LanguageError)
 
     def bounds(self, call, most):
         """start, stop and step of a range; the last as a Python number where it is known."""

@@ -65,7 +65,7 @@ class Emitter(Instructions):
     Parameters
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
-        `straight`, whether it has packs for straight text alone; `look`, which lets a launch end at this place; `strip`, trips of a
+        `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at this place; `strip`, trips of a
         light loop between two looks, 0 where nobody looks
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
@@ -97,7 +97,7 @@ class Emitter(Instructions):
         self.__dict__.update(outer)
 
     def diverges(self):
-        """Note that lanes may part here, or meet again: not for packs that are only more loads in flight."""
+        """Note that control flow may diverge or reconverge here: packs that only keep more loads in flight want straight-line code."""
         if self.W > 1 and self.target.straight:
             raise Unpacked("the text has conditions or loops")
 

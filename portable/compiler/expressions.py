@@ -47,7 +47,7 @@ class Expressions(Operations):
     def _expr(self, node):
         method = getattr(self, "expr_" + type(node).__name__, None)
         if method is None:
-            self.fail(node, f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not for kernels: `{ast.unparse(node)}`",
+            self.fail(node, f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not supported in kernels: `{ast.unparse(node)}`",
                       LanguageError)
         try:
             return method(node)
@@ -79,7 +79,7 @@ class Expressions(Operations):
             return self.const(node.value)
         if node.value is None:
             return Known(None)
-        self.fail(node, f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not for kernels", LanguageError)
+        self.fail(node, f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels", LanguageError)
 
     def expr_Name(self, node):
         if node.id in self.frame.text.webs:
@@ -148,7 +148,7 @@ class Expressions(Operations):
         if isinstance(op, ast.Pow):
             return self.power(left, right, node)
         if type(op) not in _BINARY:
-            self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
+            self.fail(node, f"the operator of `{ast.unparse(node)}` is not supported in kernels", LanguageError)
         return self.counted(_BINARY[type(op)], self.binary(_BINARY[type(op)], left, right))
 
     def power(self, base, exponent, node):
@@ -207,7 +207,7 @@ class Expressions(Operations):
         a, b = self.expr(node.left), self.expr(node.comparators[0])
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
             return self.const((isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is))
-        self.fail(node, f"the comparison `{ast.unparse(node)}` is not for kernels", LanguageError)
+        self.fail(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels", LanguageError)
 
     def number_of(self, v, node):
         if not isinstance(v, Operation):
@@ -319,7 +319,7 @@ class Expressions(Operations):
         for k, part in enumerate(parts):
             if isinstance(part, ast.Slice):
                 if part.step is not None:
-                    self.fail(node, "a slice with a step is not for kernels", LanguageError)
+                    self.fail(node, "a slice with a step is not supported in kernels", LanguageError)
                 items.append(tuple(p and self.bound(p) for p in (part.lower, part.upper)))
                 continue
             v = self.expr(part)

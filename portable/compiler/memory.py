@@ -76,7 +76,7 @@ class Memory(Ops):
 
     def locate(self, view, indices):
         """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart' (all lanes' in
-        a list) or 'scattered' (a vector of pointers)."""
+        a list) or 'scattered' (a vector of pointers, for gathers and scatters)."""
         base, lane_bytes, offsets = 0, 0, None
         pairs = [*view.prefix, *zip(indices, view.strides)]
         for v, stride in pairs:

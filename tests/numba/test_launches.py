@@ -336,7 +336,7 @@ WRONG = [
     (
         lambda x: pk.parallel_reduce(x.size, value, x, reducer=IN_PYTHON),
         pk.LanguageError,
-        r"test_launches.py:\d+.*a list is not for kernels",
+        r"test_launches.py:\d+.*a list is not supported in kernels",
     ),
     (
         lambda x: pk.parallel_for(x.size, value, x, x),

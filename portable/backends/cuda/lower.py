@@ -1,4 +1,4 @@
-"""Entry kernels on CUDA: a thread an index or a pack of them, a block a team; a reduction finishes in the same launch.
+"""Entry kernels on CUDA: one thread per index, or per pack of indices; one block per team. A reduction finishes in the same launch.
 
 The argument block travels by value, as the kernel's one parameter.
 """

@@ -63,7 +63,7 @@ class ScanEntry(Scanned, cuda.Entry):
             yield place, index, b.icmp_signed("<", index, end)
 
     def _shelf(self, shelves, place):
-        """A place of the tile in shared memory; one word in nine stays free, so that no two threads meet in a bank."""
+        """A place of the tile in shared memory; one word in nine is padding against bank conflicts."""
         b = self.lower.b
         word = b.add(place, b.ashr(place, ir.Constant(I64, 3)))
         return [b.gep(shelf, [word], source_etype=I64) for shelf in shelves]
