@@ -11,15 +11,30 @@ _TOTALS = pytest.StashKey()
 
 def pytest_addoption(parser):
     group = parser.getgroup("portable")
-    group.addoption("--portable-check", action="store_true",
-                    help="run kernels in the checked space; a test fails on a race, on divergence at a barrier, or on an index out of bounds")
-    group.addoption("--portable-check-seed", type=int, default=0, metavar="N", help="the schedule of --portable-check (default 0)")
+    group.addoption(
+        "--portable-check",
+        action="store_true",
+        help="run kernels in the checked space; a test fails on a race, on divergence at a barrier, or on an index out of bounds",
+    )
+    group.addoption(
+        "--portable-check-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the schedule of --portable-check (default 0)",
+    )
 
-    group.addoption("--portable-debug", action="store_true",
-                    help="run kernels in their debug build; a test fails on an index out of bounds, on a "
-                         "division of integers by zero or on a shift by a negative count")
-    group.addoption("--portable-debug-nan", action="store_true",
-                    help="the same, and on an operation that makes NaN from numbers")
+    group.addoption(
+        "--portable-debug",
+        action="store_true",
+        help="run kernels in their debug build; a test fails on an index out of bounds, on a "
+        "division of integers by zero or on a shift by a negative count",
+    )
+    group.addoption(
+        "--portable-debug-nan",
+        action="store_true",
+        help="the same, and on an operation that makes NaN from numbers",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,5 +61,7 @@ def pytest_terminal_summary(terminalreporter, config):
     totals = config.stash.get(_TOTALS, None)
     if totals is not None:
         elsewhere = f", {totals['elsewhere']} on a GPU were not" if totals["elsewhere"] else ""
-        terminalreporter.write_line(f"portable-check: {totals['checked']} launches were watched{elsewhere} "
-                                    f"(seed {config.getoption('portable_check_seed')})")
+        terminalreporter.write_line(
+            f"portable-check: {totals['checked']} launches were watched{elsewhere} "
+            f"(seed {config.getoption('portable_check_seed')})"
+        )

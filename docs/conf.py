@@ -25,7 +25,9 @@ html_sidebars = {"index": [], "tutorial": []}
 html_extra_path = ["reports"]
 myst_enable_extensions = ["attrs_inline"]  # {width=...} of images
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing"]  # links to the files of examples and reports, which the link check of tests/docs follows
+suppress_warnings = [
+    "myst.xref_missing"
+]  # links to the files of examples and reports, which the link check of tests/docs follows
 default_role = "code"
 numpydoc_show_class_members = False
 autosummary_generate = False

@@ -23,9 +23,11 @@ PICTURES = []  # (name, file, what it shows, function)
 
 def picture(file):
     """Enter a function of an axes and of the names of an example's file; its docstring says what the picture shows."""
+
     def enter(fn):
         PICTURES.append((fn.__name__.replace("_", "-"), file, fn.__doc__, fn))
         return fn
+
     return enter
 
 
@@ -42,10 +44,14 @@ def draw(folder: Path):
             with pk.use(SPACE):
                 fn(ax, SimpleNamespace(**runpy.run_path(str(EXAMPLES / file))))
             figure.savefig(path)
-        (folder / f"{name}.md").write_text(f"# {text}\n\n![{text}]({name}.png)\n\n```{{literalinclude}} ../examples/{file}\n:language: python\n```\n")
+        (folder / f"{name}.md").write_text(
+            f"# {text}\n\n![{text}]({name}.png)\n\n```{{literalinclude}} ../examples/{file}\n:language: python\n```\n"
+        )
     cards = "\n".join(f"[![{text}]({name}.png){{width=32%}}]({name}.md)" for name, _, text, _ in PICTURES)
     pages = "\n".join(name for name, *_ in PICTURES)
-    (folder / "index.md").write_text(f"# Gallery\n\nEach picture is made by the kernel on its page.\n\n{cards}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n")
+    (folder / "index.md").write_text(
+        f"# Gallery\n\nEach picture is made by the kernel on its page.\n\n{cards}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+    )
 
 
 def image(ax, values, **how):
@@ -122,7 +128,14 @@ def kmeans(ax, its):
 def histogram(ax, its):
     """A histogram of a million numbers, by atomics"""
     counts = np.zeros(80, np.int32)
-    pk.parallel_for(1_000_000, its.histogram, -4.0, 4.0, np.random.default_rng(4).normal(size=1_000_000), pk.ScatterView(counts))
+    pk.parallel_for(
+        1_000_000,
+        its.histogram,
+        -4.0,
+        4.0,
+        np.random.default_rng(4).normal(size=1_000_000),
+        pk.ScatterView(counts),
+    )
     ax.bar(np.linspace(-3.95, 3.95, 80), counts, 0.09)
 
 
@@ -175,7 +188,12 @@ def run_lengths(ax, its):
     """Runs of equal numbers and their lengths"""
     x = np.repeat(np.arange(30) % 4, np.random.default_rng(8).integers(1, 12, 30)).astype(np.int32)
     values, lengths = (v.to_numpy() for v in its.encoded(pk.copy_of(x)))
-    ax.barh(np.zeros(len(values)), lengths, left=np.concatenate([[0], lengths.cumsum()[:-1]]), color=[f"C{v}" for v in values])
+    ax.barh(
+        np.zeros(len(values)),
+        lengths,
+        left=np.concatenate([[0], lengths.cumsum()[:-1]]),
+        color=[f"C{v}" for v in values],
+    )
     ax.set(yticks=[], xlabel="place")
 
 
@@ -196,8 +214,12 @@ def lattice_boltzmann(ax, its):
     i, j = np.indices((n, m))
     ux = 0.08 * np.tanh((np.minimum(i, n - i) - n / 4) / 3.0)
     uy = 0.01 * np.sin(4 * np.pi * j / m)
-    f = np.array([w * (1 + 3 * (cx * uy + cy * ux) + 4.5 * (cx * uy + cy * ux) ** 2 - 1.5 * (ux**2 + uy**2))
-                  for w, cx, cy in zip(its.WEIGHTS, its.CX, its.CY)])
+    f = np.array(
+        [
+            w * (1 + 3 * (cx * uy + cy * ux) + 4.5 * (cx * uy + cy * ux) ** 2 - 1.5 * (ux**2 + uy**2))
+            for w, cx, cy in zip(its.WEIGHTS, its.CX, its.CY)
+        ]
+    )
     out = np.empty_like(f)
     for _ in range(1600):
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n, m)), its.lattice_boltzmann, f, out, 1.9)
@@ -239,9 +261,13 @@ def walks(ax, its):
 def sobel(ax, its):
     """Edges of a picture of bytes"""
     y, x = np.mgrid[-1:1:202j, -1.3:1.3:262j]
-    picture = sum(60 * (np.hypot(x - a, y - b) < r) for a, b, r in ((-0.5, 0.1, 0.6), (0.4, -0.2, 0.5), (0.2, 0.5, 0.3)))
+    picture = sum(
+        60 * (np.hypot(x - a, y - b) < r) for a, b, r in ((-0.5, 0.1, 0.6), (0.4, -0.2, 0.5), (0.2, 0.5, 0.3))
+    )
     strength, direction = np.zeros((200, 260)), np.zeros((200, 260))
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (200, 260)), its.sobel, (picture + 40).astype(np.uint8), strength, direction)
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 0), (200, 260)), its.sobel, (picture + 40).astype(np.uint8), strength, direction
+    )
     image(ax, np.where(strength > 0, direction, np.nan), cmap="twilight")
 
 
@@ -249,7 +275,11 @@ def sobel(ax, its):
 def fourier(ax, its):
     """A Fourier sum at each frequency"""
     t = np.arange(512)
-    signal = np.sin(2 * np.pi * 0.06 * t) + 0.5 * np.sin(2 * np.pi * 0.21 * t) + np.random.default_rng(11).normal(0, 0.7, 512)
+    signal = (
+        np.sin(2 * np.pi * 0.06 * t)
+        + 0.5 * np.sin(2 * np.pi * 0.21 * t)
+        + np.random.default_rng(11).normal(0, 0.7, 512)
+    )
     size, phase = np.zeros(512), np.zeros(512)
     pk.parallel_for(512, its.fourier, signal, size, phase)
     ax.plot(t[:257] / 512, size[:257])
@@ -264,7 +294,11 @@ def sieve(ax, its):
     pk.parallel_for(math.isqrt(n * n), its.sieve, composite)
     y, x = np.mgrid[0:n, 0:n] - n // 2
     ring = np.maximum(abs(x), abs(y))
-    number = (2 * ring + 1) ** 2 - np.where(y == ring, ring - x, np.where(x == -ring, 3 * ring - y, np.where(y == -ring, 5 * ring + x, 7 * ring + y)))
+    number = (2 * ring + 1) ** 2 - np.where(
+        y == ring,
+        ring - x,
+        np.where(x == -ring, 3 * ring - y, np.where(y == -ring, 5 * ring + x, 7 * ring + y)),
+    )
     image(ax, (composite[number] == 0) & (number > 1), cmap="binary")
 
 
@@ -310,7 +344,19 @@ def permutation_test(ax, its):
     ax.axvline(values[:5].mean(), color="k")
 
 
-def sheet(path: Path, names=("mandelbrot", "lattice-boltzmann", "nbody", "ising", "kmeans", "kalman", "heat-in-a-plate", "totients")):
+def sheet(
+    path: Path,
+    names=(
+        "mandelbrot",
+        "lattice-boltzmann",
+        "nbody",
+        "ising",
+        "kmeans",
+        "kalman",
+        "heat-in-a-plate",
+        "totients",
+    ),
+):
     """Eight pictures on one, as README shows them."""
     from matplotlib.figure import Figure
 

@@ -14,11 +14,16 @@ GROUPS = {
     "Views and copies": "View zeros empty asview copy_of deep_copy create_mirror create_mirror_view pinned",
     "Spaces": "Space Threads Cuda use default_space instances concurrency unavailable_because register numba",
     "Sorting, selecting, ragged rows": "argsort sort_by_key top_k compact unique bincount searchsorted segmented_reduce "
-                                       "segmented_scan segmented_sort",
+    "segmented_scan segmented_sort",
     "What became of a kernel": "check Report explain listing count",
 }
-METHODS = {"hawkes": "Hawkes processes", "tmap": "Transient Markovian arrival processes", "edm": "Empirical dynamic modelling",
-           "resampling": "Resampling, filters, state-space models", "mixture": "Gaussian mixtures"}
+METHODS = {
+    "hawkes": "Hawkes processes",
+    "tmap": "Transient Markovian arrival processes",
+    "edm": "Empirical dynamic modelling",
+    "resampling": "Resampling, filters, state-space models",
+    "mixture": "Gaussian mixtures",
+}
 
 
 def groups():
@@ -28,7 +33,11 @@ def groups():
 
     found = {title: names.split() for title, names in GROUPS.items()}
     found["Words of kernels"] = sorted({*NAMES, "gammainc", "gammaincc"})
-    found["Errors"] = sorted(n for n in portable.__all__ if inspect.isclass(getattr(portable, n)) and issubclass(getattr(portable, n), Exception))
+    found["Errors"] = sorted(
+        n
+        for n in portable.__all__
+        if inspect.isclass(getattr(portable, n)) and issubclass(getattr(portable, n), Exception)
+    )
     return found
 
 
@@ -43,7 +52,9 @@ def pages():
         made[f"models-{name}"] = _page(f"{title}: models.{name}", f"models.{name}", _public(f"models.{name}"))
     made["roofline"] = _page("roofline", "roofline", _public("roofline"))
     links = "\n".join(made)
-    made["index"] = f"# Reference\n\nEvery public name, with shapes, units, errors and sources.\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
+    made["index"] = (
+        f"# Reference\n\nEvery public name, with shapes, units, errors and sources.\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
+    )
     return made
 
 
@@ -62,7 +73,11 @@ def _file(title):
 
 def _public(package):
     module = importlib.import_module(package)
-    own = [n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", None) == package]
+    own = [
+        n
+        for n, v in vars(module).items()
+        if not n.startswith("_") and getattr(v, "__module__", None) == package
+    ]
     return sorted(getattr(module, "__all__", own))
 
 

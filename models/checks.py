@@ -36,7 +36,9 @@ def check_outputs(options, *names, inputs=()):
 def refuse_mask(value, name):
     """Refuse a masked array: NumPy's functions would go on with what is below the mask."""
     if hasattr(value, "mask") and hasattr(value, "filled"):
-        raise DTypeError(f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()")
+        raise DTypeError(
+            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()"
+        )
 
 
 def as_numbers(value, name, n_dims=None):
@@ -45,7 +47,9 @@ def as_numbers(value, name, n_dims=None):
         value = value.to_numpy()
     refuse_mask(value, name)
     if hasattr(value, "toarray"):
-        raise DTypeError(f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()")
+        raise DTypeError(
+            f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()"
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged rows
@@ -70,7 +74,9 @@ def check_finite(array, name):
     """The array as float64, refused at its first number that is not finite."""
     index = first_not_finite(array)
     if index is not None:
-        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")
+        raise FiniteError(
+            f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted"
+        )
     return array.astype(np.float64)
 
 
@@ -79,7 +85,9 @@ def check_count(value, name, least=1, most=None):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     if value < least or (most is not None and value > most):
-        raise InputError(f"{name} is {value}; {f'at least {least}' if most is None else f'{least} to {most}'} is wanted")
+        raise InputError(
+            f"{name} is {value}; {f'at least {least}' if most is None else f'{least} to {most}'} is wanted"
+        )
     return int(value)
 
 

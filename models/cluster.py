@@ -167,8 +167,13 @@ class Workers:
     """
 
     def __init__(
-        self, client: ClientLike, make: Callable[..., Any], pieces: Sequence[Any], space: Spaces | None,
-        room: float | None, label: str
+        self,
+        client: ClientLike,
+        make: Callable[..., Any],
+        pieces: Sequence[Any],
+        space: Spaces | None,
+        room: float | None,
+        label: str,
     ) -> None:
         if isinstance(space, (list, tuple)):
             raise InputError(
@@ -372,7 +377,9 @@ def living(client: ClientLike) -> list[str]:
         ) from error
 
 
-def each(client: ClientLike, function: Callable[[int], Any], n: int, space: str | None = None) -> Iterator[Any]:
+def each(
+    client: ClientLike, function: Callable[[int], Any], n: int, space: str | None = None
+) -> Iterator[Any]:
     """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free.
 
     Parameters

@@ -23,7 +23,9 @@ def looks_dated(column):
     if kind in ("f", "i", "u", "b") or not len(column):
         return False
     first = next(iter(column))
-    return isinstance(first, (datetime.date, np.datetime64)) or (isinstance(first, str) and _TEXT.fullmatch(first) is not None)
+    return isinstance(first, (datetime.date, np.datetime64)) or (
+        isinstance(first, str) and _TEXT.fullmatch(first) is not None
+    )
 
 
 def as_dates(column, name, order=None):
@@ -60,11 +62,15 @@ def as_dates(column, name, order=None):
         if entries and isinstance(next((e for e in entries if e is not None), None), str):
             found = _of_text(entries, name, order)
         else:
-            found = np.array([_of_object(entry, name, row) for row, entry in enumerate(entries, 1)], "datetime64[us]")
+            found = np.array(
+                [_of_object(entry, name, row) for row, entry in enumerate(entries, 1)], "datetime64[us]"
+            )
     missing = np.flatnonzero(np.isnat(found))
     if missing.size:
-        raise FiniteError(f"{name}, row {missing[0] + 1} is no time; a date and time is wanted "
-                          f"({missing.size} such row{'s' * (missing.size > 1)})")
+        raise FiniteError(
+            f"{name}, row {missing[0] + 1} is no time; a date and time is wanted "
+            f"({missing.size} such row{'s' * (missing.size > 1)})"
+        )
     return found
 
 
@@ -84,7 +90,9 @@ def _of_object(entry, name, row):
         return np.datetime64(entry.replace(tzinfo=None), "us")
     if isinstance(entry, datetime.date):
         return np.datetime64(entry, "us")
-    raise DTypeError(f"{name}, row {row} is {entry!r} of type {type(entry).__name__}; a date and time is wanted")
+    raise DTypeError(
+        f"{name}, row {row} is {entry!r} of type {type(entry).__name__}; a date and time is wanted"
+    )
 
 
 def _of_text(entries, name, order):
@@ -95,13 +103,30 @@ def _of_text(entries, name, order):
         if parts is None:
             if entry is None or not str(entry).strip():
                 raise FiniteError(f"{name}, row {row} is no time; a date and time is wanted")
-            raise DTypeError(f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30 is "
-                             "wanted")
+            raise DTypeError(
+                f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30 is "
+                "wanted"
+            )
         first, _, second, third, hour, minute, second_, fraction, half, zone = parts.groups()
         hour = int(hour or 0) % 12 + 12 * (half in ("pm", "PM", "Pm", "pM")) if half else int(hour or 0)
         micro = int((fraction or "0").ljust(6, "0")[:6])
-        offset = 0 if zone in (None, "Z") else (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
-        rows.append((len(first) > 2, int(first), int(second), int(third), hour, int(minute or 0) - offset, int(second_ or 0), micro))
+        offset = (
+            0
+            if zone in (None, "Z")
+            else (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
+        )
+        rows.append(
+            (
+                len(first) > 2,
+                int(first),
+                int(second),
+                int(third),
+                hour,
+                int(minute or 0) - offset,
+                int(second_ or 0),
+                micro,
+            )
+        )
     table = np.array(rows, np.int64).reshape(-1, 8)
     year_first = table[:, 0].astype(bool)
     if order is None:
@@ -114,11 +139,19 @@ def _of_text(entries, name, order):
     months = (year - 1970) * 12 + month - 1
     start = months.astype("datetime64[M]").astype("datetime64[D]")
     after = (months + 1).astype("datetime64[M]").astype("datetime64[D]")
-    bad = np.flatnonzero((year < 100) | (month < 1) | (month > 12) | (day < 1) | (day > (after - start).astype(np.int64))
-                         | (table[:, 4] > 24))
+    bad = np.flatnonzero(
+        (year < 100)
+        | (month < 1)
+        | (month > 12)
+        | (day < 1)
+        | (day > (after - start).astype(np.int64))
+        | (table[:, 4] > 24)
+    )
     if bad.size:
-        raise DTypeError(f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits of the "
-                         "year are wanted")
+        raise DTypeError(
+            f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits of the "
+            "year are wanted"
+        )
     clock = ((table[:, 4] * 60 + table[:, 5]) * 60 + table[:, 6]) * 1_000_000 + table[:, 7]
     return (start + (day - 1)).astype("datetime64[us]") + clock.astype("timedelta64[us]")
 
@@ -129,12 +162,18 @@ def _order(table, year_first, name):
         return "year first"
     if year_first.any():
         row = int(np.flatnonzero(year_first != year_first[0])[0])
-        raise InputError(f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is wanted")
+        raise InputError(
+            f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is wanted"
+        )
     month_first, day_first = (table[:, 2] > 12).any(), (table[:, 1] > 12).any()
     if month_first and day_first:
         row = int(np.flatnonzero(table[:, 1] > 12)[0]), int(np.flatnonzero(table[:, 2] > 12)[0])
-        raise InputError(f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is wanted")
+        raise InputError(
+            f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is wanted"
+        )
     if not month_first and not day_first:
-        raise InputError(f"{name} may be read with the month or the day first, for no part exceeds 12; say which: date_order="
-                         "'month first' or 'day first'")
+        raise InputError(
+            f"{name} may be read with the month or the day first, for no part exceeds 12; say which: date_order="
+            "'month first' or 'day first'"
+        )
     return "month first" if month_first else "day first"

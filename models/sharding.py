@@ -77,13 +77,16 @@ class Place:
         Bytes of pieces that are kept prepared; all of them by default.
     """
 
-    def __init__(self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None) -> None:
+    def __init__(
+        self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None
+    ) -> None:
         self._new = make, space, room
         self._method, self._lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
 
-    def run(self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...],
-            reduce: bool) -> list[Any]:
+    def run(
+        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...], reduce: bool
+    ) -> list[Any]:
         """The results of some neighbouring shards, or nodes of their sums.
 
         Parameters
@@ -248,7 +251,13 @@ class Threads:
     """Places in this process, one a space; several of them work side by side. Each has all pieces, and
     prepares its own."""
 
-    def __init__(self, make: Callable[..., Any], pieces: Sequence[Any], spaces: list[str | pk.Space], room: float | None) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        pieces: Sequence[Any],
+        spaces: list[str | pk.Space],
+        room: float | None,
+    ) -> None:
         self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:

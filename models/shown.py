@@ -16,8 +16,11 @@ class Shown:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{field.name}</th><td>{html.escape(_told(getattr(self, field.name)))}</td></tr>"
-                       for field in dataclasses.fields(self) if not field.name.startswith("_"))
+        rows = "".join(
+            f"<tr><th>{field.name}</th><td>{html.escape(_told(getattr(self, field.name)))}</td></tr>"
+            for field in dataclasses.fields(self)
+            if not field.name.startswith("_")
+        )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
 
 
@@ -27,5 +30,11 @@ def _told(value):
         numbers = value.dtype.kind in "iuf" and np.isfinite(value).any()
         span = f", {np.nanmin(value):.6g} to {np.nanmax(value):.6g}" if numbers else ""
         return f"{value.dtype}, shape {shape}{span}"
-    text = f"{value:.8g}" if isinstance(value, float) else str(value) if dataclasses.is_dataclass(value) or shape else repr(value)
+    text = (
+        f"{value:.8g}"
+        if isinstance(value, float)
+        else str(value)
+        if dataclasses.is_dataclass(value) or shape
+        else repr(value)
+    )
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

@@ -42,8 +42,16 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(_table("compiled kernels", cache.statistics().items()))
     elif not arguments:
         console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
-        console.print(_table("versions", [("portable", __version__), ("python", platform.python_version()),
-                                          *((p, metadata.version(p)) for p in ("numpy", "llvmlite"))]))
+        console.print(
+            _table(
+                "versions",
+                [
+                    ("portable", __version__),
+                    ("python", platform.python_version()),
+                    *((p, metadata.version(p)) for p in ("numpy", "llvmlite")),
+                ],
+            )
+        )
         console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
     elif arguments == ["--version"]:
         print(f"portable {__version__}")

@@ -24,7 +24,20 @@ from .policy import RangePolicy, TeamPolicy
 from .reducer import Max, Min
 from .space import resolve
 from .view import View, asview, empty
-from .words import atomic_add, bits, float32, float64, int32, int64, isnan, local, static, uint32, uint64, where
+from .words import (
+    atomic_add,
+    bits,
+    float32,
+    float64,
+    int32,
+    int64,
+    isnan,
+    local,
+    static,
+    uint32,
+    uint64,
+    where,
+)
 
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
@@ -146,7 +159,11 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
     place is free behind each member's share, so that no two members meet in a bank.
     """
     stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, starts.dtype), local(stretch, uint32)
+    shelf, begins, own = (
+        team.scratch(tile + team.size, uint32),
+        team.scratch(n_digits, starts.dtype),
+        local(stretch, uint32),
+    )
     first, rank = team.league_rank * tile, uint32(team.rank)
     n_here = min(tile, keys.shape[0] - first)
     mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
@@ -166,7 +183,9 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
             own[m] = shelf[mine + m]
             counts += uint64(1) << _field(own[m], bit)
         before = team.scan(counts)
-        place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000  # and all of the cases below
+        place = (
+            before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000
+        )  # and all of the cases below
         team.barrier()
         for m in range(stretch):
             field = _field(own[m], bit)
@@ -198,7 +217,9 @@ def _field(number, bit):
     return uint64((number >> (bit - 4)) & 48)
 
 
-def argsort(keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False) -> View:
+def argsort(
+    keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False
+) -> View:
     """The order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
 
     Parameters
@@ -235,17 +256,35 @@ def argsort(keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = N
     n = keys.shape[0]
     index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
-    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, static(bool(descending)), keys, here[0],
-                                     reducer=(Min, Max), label="sort.order_keys")
+    least, largest = parallel_reduce(
+        RangePolicy(0, n, space=space),
+        _order_keys,
+        static(bool(descending)),
+        keys,
+        here[0],
+        reducer=(Min, Max),
+        label="sort.order_keys",
+    )
     parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
     members, digit_bits, tile = _tiling(space)
     counts = empty(-(-n // tile) << digit_bits, index_type, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
     count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
-        parallel_for(policy, count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits")
-        parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False, label="sort.starts")
-        parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move")
+        parallel_for(
+            policy, count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
+        )
+        parallel_scan(
+            RangePolicy(0, counts.shape[0], space=space),
+            _itself,
+            counts,
+            out=counts,
+            inclusive=False,
+            label="sort.starts",
+        )
+        parallel_for(
+            policy, move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move"
+        )
         here, there = there, here
     order = empty(n, "int64", space)
     parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order, label="sort.order")
@@ -280,8 +319,13 @@ def _buffers(n, keys, index_type, space):
     return empty(n, f"uint{8 * keys.dtype.itemsize}", space), empty(n, index_type, space)
 
 
-def sort_by_key(keys: ArrayLike | tuple[ArrayLike, ...], values: ArrayLike, space: SpaceLike | None = None, *,
-                descending: bool = False) -> tuple[View, View]:
+def sort_by_key(
+    keys: ArrayLike | tuple[ArrayLike, ...],
+    values: ArrayLike,
+    space: SpaceLike | None = None,
+    *,
+    descending: bool = False,
+) -> tuple[View, View]:
     """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal keeps its order.
 
     Parameters
@@ -303,7 +347,9 @@ def sort_by_key(keys: ArrayLike | tuple[ArrayLike, ...], values: ArrayLike, spac
     keys, space = _vector(keys, "keys", space)
     values, _ = _vector(values, "values", space, any_dtype=True)
     if values.shape != keys.shape:
-        raise ShapeError(f"values has shape {values.shape}, keys has shape {keys.shape}; one value a key is wanted")
+        raise ShapeError(
+            f"values has shape {values.shape}, keys has shape {keys.shape}; one value a key is wanted"
+        )
     order = argsort(keys, space, descending=descending)
     return _taken(order, keys, space), _taken(order, values, space)
 
@@ -336,4 +382,6 @@ def _vector(array, name, space, any_dtype=False):
 
 def _check_dtype(view, name):
     if view.dtype == bool or view.dtype.itemsize < 4:
-        raise DTypeError(f"{name} has dtype {view.dtype}; int32, int64, uint32, uint64, float32 or float64 is wanted")
+        raise DTypeError(
+            f"{name} has dtype {view.dtype}; int32, int64, uint32, uint64, float32 or float64 is wanted"
+        )

@@ -37,12 +37,22 @@ def folder() -> Path | None:
         path = Path(setting or user_cache_dir("portable", appauthor=False)) / "kernels"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         others = _open_to_others(path)
-    except (OSError, RuntimeError, KeyError) as error:  # the last two: a user without a home, whom the system does not know
-        warnings.warn(f"portable: kernels are compiled anew in every process, the cache {path} cannot be used ({error})", stacklevel=2)
+    except (
+        OSError,
+        RuntimeError,
+        KeyError,
+    ) as error:  # the last two: a user without a home, whom the system does not know
+        warnings.warn(
+            f"portable: kernels are compiled anew in every process, the cache {path} cannot be used ({error})",
+            stacklevel=2,
+        )
         return None
     if others is not None:
-        warnings.warn(f"portable: the cache {path} is refused, others can write to {others} (remove it and make it yours alone, or set "
-                      "PORTABLE_CACHE)", stacklevel=2)
+        warnings.warn(
+            f"portable: the cache {path} is refused, others can write to {others} (remove it and make it yours alone, or set "
+            "PORTABLE_CACHE)",
+            stacklevel=2,
+        )
         return None
     return path
 
@@ -53,7 +63,9 @@ def _open_to_others(path):
         return None
     for place in (path, *path.resolve().parents):
         mode = place.stat()
-        shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (place == path or not mode.st_mode & stat.S_ISVTX)
+        shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (
+            place == path or not mode.st_mode & stat.S_ISVTX
+        )
         if shared or mode.st_uid not in (os.getuid(), *([] if place == path else [0])):
             return place
     return None
@@ -88,7 +100,10 @@ def get(name):
     content = None
     if _directory() is not None:
         path, where = _at(name)
-        with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), **where), "rb") as file:
+        with (
+            contextlib.suppress(OSError),
+            open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), **where), "rb") as file,
+        ):
             if _is_own(os.fstat(file.fileno())):
                 content = file.read()
                 os.utime(file.fileno())  # what was used last is removed last
@@ -99,7 +114,9 @@ def get(name):
 
 def _is_own(mode):
     """Whether a file is one that this user, and nobody else, can write."""
-    own = os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    own = (
+        os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
     return own and stat.S_ISREG(mode.st_mode)
 
 
@@ -113,7 +130,11 @@ def put(name, content):
         try:
             with open(handle, "wb") as file:
                 file.write(_seal(content))
-            os.replace(temporary, _at(name)[0], **{f"{end}_{word}": value for end in ("src", "dst") for word, value in where.items()})
+            os.replace(
+                temporary,
+                _at(name)[0],
+                **{f"{end}_{word}": value for end in ("src", "dst") for word, value in where.items()},
+            )
         except OSError:
             os.unlink(temporary, **where)
             raise
@@ -152,4 +173,10 @@ def statistics() -> dict[str, Any]:
     path, sizes = folder(), []
     with contextlib.suppress(OSError):  # somebody has removed the folder
         sizes = [e.stat().st_size for e in os.scandir(path)] if path else []
-    return {"folder": str(path) if path else "off", "files": len(sizes), "bytes": sum(sizes), "hits": hits, "misses": misses}
+    return {
+        "folder": str(path) if path else "off",
+        "files": len(sizes),
+        "bytes": sum(sizes),
+        "hits": hits,
+        "misses": misses,
+    }

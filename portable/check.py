@@ -35,8 +35,20 @@ class Report:
         How many teams or indices the further schedules visited; None for all. The first one visits all.
     """
 
-    def __init__(self, kernel: str, findings: Iterable[Finding], seeds: Iterable[int], team_sizes: Iterable[int], limit: int | None):
-        self.kernel, self.findings, self.seeds, self.team_sizes = kernel, tuple(findings), tuple(seeds), tuple(team_sizes)
+    def __init__(
+        self,
+        kernel: str,
+        findings: Iterable[Finding],
+        seeds: Iterable[int],
+        team_sizes: Iterable[int],
+        limit: int | None,
+    ):
+        self.kernel, self.findings, self.seeds, self.team_sizes = (
+            kernel,
+            tuple(findings),
+            tuple(seeds),
+            tuple(team_sizes),
+        )
         self.limit = limit
 
     @property
@@ -61,15 +73,26 @@ class Report:
     def _repr_html_(self):
         def cell(value):
             return f"<td>{html.escape(str(value))}</td>"
-        rows = "".join("<tr>" + "".join(map(cell, (f.kind, f"{f.file}:{f.line}", f.message, f.seed, f.team_size or ""))) + "</tr>"
-                       for f in self.findings)
+
+        rows = "".join(
+            "<tr>"
+            + "".join(map(cell, (f.kind, f"{f.file}:{f.line}", f.message, f.seed, f.team_size or "")))
+            + "</tr>"
+            for f in self.findings
+        )
         head = "".join(f"<th>{name}</th>" for name in ("kind", "line", "what", "seed", "team size"))
         table = f"<tr>{head}</tr>{rows}" if rows else ""
         return f"<table><caption>{html.escape(self._title())}</caption>{table}</table>"
 
 
-def check(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers | None = None,
-          seeds: Sequence[int] | None = None, team_sizes: Sequence[int] = TEAM_SIZES) -> Report:
+def check(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers | None = None,
+    seeds: Sequence[int] | None = None,
+    team_sizes: Sequence[int] = TEAM_SIZES,
+) -> Report:
     """Run a launch in the checked space, on copies, and report races, missing barriers and the like.
 
     Parameters

@@ -163,10 +163,14 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
             return _fill(target, value)
     source = _check_view(source, "source")
     if source.shape != target.shape:
-        raise ShapeError(f"deep_copy: the target has shape {target.shape}, the source {source.shape}; wanted the same")
+        raise ShapeError(
+            f"deep_copy: the target has shape {target.shape}, the source {source.shape}; wanted the same"
+        )
     if source.dtype != target.dtype and not cast:
-        raise DTypeError(f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; wanted the same, "
-                         "or cast=True")
+        raise DTypeError(
+            f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; wanted the same, "
+            "or cast=True"
+        )
     if target.size:
         with events.copy(source.memory, target.memory, target.nbytes):
             _copy(target, source)
@@ -175,7 +179,9 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
 
 def _copy(target, source):
     """Copy elements between views of one shape, wherever they lie."""
-    direct = source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
+    direct = (
+        source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
+    )
     if target.memory == HOST and not direct:
         np.copyto(target._array, to_host(source), casting="unsafe")
     elif target.memory == HOST:
@@ -200,16 +206,24 @@ def to_host(view):
 def _check_view(array, role):
     if isinstance(array, View):
         return array
-    if isinstance(array, np.ndarray) or hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__"):
+    if (
+        isinstance(array, np.ndarray)
+        or hasattr(array, "__dlpack__")
+        or hasattr(array, "__cuda_array_interface__")
+    ):
         return asview(array)
-    raise InputError(f"deep_copy: the {role} is of type {type(array).__name__}; a View or a NumPy array is wanted")
+    raise InputError(
+        f"deep_copy: the {role} is of type {type(array).__name__}; a View or a NumPy array is wanted"
+    )
 
 
 def _check_value(value, dtype, cast):
     """The value as an array of one element; integers and bools must hold it exactly unless `cast`."""
     if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-        raise InputError(f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "
-                         "array, a bool, an int or a float")
+        raise InputError(
+            f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "
+            "array, a bool, an int or a float"
+        )
     with np.errstate(all="ignore"):
         try:
             filled = np.asarray(value).astype(dtype).reshape(1)
@@ -264,7 +278,9 @@ def _fetch(view, buffer):
 
 def _lowest(view):
     """The smallest address of an element: the first element's, less what negative strides reach back."""
-    return view.pointer + sum(min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True))
+    return view.pointer + sum(
+        min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True)
+    )
 
 
 def _span(view):

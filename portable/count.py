@@ -13,8 +13,14 @@ from .kernel import Kernel
 BUILDS = ("text", "touched", "lanes", "executed")
 
 
-def count(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = (),
-          scan: Scan | None = None, build: str = "text") -> dict[tuple[str, str, str], int]:
+def count(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers = (),
+    scan: Scan | None = None,
+    build: str = "text",
+) -> dict[tuple[str, str, str], int]:
     """Run a launch once in a counting build, and tell how often each operation happened.
 
     Parameters
@@ -57,9 +63,13 @@ def count(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, 
     name, _, width = build.partition(":")
     if name not in BUILDS or width and not (name == "lanes" and width.isdigit() and 1 <= int(width) <= 64):
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
-    space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
+    space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(
+        policy, kernel, args, reducer, scan
+    )
     if name not in backend.builds:
         able = [f"'{other}'" for other in registry.names() if name in registry.launches(other).builds]
-        raise SpaceError(f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the same on all")
+        raise SpaceError(
+            f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the same on all"
+        )
     with backend.lock, locks.compiling, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -30,8 +30,15 @@ from .words import static
 
 compiling = locks.compiling
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
-_PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
-         "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
+_PACK = {
+    "int32": struct.Struct("=i4x").pack,
+    "uint32": struct.Struct("=I4x").pack,
+    "int64": _pack_int,
+    "uint64": struct.Struct("=Q").pack,
+    "float32": _pack_float32,
+    "float64": _pack_float,
+    "bool": _pack_int,
+}
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {np.dtype(name).type: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
@@ -85,8 +92,10 @@ def _describe_rare(a, kind):
     if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
         view = asview(a)
         return view.spec, view.words
-    raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
-                     "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
+    raise DTypeError(
+        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
+        "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)"
+    )
 
 
 def parts_of(a):
@@ -99,7 +108,12 @@ def parts_of(a):
 
 def _block(words, pack_weak):
     """The argument block of a launch."""
-    return b"".join([w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak) for w in words])
+    return b"".join(
+        [
+            w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
+            for w in words
+        ]
+    )
 
 
 def _compiler_specs(specs, space, kernel, names):
@@ -108,7 +122,13 @@ def _compiler_specs(specs, space, kernel, names):
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
             parts = [f".{field}" for field in spec[2]] or [f"[{k}]" for k in range(len(spec[1]))]
-            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]), spec[2]))
+            result.append(
+                (
+                    "tuple",
+                    _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]),
+                    spec[2],
+                )
+            )
             continue
         if spec[0] in ("number", "static"):
             result.append(tuple(spec))
@@ -121,11 +141,16 @@ def _compiler_specs(specs, space, kernel, names):
 
 
 def _wrong_space(kernel, name, memory, space):
-    how = (f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
-           if memory == HOST else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
+    how = (
+        f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
+        if memory == HOST
+        else f"Copy it with v.to_numpy(), or launch on '{memory}'."
+    )
     what = "a NumPy array or host view" if memory == HOST else f"a view in memory '{memory}'"
-    return WrongSpaceError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
-                           f"but the launch runs on '{space}'. {how}")
+    return WrongSpaceError(
+        f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
+        f"but the launch runs on '{space}'. {how}"
+    )
 
 
 def describe_launch(policy, kernel, args, reducer=(), scan=None):
@@ -136,12 +161,22 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
     space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
-    return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
+    return (
+        space,
+        policy,
+        backend,
+        scan or policy_kind,
+        compiler_specs(args, space, kernel, policy_kind),
+        reducers,
+        words,
+    )
 
 
 def compiler_specs(args, space, kernel, policy_kind):
     """What the compiler is told of a launch's arguments."""
-    return _compiler_specs(_describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind):], "out"])
+    return _compiler_specs(
+        _describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
+    )
 
 
 class Launch(NamedTuple):
@@ -153,7 +188,9 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple = ()
-    scan: str | None = None  # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
+    scan: str | None = (
+        None  # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
+    )
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
@@ -171,7 +208,9 @@ def bind(policy, kernel, args, reducers, scan=None):
     """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         name = getattr(kernel, "__name__", repr(kernel))
-        raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
+        raise LanguageError(
+            f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel"
+        )
     policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
     space = policy.space
     if space.__class__ is not Space:
@@ -189,7 +228,13 @@ def bind(policy, kernel, args, reducers, scan=None):
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
-    return space, policy, backend, compiled, args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words)
+    return (
+        space,
+        policy,
+        backend,
+        compiled,
+        args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words),
+    )
 
 
 def bound(policy, kernel, args, reducers, scan=None):
@@ -204,8 +249,10 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
     if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
-        raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
-                         f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
+        raise ShapeError(
+            f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
+            f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given"
+        )
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
     backend = registry.launches(space.name)
@@ -225,7 +272,9 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     if hooks.recording is not None:
         if reducers and not outs:
             what = "total" if scan else "out"
-            events.refuse_while_recording(f"'{launch.label}', which returns a number (give it a view, {what}=),")
+            events.refuse_while_recording(
+                f"'{launch.label}', which returns a number (give it a view, {what}=),"
+            )
         hooks.recording.record(launch, bound)
         return None
     with events.kernel(launch):
@@ -264,8 +313,10 @@ def _checked_out(out, space):
     if view.readonly:
         raise InputError("out is read-only; a writable view is wanted")
     if view.memory != space.memory:
-        raise WrongSpaceError(f"out is in memory '{view.memory}', but the launch runs on '{space}', whose memory is "
-                              f"'{space.memory}'; take the returned number, or pk.empty(1, space='{space}')")
+        raise WrongSpaceError(
+            f"out is in memory '{view.memory}', but the launch runs on '{space}', whose memory is "
+            f"'{space.memory}'; take the returned number, or pk.empty(1, space='{space}')"
+        )
     return view
 
 
@@ -283,7 +334,9 @@ def _named(error, kernel, args, first):
         try:
             _describe((a,))
         except struct.error:
-            return DTypeError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a float")
+            return DTypeError(
+                f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a float"
+            )
         except InputError as own:
             return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
     return error
@@ -292,16 +345,29 @@ def _named(error, kernel, args, first):
 def _with_producers(error, args):
     """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid it."""
     names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
-    more = f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)" if names else ""
+    more = (
+        f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
+        if names
+        else ""
+    )
     return ReadOnlyError(f"{error}{more}")
 
 
 @overload
-def parallel_for(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+def parallel_for(
+    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> None: ...
 @overload
-def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+def parallel_for(
+    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> None: ...
 @overload
-def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+def parallel_for(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> None: ...
 def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
     """Run a kernel at every index of a policy.
 
@@ -335,24 +401,67 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
 
 
 @overload
-def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducer = ..., out: None = None,
-                    label: str | None = None) -> Any: ...
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: Reducer = ...,
+    out: None = None,
+    label: str | None = None,
+) -> Any: ...
 @overload
-def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: tuple[Reducer, ...], out: None = None,
-                    label: str | None = None) -> tuple[Any, ...]: ...
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: tuple[Reducer, ...],
+    out: None = None,
+    label: str | None = None,
+) -> tuple[Any, ...]: ...
 @overload
-def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducers = ..., out: Out,
-                    label: str | None = None) -> None: ...
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: Reducers = ...,
+    out: Out,
+    label: str | None = None,
+) -> None: ...
 @overload
-def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducer = ..., out: None = None,
-                    label: str | None = None) -> Any: ...
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducer = ...,
+    out: None = None,
+    label: str | None = None,
+) -> Any: ...
 @overload
-def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: tuple[Reducer, ...],
-                    out: None = None, label: str | None = None) -> tuple[Any, ...]: ...
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: tuple[Reducer, ...],
+    out: None = None,
+    label: str | None = None,
+) -> tuple[Any, ...]: ...
 @overload
-def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = ..., out: Out,
-                    label: str | None = None) -> None: ...
-def parallel_reduce(policy: Any, kernel: Any, *args: Any, reducer: Reducers = Sum, out: Out | None = None, label: str | None = None) -> Any:
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers = ...,
+    out: Out,
+    label: str | None = None,
+) -> None: ...
+def parallel_reduce(
+    policy: Any,
+    kernel: Any,
+    *args: Any,
+    reducer: Reducers = Sum,
+    out: Out | None = None,
+    label: str | None = None,
+) -> Any:
     """Combine what a kernel returns at every index.
 
     Parameters
@@ -389,17 +498,31 @@ def parallel_reduce(policy: Any, kernel: Any, *args: Any, reducer: Reducers = Su
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
     ordered = not all(r.commutes for r in reducers)
     if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
-        raise InputError(f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer")
-    results = _launch(policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out))
+        raise InputError(
+            f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer"
+        )
+    results = _launch(
+        policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
+    )
     if out is not None:
         return None
     if policy.__class__ is MDRangePolicy:
-        results = tuple(_located(policy, result) if r.with_index else result for r, result in zip(reducers, results))
+        results = tuple(
+            _located(policy, result) if r.with_index else result for r, result in zip(reducers, results)
+        )
     return results if several else results[0]
 
 
-def parallel_scan(policy: int | RangePolicy, kernel: Kernel[Any, *Arguments], *args: *Arguments, out: Out, reducer: Reducer = Sum,
-                  inclusive: bool = True, total: Out | None = None, label: str | None = None) -> Any:
+def parallel_scan(
+    policy: int | RangePolicy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    out: Out,
+    reducer: Reducer = Sum,
+    inclusive: bool = True,
+    total: Out | None = None,
+    label: str | None = None,
+) -> Any:
     """Prefix sums of what a kernel returns, or prefixes under another reducer.
 
     Parameters
@@ -437,7 +560,9 @@ def parallel_scan(policy: int | RangePolicy, kernel: Kernel[Any, *Arguments], *a
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
     for array in _as_tuple(out):
         if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
-            raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(array, 'shape', array)!r}")
+            raise ShapeError(
+                f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(array, 'shape', array)!r}"
+            )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
     kind = "scan inclusive" if inclusive else "scan exclusive"

@@ -13,16 +13,23 @@ from .errors import DTypeError, InputError
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # device types
 HOSTS = CPU, CUDA_HOST
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}         # dtype codes by NumPy's kinds
-_READONLY = 1                                     # a flag
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # dtype codes by NumPy's kinds
+_READONLY = 1  # a flag
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
 
 
 class _Managed(ctypes.Structure):
@@ -30,8 +37,14 @@ class _Managed(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor)]
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
 
 
 _NAMES = {b"dltensor": _Managed, b"dltensor_versioned": _Versioned}
@@ -42,7 +55,9 @@ def _python(name, result, *arguments):
 
 
 _capsule_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_capsule_is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)  # by address: see _destroy
+_capsule_is = _python(
+    "PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p
+)  # by address: see _destroy
 _capsule_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
@@ -68,18 +83,27 @@ def read(array):
     else:
         raise InputError(f"{type(array).__name__}.__dlpack__ returned no usable capsule but {capsule!r}")
     if kind is _Versioned and managed.major != 1:
-        raise InputError(f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older")
+        raise InputError(
+            f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older"
+        )
     tensor = managed.tensor
     pointer = (tensor.data or 0) + tensor.byte_offset
     readonly = bool(managed.flags & _READONLY) if kind is _Versioned else not _may_be_written(array, pointer)
     letter = {code: letter for letter, code in _CODES.items()}.get(tensor.code)
     if letter is None or tensor.lanes != 1 or tensor.bits % 8:
-        raise DTypeError(f"{type(array).__name__} exports DLPack dtype code {tensor.code}, {tensor.bits} bits, "
-                         f"{tensor.lanes} lanes, which kernels do not have")
-    itemsize, shape = tensor.bits // 8, tuple(tensor.shape[:tensor.ndim])
-    strides = tuple(itemsize * step for step in tensor.strides[:tensor.ndim]) if tensor.strides else None
-    interface = {"data": (pointer, readonly), "shape": shape, "strides": strides,
-                 "typestr": np.dtype(f"{letter}{itemsize}").str, "version": 3}
+        raise DTypeError(
+            f"{type(array).__name__} exports DLPack dtype code {tensor.code}, {tensor.bits} bits, "
+            f"{tensor.lanes} lanes, which kernels do not have"
+        )
+    itemsize, shape = tensor.bits // 8, tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(itemsize * step for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
+    interface = {
+        "data": (pointer, readonly),
+        "shape": shape,
+        "strides": strides,
+        "typestr": np.dtype(f"{letter}{itemsize}").str,
+        "version": 3,
+    }
     return interface, device, capsule
 
 
@@ -123,10 +147,15 @@ def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
     """
     shape_words = (ctypes.c_int64 * len(shape))(*shape)
     stride_words = (ctypes.c_int64 * len(shape))(*(step // dtype.itemsize for step in strides))
-    tensor = _Tensor(pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1, shape_words, stride_words, 0)
+    tensor = _Tensor(
+        pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1, shape_words, stride_words, 0
+    )
     deleter = ctypes.cast(_delete, ctypes.c_void_p)
     if versioned:
-        name, managed = b"dltensor_versioned", _Versioned(1, 0, None, deleter, _READONLY if readonly else 0, tensor)
+        name, managed = (
+            b"dltensor_versioned",
+            _Versioned(1, 0, None, deleter, _READONLY if readonly else 0, tensor),
+        )
     elif readonly:
         raise BufferError("a read-only view can only be exported to consumers of DLPack 1.0 or newer")
     else:

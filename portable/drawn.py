@@ -31,13 +31,21 @@ class Drawn(Function):
                 low, high, wanted = RANGES[name]
                 values = np.asarray(values, np.float64)
                 if not ((values >= low) & (values <= high)).all():
-                    raise InputError(f"{self.name}: {name} is {values[~((values >= low) & (values <= high))].flat[0]}; {wanted} is wanted")
-        scalars = [np.ndim(value) == 0 or name in ("weights", "out") for name, value in zip(("", "", "", *names), (seed, stream, draw, *of))]
+                    raise InputError(
+                        f"{self.name}: {name} is {values[~((values >= low) & (values <= high))].flat[0]}; {wanted} is wanted"
+                    )
+        scalars = [
+            np.ndim(value) == 0 or name in ("weights", "out")
+            for name, value in zip(("", "", "", *names), (seed, stream, draw, *of))
+        ]
         if all(scalars):
             return super().__call__(seed, stream, draw, *of)
         if "out" in names:
             raise InputError(f"{self.name}: one permutation at a time; seed, stream and draw are numbers")
-        numbers = [np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v) for v in (seed, stream, draw)]
+        numbers = [
+            np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v)
+            for v in (seed, stream, draw)
+        ]
         weights = [np.asarray(v, np.float64) for v, name in zip(of, names) if name == "weights"]
         arrays = np.broadcast_arrays(*numbers, *(v for v, name in zip(of, names) if name != "weights"))
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
@@ -45,13 +53,20 @@ class Drawn(Function):
         from .policy import RangePolicy
 
         form = "weights" if weights else len(arrays)
-        parallel_for(RangePolicy(0, found.size, space="serial"), _kernels(self)[form], *(np.array(v).ravel() for v in arrays), *weights, found)
+        parallel_for(
+            RangePolicy(0, found.size, space="serial"),
+            _kernels(self)[form],
+            *(np.array(v).ravel() for v in arrays),
+            *weights,
+            found,
+        )
         return found.reshape(arrays[0].shape)
 
 
 @functools.cache
 def _kernels(fn):
     """A kernel for each number of arguments."""
+
     @kernel
     def three(i, seed, stream, draw, out):
         out[i] = fn(seed[i], stream[i], draw[i])

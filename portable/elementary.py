@@ -11,12 +11,61 @@ in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x unless said
 elementary_tables.ACCURACY.
 """
 
-from .elementary_tables import (COS_32, COS_64, ERF_32, ERF_64, ERFCX_32, ERFCX_64, EXP2_32, EXP2_64, EXP_32, EXP_64,
-                                EXPM1_32, EXPM1_64, FAST_EXP2_32, FAST_EXP2_64, FAST_EXP_32, FAST_EXP_64, LGAMMA_32, LGAMMA_64, LOG2_32, LOG2_64,
-                                LOG_32, LOG_64, POW_32, POW_64, SIN_32, SIN_64, SINPI_32, SINPI_64, STIRLING_32,
-                                STIRLING_64, TWO_OVER_PI)
-from .words import (any, bits, copysign, float32, float64, floor, fma, from_bits32, from_bits64, int32, int64, isfinite, isnan,
-                    maximum, minimum, rint, sqrt, trunc, uint64, where)
+from .elementary_tables import (
+    COS_32,
+    COS_64,
+    ERF_32,
+    ERF_64,
+    ERFCX_32,
+    ERFCX_64,
+    EXP2_32,
+    EXP2_64,
+    EXP_32,
+    EXP_64,
+    EXPM1_32,
+    EXPM1_64,
+    FAST_EXP2_32,
+    FAST_EXP2_64,
+    FAST_EXP_32,
+    FAST_EXP_64,
+    LGAMMA_32,
+    LGAMMA_64,
+    LOG2_32,
+    LOG2_64,
+    LOG_32,
+    LOG_64,
+    POW_32,
+    POW_64,
+    SIN_32,
+    SIN_64,
+    SINPI_32,
+    SINPI_64,
+    STIRLING_32,
+    STIRLING_64,
+    TWO_OVER_PI,
+)
+from .words import (
+    any,
+    bits,
+    copysign,
+    float32,
+    float64,
+    floor,
+    fma,
+    from_bits32,
+    from_bits64,
+    int32,
+    int64,
+    isfinite,
+    isnan,
+    maximum,
+    minimum,
+    rint,
+    sqrt,
+    trunc,
+    uint64,
+    where,
+)
 
 INF = float("inf")
 NAN = float("nan")
@@ -27,9 +76,18 @@ LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
 # exact: with |r| <= 1/2 it is a multiple of half an ulp of ln 2. SHORT ends in zeros, so that n * SHORT is exact.
 LOG2E_64, LOG2E_32 = (1.4426950408889634, 2.0355273740931033e-17), (1.4426950216293335, 1.925963033500011e-08)
 LN2_64, LN2_32 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
-LN2_SHORT_64, LN2_SHORT_32 = (0.6931471805601177, -1.7239444525614835e-13), (0.69317626953125, -2.9088971132296138e-05)
-LOG10_2_64, LOG10_2_32 = (0.3010299956639812, -2.8037281277851704e-18), (0.3010300099849701, -1.432098883924482e-08)
-ROOT_HALF_64, ROOT_HALF_32 = (0.7071067811865476, -4.833646656726457e-17), (0.7071067690849304, 1.2101617485882343e-08)
+LN2_SHORT_64, LN2_SHORT_32 = (
+    (0.6931471805601177, -1.7239444525614835e-13),
+    (0.69317626953125, -2.9088971132296138e-05),
+)
+LOG10_2_64, LOG10_2_32 = (
+    (0.3010299956639812, -2.8037281277851704e-18),
+    (0.3010300099849701, -1.432098883924482e-08),
+)
+ROOT_HALF_64, ROOT_HALF_32 = (
+    (0.7071067811865476, -4.833646656726457e-17),
+    (0.7071067690849304, 1.2101617485882343e-08),
+)
 
 
 def horner(x, coefficients):
@@ -247,7 +305,11 @@ def fields_f64(x):
     """2^52 + 1023 + k, f, and 2^(1-k) of a normal positive x."""
     i = bits(x) + 0x00095F619980C433
     f = from_bits64((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
-    return from_bits64((i >> 52) | 0x4330000000000000), f, from_bits64(0x7FF0000000000000 - (i & 0x7FF0000000000000))
+    return (
+        from_bits64((i >> 52) | 0x4330000000000000),
+        f,
+        from_bits64(0x7FF0000000000000 - (i & 0x7FF0000000000000)),
+    )
 
 
 def fields_f32(x):
@@ -428,8 +490,13 @@ def finish_pow(x, y, m):
 
 def pow_f64(x, y):
     k, f = split_f64(abs(x))
-    high, low = precise_log2(k, f, (2.8853900817779268, 4.0710547481862066e-17),
-                             (0.9617966939259756, 5.0577616648125907e-17), POW_64)
+    high, low = precise_log2(
+        k,
+        f,
+        (2.8853900817779268, 4.0710547481862066e-17),
+        (0.9617966939259756, 5.0577616648125907e-17),
+        POW_64,
+    )
     b = clamp_f64(y, -1e20, 1e20)
     p, p_low = product(b, high)
     return finish_pow(x, y, exp2_sum_f64(p, where(abs(p) < 1100.0, fma(b, low, p_low), 0.0)))
@@ -437,8 +504,9 @@ def pow_f64(x, y):
 
 def pow_f32(x, y):
     k, f = split_f32(abs(x))
-    high, low = precise_log2(k, f, (2.885390043258667, 3.851926067000022e-08),
-                             (0.9617967009544373, -7.028461812552678e-09), POW_32)
+    high, low = precise_log2(
+        k, f, (2.885390043258667, 3.851926067000022e-08), (0.9617967009544373, -7.028461812552678e-09), POW_32
+    )
     b = clamp_f32(y, -1e12, 1e12)
     p, p_low = product(b, high)
     return finish_pow(x, y, exp2_sum_f32(p, where(abs(p) < 160.0, fma(b, low, p_low), 0.0)))
@@ -555,7 +623,12 @@ def far_quadrant(m, p):
     q = (c0 + (1 << 27)) >> 28
     c0 = c0 - (q << 28)
     sign = c0 >> 63
-    return q, sign, ((c0 ^ sign) << 30) | ((c1 ^ sign) & LIMB), (((c2 ^ sign) & LIMB) << 30) | ((c3 ^ sign) & LIMB)
+    return (
+        q,
+        sign,
+        ((c0 ^ sign) << 30) | ((c1 ^ sign) & LIMB),
+        (((c2 ^ sign) & LIMB) << 30) | ((c3 ^ sign) & LIMB),
+    )
 
 
 def finish_far(x, q, sign, high, low, scale):
@@ -654,7 +727,12 @@ def cos_f32(x):
 def tan_of(q, s, s_low, c, c_low):
     """s / c in even quadrants, -c / s in odd ones."""
     even = (q & 1) == 0
-    n, n_low, d, d_low = where(even, s, c), where(even, s_low, c_low), where(even, c, -s), where(even, c_low, -s_low)
+    n, n_low, d, d_low = (
+        where(even, s, c),
+        where(even, s_low, c_low),
+        where(even, c, -s),
+        where(even, c_low, -s_low),
+    )
     total = d + d_low
     return quotient(n, n_low, total, (d - total) + d_low)
 
@@ -712,16 +790,24 @@ def lgamma_of(x, log_parts_of, last_low, half_log_2pi, polynomial, stirling, sin
 
 
 def lgamma_f64(x):
-    return lgamma_of(x, log_parts_f64, -4.942915152430645e-18, 0.4189385332046727, LGAMMA_64, STIRLING_64, SINPI_64)
+    return lgamma_of(
+        x, log_parts_f64, -4.942915152430645e-18, 0.4189385332046727, LGAMMA_64, STIRLING_64, SINPI_64
+    )
 
 
 def lgamma_f32(x):
-    return lgamma_of(x, log_parts_f32, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32, SINPI_32)
+    return lgamma_of(
+        x, log_parts_f32, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32, SINPI_32
+    )
 
 
 # ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the normal numbers;
 # exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
-INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40  # bits of 1024.0, -1022.0, -1023.0
+INT_1024, INT_M1022, INT_M1023 = (
+    0x4090 << 48,
+    0xC08FF << 44,
+    0xC08FF8 << 40,
+)  # bits of 1024.0, -1022.0, -1023.0
 
 
 def fast_exp_f64(x):
@@ -757,4 +843,3 @@ def fast_log_f64(x):
 def fast_log_f32(x):
     k, f, _ = fields_f32(x)
     return fma(k - (2.0**23 + 127), LN2_32[0], fma(f, f * fma(horner(f, LOG_32), f, -0.5), f))
-

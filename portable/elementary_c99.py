@@ -1,14 +1,51 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import (INF, LN2_32, LN2_64, LN2_SHORT_32, LN2_SHORT_64, LOG2E_32, LOG2E_64, NAN, ROUND_32,
-                         ROUND_64, clamp_f32, clamp_f64, fields_f32, fields_f64, horner, log_parts,
-                         power_f32, power_f64, product, reduce_exp, split_f32, split_f64, two_chains)
-from .elementary_tables import (ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64, EXPM1_32, EXPM1_64,
-                                LOG_32, LOG_64, SINH_32, SINH_64)
+from .elementary import (
+    INF,
+    LN2_32,
+    LN2_64,
+    LN2_SHORT_32,
+    LN2_SHORT_64,
+    LOG2E_32,
+    LOG2E_64,
+    NAN,
+    ROUND_32,
+    ROUND_64,
+    clamp_f32,
+    clamp_f64,
+    fields_f32,
+    fields_f64,
+    horner,
+    log_parts,
+    power_f32,
+    power_f64,
+    product,
+    reduce_exp,
+    split_f32,
+    split_f64,
+    two_chains,
+)
+from .elementary_tables import (
+    ASIN_32,
+    ASIN_64,
+    ATAN_32,
+    ATAN_64,
+    CBRT_32,
+    CBRT_64,
+    EXPM1_32,
+    EXPM1_64,
+    LOG_32,
+    LOG_64,
+    SINH_32,
+    SINH_64,
+)
 from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, trunc, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
-QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
+QUARTER_64, QUARTER_32 = (
+    (0.7853981633974483, 3.061616997868383e-17),
+    (0.7853981852531433, -2.1855694143368964e-08),
+)
 
 
 def root(h, h_low):
@@ -44,13 +81,19 @@ def angle(y, x, turned, back, shrink, quarter, coefficients):
     minus = turned ^ back
     t, rest = where(minus, -slope, slope), where(minus, -rest, rest)
     q = quarters * quarter[0]
-    return where(quarters == 0.0, (t + rest) * shrink, beyond(q, fma(quarters, quarter[1], fma(quarters, quarter[0], -q)), t, rest))
+    return where(
+        quarters == 0.0,
+        (t + rest) * shrink,
+        beyond(q, fma(quarters, quarter[1], fma(quarters, quarter[0], -q)), t, rest),
+    )
 
 
 def atan_of_size(x, a, tiny, quarter, coefficients):
     """a is |x|, but not so large that its inverse is lost."""
     turned = a > 1.0
-    y = angle(where(turned, 1.0, a), where(turned, a, 1.0), turned, turned ^ turned, 1.0, quarter, coefficients)
+    y = angle(
+        where(turned, 1.0, a), where(turned, a, 1.0), turned, turned ^ turned, 1.0, quarter, coefficients
+    )
     return where(a < tiny, x, copysign(y, x))
 
 
@@ -83,11 +126,35 @@ def atan2_of_sizes(y, x, sizes, unit, inverse, lowest, least, small, lift, quart
 
 
 def atan2_f64(y, x):
-    return atan2_of_sizes(y, x, ordered(y, x), 0x7FF0000000000000, from_bits64, 2.0**-960, 2.0**60, 2.0**-200, 2.0**100, QUARTER_64, ATAN_64)
+    return atan2_of_sizes(
+        y,
+        x,
+        ordered(y, x),
+        0x7FF0000000000000,
+        from_bits64,
+        2.0**-960,
+        2.0**60,
+        2.0**-200,
+        2.0**100,
+        QUARTER_64,
+        ATAN_64,
+    )
 
 
 def atan2_f32(y, x):
-    return atan2_of_sizes(y, x, ordered(y, x), 0x7F800000, from_bits32, 2.0**-100, 2.0**26, 2.0**-60, 2.0**40, QUARTER_32, ATAN_32)
+    return atan2_of_sizes(
+        y,
+        x,
+        ordered(y, x),
+        0x7F800000,
+        from_bits32,
+        2.0**-100,
+        2.0**26,
+        2.0**-60,
+        2.0**40,
+        QUARTER_32,
+        ATAN_32,
+    )
 
 
 def arc(x, coefficients):
@@ -212,21 +279,61 @@ def half_sum(a, sign, log2e, ln2, magic, most, one, power, coefficients):
 
 
 def cosh_f64(x):
-    return half_sum(clamp_f64(abs(x), 0.0, 711.0), 1.0, LOG2E_64, LN2_64, ROUND_64 + 1021, 50.0, ROUND_64 + 1023, power_f64, EXPM1_64)
+    return half_sum(
+        clamp_f64(abs(x), 0.0, 711.0),
+        1.0,
+        LOG2E_64,
+        LN2_64,
+        ROUND_64 + 1021,
+        50.0,
+        ROUND_64 + 1023,
+        power_f64,
+        EXPM1_64,
+    )
 
 
 def cosh_f32(x):
-    return half_sum(clamp_f32(abs(x), 0.0, 90.0), 1.0, LOG2E_32, LN2_32, ROUND_32 + 125, 25.0, ROUND_32 + 127, power_f32, EXPM1_32)
+    return half_sum(
+        clamp_f32(abs(x), 0.0, 90.0),
+        1.0,
+        LOG2E_32,
+        LN2_32,
+        ROUND_32 + 125,
+        25.0,
+        ROUND_32 + 127,
+        power_f32,
+        EXPM1_32,
+    )
 
 
 def sinh_f64(x):
-    y = half_sum(clamp_f64(abs(x), 0.0, 711.0), -1.0, LOG2E_64, LN2_64, ROUND_64 + 1021, 50.0, ROUND_64 + 1023, power_f64, EXPM1_64)
+    y = half_sum(
+        clamp_f64(abs(x), 0.0, 711.0),
+        -1.0,
+        LOG2E_64,
+        LN2_64,
+        ROUND_64 + 1021,
+        50.0,
+        ROUND_64 + 1023,
+        power_f64,
+        EXPM1_64,
+    )
     z = x * x
     return where(abs(x) < 1.0, fma(x * z, horner(z, SINH_64), x), copysign(y, x))
 
 
 def sinh_f32(x):
-    y = half_sum(clamp_f32(abs(x), 0.0, 90.0), -1.0, LOG2E_32, LN2_32, ROUND_32 + 125, 25.0, ROUND_32 + 127, power_f32, EXPM1_32)
+    y = half_sum(
+        clamp_f32(abs(x), 0.0, 90.0),
+        -1.0,
+        LOG2E_32,
+        LN2_32,
+        ROUND_32 + 125,
+        25.0,
+        ROUND_32 + 127,
+        power_f32,
+        EXPM1_32,
+    )
     z = x * x
     return where(abs(x) < 1.0, fma(x * z, horner(z, SINH_32), x), copysign(y, x))
 

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from .annotations import Number
-from .elementary import (INF, LOG2E_32, LOG2E_64, NAN, exp2_sum_f32, exp2_sum_f64, horner, precise_log2,
-                         product, quotient, split_f32, split_f64)
+from .elementary import (
+    INF,
+    LOG2E_32,
+    LOG2E_64,
+    NAN,
+    exp2_sum_f32,
+    exp2_sum_f64,
+    horner,
+    precise_log2,
+    product,
+    quotient,
+    split_f32,
+    split_f64,
+)
 from .elementary_counts import _log_poisson
-from .elementary_tables import (GAMMA_32, GAMMA_64, POW_32, POW_64, SINPI_32, SINPI_64, STIRLING_32,
-                                STIRLING_64)
+from .elementary_tables import (
+    GAMMA_32,
+    GAMMA_64,
+    POW_32,
+    POW_64,
+    SINPI_32,
+    SINPI_64,
+    STIRLING_32,
+    STIRLING_64,
+)
 from .kernel import function
 from .words import any, exp, float64, floor, fma, isfinite, rint, where, word
 
@@ -36,7 +56,11 @@ def gamma_exponent(a, high, low, log2e, half_log2_2pi, stirling):
     q, q_low = product(a, log2e[0])
     s = p - q
     inverse = 1.0 / a
-    rest = fma(a - 0.5, low, p_low) - fma(a, log2e[1], q_low) + inverse * horner(inverse * inverse, stirling) * log2e[0]
+    rest = (
+        fma(a - 0.5, low, p_low)
+        - fma(a, log2e[1], q_low)
+        + inverse * horner(inverse * inverse, stirling) * log2e[0]
+    )
     h = s + half_log2_2pi[0]
     back = h - s
     return h, ((s - (h - back)) + (half_log2_2pi[0] - back)) + (((p - s) - q) + rest + half_log2_2pi[1])
@@ -66,7 +90,13 @@ def gamma_f64(x):
     a = abs(x)
     b = where(a < 200.0, a, 200.0)
     k, f = split_f64(b)
-    high, low = precise_log2(k, f, (2.8853900817779268, 4.0710547481862066e-17), (0.9617966939259756, 5.0577616648125907e-17), POW_64)
+    high, low = precise_log2(
+        k,
+        f,
+        (2.8853900817779268, 4.0710547481862066e-17),
+        (0.9617966939259756, 5.0577616648125907e-17),
+        POW_64,
+    )
     h, low = gamma_exponent(b, high, low, LOG2E_64, (1.3257480647361595, -7.153413670427599e-17), STIRLING_64)
     y = gamma_of_size(x, a, h, low, exp2_sum_f64, 1100.0, GAMMA_64, SINPI_64)
     return gamma_at_ends(x, y, a < 2.0**-60)
@@ -76,7 +106,9 @@ def gamma_f32(x):
     a = abs(x)
     b = where(a < 60.0, a, 60.0)
     k, f = split_f32(b)
-    high, low = precise_log2(k, f, (2.885390043258667, 3.851926067000022e-08), (0.9617967009544373, -7.028461812552678e-09), POW_32)
+    high, low = precise_log2(
+        k, f, (2.885390043258667, 3.851926067000022e-08), (0.9617967009544373, -7.028461812552678e-09), POW_32
+    )
     h, low = gamma_exponent(b, high, low, LOG2E_32, (1.325748085975647, -2.1239488390278893e-08), STIRLING_32)
     y = gamma_of_size(x, a, h, low, exp2_sum_f32, 160.0, GAMMA_32, SINPI_32)
     return gamma_at_ends(x, y, a < 2.0**-30)

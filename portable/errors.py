@@ -1,28 +1,28 @@
 """Every exception that portable, models and roofline raise on purpose.
 
-    PortableError
-    ├── InputError (ValueError)        an argument of a public function is wrong
-    │   ├── ShapeError                 shapes or ranks disagree
-    │   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
-    │   ├── OrderError                 values that must ascend do not
-    │   └── FiniteError                NaN or infinity where a number is wanted
-    ├── StorageError                   a file cannot be written: the disk is full, or refuses
-    ├── ClusterError                   workers that cannot take part, or a scheduler that is gone
-    ├── SpaceError                     an execution or memory space
-    │   ├── UnknownSpaceError (ValueError)   no space has that name
-    │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
-    │   └── WrongSpaceError (ValueError)     data lives where the launch cannot reach it
-    ├── KernelError                    the text of a kernel; the message names kernel, file and line
-    │   ├── SourceError                the text cannot be read
-    │   ├── LanguageError              a construct or a callable that kernels do not have
-    │   │   └── CollectiveError        a barrier or collective where not all members get
-    │   └── LoweringError              the text cannot be typed or compiled for these arguments
-    │       └── ReadOnlyError          a write through a read-only view
-    └── LaunchError (RuntimeError)     a launch that cannot run as asked
-        ├── CheckError                 the checked space found defects; `.findings` lists them
-        ├── NestedLaunchError          a launch after a fork
-        ├── DeviceError                the driver reported a failure
-        └── OutOfMemoryError (MemoryError)   the space has no room for the request
+PortableError
+├── InputError (ValueError)        an argument of a public function is wrong
+│   ├── ShapeError                 shapes or ranks disagree
+│   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
+│   ├── OrderError                 values that must ascend do not
+│   └── FiniteError                NaN or infinity where a number is wanted
+├── StorageError                   a file cannot be written: the disk is full, or refuses
+├── ClusterError                   workers that cannot take part, or a scheduler that is gone
+├── SpaceError                     an execution or memory space
+│   ├── UnknownSpaceError (ValueError)   no space has that name
+│   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
+│   └── WrongSpaceError (ValueError)     data lives where the launch cannot reach it
+├── KernelError                    the text of a kernel; the message names kernel, file and line
+│   ├── SourceError                the text cannot be read
+│   ├── LanguageError              a construct or a callable that kernels do not have
+│   │   └── CollectiveError        a barrier or collective where not all members get
+│   └── LoweringError              the text cannot be typed or compiled for these arguments
+│       └── ReadOnlyError          a write through a read-only view
+└── LaunchError (RuntimeError)     a launch that cannot run as asked
+    ├── CheckError                 the checked space found defects; `.findings` lists them
+    ├── NestedLaunchError          a launch after a fork
+    ├── DeviceError                the driver reported a failure
+    └── OutOfMemoryError (MemoryError)   the space has no room for the request
 """
 
 import re

@@ -127,6 +127,9 @@ def listening(listener: Listener, into_graphs: bool = False, copies: bool = Fals
     end kernel ones
     """
     hooks = current()
-    with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs,
-                 copying=hooks.copying + (listener,) * copies):
+    with changed(
+        listeners=(*hooks.listeners, listener),
+        one_by_one=hooks.one_by_one + (listener,) * into_graphs,
+        copying=hooks.copying + (listener,) * copies,
+    ):
         yield listener

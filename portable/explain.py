@@ -31,7 +31,12 @@ class Explanation:
     """
 
     def __init__(self, kernel, space, facts, accesses, tree):
-        self.kernel, self.space, self.facts, self.accesses = kernel, space, facts, [Access(*a) for a in accesses]
+        self.kernel, self.space, self.facts, self.accesses = (
+            kernel,
+            space,
+            facts,
+            [Access(*a) for a in accesses],
+        )
         self.tree = tree
 
     def _rows(self):
@@ -40,13 +45,22 @@ class Explanation:
             yield f"{a.line}: {a.view}", a.how
 
     def __str__(self):
-        return "\n".join([f"kernel '{self.kernel}' on '{self.space}'", *(f"  {name}: {value}" for name, value in self._rows())])
+        return "\n".join(
+            [
+                f"kernel '{self.kernel}' on '{self.space}'",
+                *(f"  {name}: {value}" for name, value in self._rows()),
+            ]
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        rows = "".join(f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows())
-        return f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
+        rows = "".join(
+            f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows()
+        )
+        return (
+            f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
+        )
 
 
 def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
@@ -74,7 +88,13 @@ def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
     return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
 
 
-def listing(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = (), scan: Scan | None = None) -> str:
+def listing(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers = (),
+    scan: Scan | None = None,
+) -> str:
     """The machine code of a launch as text: this CPU's assembly, or PTX.
 
     Parameters
@@ -98,5 +118,7 @@ def listing(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
     >>> len(pk.listing(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))) > 100
     True
     """
-    space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
+    space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(
+        policy, kernel, args, reducer, scan
+    )
     return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

@@ -71,7 +71,9 @@ class Text:
 def check_function(fn, kind):
     """LanguageError unless `fn` is a plain function written with def; returns where it stands."""
     if not inspect.isfunction(fn):
-        what = "a lambda" if getattr(fn, "__name__", "") == "<lambda>" else f"{fn!r} of type {type(fn).__name__}"
+        what = (
+            "a lambda" if getattr(fn, "__name__", "") == "<lambda>" else f"{fn!r} of type {type(fn).__name__}"
+        )
         raise LanguageError(f"@{kind} wants a plain Python function written with def, got {what}")
     place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
     if fn.__name__ == "<lambda>":
@@ -96,7 +98,7 @@ def lines_of(fn):
     """The lines of a function's text, and the number of the first; OSError if there are none."""
     first = fn.__code__.co_firstlineno
     lines = _files.get(fn)
-    return (inspect.getblock(lines[first - 1:]), first) if lines else inspect.getsourcelines(fn)
+    return (inspect.getblock(lines[first - 1 :]), first) if lines else inspect.getsourcelines(fn)
 
 
 def read(fn, kind="kernel"):
@@ -105,15 +107,19 @@ def read(fn, kind="kernel"):
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
-        raise SourceError(f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
-                          "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)") from error
+        raise SourceError(
+            f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
+            "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)"
+        ) from error
     source = textwrap.dedent("".join(lines))
     try:
         tree = ast.parse(source).body[0]
     except SyntaxError as error:
         raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
     if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
-        raise SourceError(f"{place}: at this place of the file stands something else; it was edited after it was imported")
+        raise SourceError(
+            f"{place}: at this place of the file stands something else; it was edited after it was imported"
+        )
     first += tree.lineno - 1  # the def line, below its decorators
     text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
     _check_signature(text, kind)
@@ -154,7 +160,11 @@ def _has_loops(text, seen):
         callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
         if hasattr(callee, "py_func"):  # a function that numba compiles, which may do anything
             return True
-        if hasattr(callee, "portable_text") and callee.__name__ not in seen and not callee.__module__.startswith("portable."):
+        if (
+            hasattr(callee, "portable_text")
+            and callee.__name__ not in seen
+            and not callee.__module__.startswith("portable.")
+        ):
             if _has_loops(callee.portable_text, seen):
                 return True
     return False
@@ -175,8 +185,16 @@ def _scope(fn):
         except ValueError:  # a name that the enclosing function has not assigned yet
             continue
     outside = {**vars(builtins), **fn.__globals__, **cells}
-    found = {name: outside[name] for code in codes(fn.__code__) for name in (*code.co_names, *code.co_freevars) if name in outside}
-    return {name: v.copy() if isinstance(v, np.ndarray) and v.nbytes <= MOST_TABLE else v for name, v in found.items()}
+    found = {
+        name: outside[name]
+        for code in codes(fn.__code__)
+        for name in (*code.co_names, *code.co_freevars)
+        if name in outside
+    }
+    return {
+        name: v.copy() if isinstance(v, np.ndarray) and v.nbytes <= MOST_TABLE else v
+        for name, v in found.items()
+    }
 
 
 def codes(code):
@@ -190,11 +208,15 @@ def codes(code):
 def _check_signature(text, kind):
     a = text.tree.args
     if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults and kind == "kernel":
-        raise LanguageError(f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
-                            f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs")
+        raise LanguageError(
+            f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
+            f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs"
+        )
     if kind == "kernel" and not a.args:
-        raise LanguageError(f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
-                            "but it has no parameters")
+        raise LanguageError(
+            f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
+            "but it has no parameters"
+        )
 
 
 class _Webs:
@@ -238,7 +260,9 @@ class _Webs:
         reaching = state.get(node.id)
         if not reaching:
             if node.id in self.local:
-                raise LanguageError(f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is assigned")
+                raise LanguageError(
+                    f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is assigned"
+                )
             return
         first, *rest = (self.find(d) for d in reaching)
         for other in rest:
@@ -273,10 +297,16 @@ class _Webs:
         if node is None:
             return
         for child in ast.walk(node):
-            if isinstance(child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)):
-                what = {"Lambda": "a lambda", "NamedExpr": "':='"}.get(type(child).__name__, "a comprehension")
-                raise LanguageError(f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in kernels: "
-                                    f"`{ast.unparse(child)}`")
+            if isinstance(
+                child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)
+            ):
+                what = {"Lambda": "a lambda", "NamedExpr": "':='"}.get(
+                    type(child).__name__, "a comprehension"
+                )
+                raise LanguageError(
+                    f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in kernels: "
+                    f"`{ast.unparse(child)}`"
+                )
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
                 self.use(child, state)
@@ -302,7 +332,9 @@ class _Webs:
         elif isinstance(s, ast.AugAssign):
             self.expression(s.value, state)
             if isinstance(s.target, ast.Name):  # reads and writes the same variable
-                load = self.__dict__.setdefault("loads", {}).setdefault(id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s))
+                load = self.__dict__.setdefault("loads", {}).setdefault(
+                    id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
+                )
                 self.use(load, state)
                 d = self.define(s.target, s.target.id)
                 self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])

@@ -25,7 +25,9 @@ class Graph:
     def record(self, launch, bound):
         """Remember a launch instead of running it."""
         if bound[0] != self.space:
-            raise LaunchError(f"'{launch.label}' runs on '{bound[0]}', but this capture records launches on '{self.space}'")
+            raise LaunchError(
+                f"'{launch.label}' runs on '{bound[0]}', but this capture records launches on '{self.space}'"
+            )
         self.launches.append((launch, bound))
 
     def finish(self):
@@ -42,7 +44,9 @@ class Graph:
     def replay(self) -> None:
         """Run the recorded launches; listeners hear of one event, or of each launch."""
         if self._call is None:
-            raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
+            raise LaunchError(
+                "the capture of this graph has not ended, or failed; replay it after its with block"
+            )
         hooks = events.current()
         try:
             with self._lock.held:  # its blocks and copies are for one replay at a time

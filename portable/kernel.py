@@ -57,10 +57,23 @@ class _Written:
         if fn.__module__ != "__main__" and _found(module, fn.__qualname__) is self:
             return fn.__qualname__
         lines, first = frontend.lines_of(fn)
-        scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
-                 for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
+        scope = {
+            name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
+            for name, v in frontend.scope_of(fn).items()
+            if getattr(builtins, name, None) is not v and v is not self
+        }
         options = self.fastmath, self.packed, self.teams, self.chain
-        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
+        return from_text, (
+            type(self),
+            fn.__name__,
+            fn.__module__,
+            fn.__code__.co_filename,
+            lines,
+            first,
+            scope,
+            options,
+            fn.__defaults__,
+        )
 
     @property
     def name(self) -> str:
@@ -119,6 +132,7 @@ class Kernel(_Written, Generic[Result, *Arguments]):
 
     kind = "kernel"
     if TYPE_CHECKING:
+
         def __call__(self, index: Any, /, *args: *Arguments) -> Result: ...
 
 
@@ -126,14 +140,16 @@ class Function(_Written, Generic[Parameters, Result]):
     """What @function makes of a function; kernels call it, and it is compiled into them."""
 
     if TYPE_CHECKING:
+
         def __call__(self, *args: Parameters.args, **options: Parameters.kwargs) -> Result: ...
 
 
 @overload
 def kernel(fn: Callable[[Any, *Arguments], Result], /) -> Kernel[Result, *Arguments]: ...
 @overload
-def kernel(fn: None = None, /, *, fastmath: bool = False, packed: bool = True,
-           teams: int = 1) -> Callable[[Callable[[Any, *Arguments], Result]], Kernel[Result, *Arguments]]: ...
+def kernel(
+    fn: None = None, /, *, fastmath: bool = False, packed: bool = True, teams: int = 1
+) -> Callable[[Callable[[Any, *Arguments], Result]], Kernel[Result, *Arguments]]: ...
 def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, teams: int = 1) -> Any:
     """Mark a plain Python function as a kernel.
 
@@ -178,7 +194,9 @@ def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, te
 @overload
 def function(fn: Callable[Parameters, Result], /) -> Function[Parameters, Result]: ...
 @overload
-def function(fn: None = None, /, *, chain: bool = False) -> Callable[[Callable[Parameters, Result]], Function[Parameters, Result]]: ...
+def function(
+    fn: None = None, /, *, chain: bool = False
+) -> Callable[[Callable[Parameters, Result]], Function[Parameters, Result]]: ...
 def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     """Mark a plain Python function as callable from kernels; it is compiled into each of them.
 

@@ -47,7 +47,9 @@ class Compiling(Lock):
         self.others = []
 
     def __enter__(self):
-        other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext())
+        other = getattr(
+            sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext()
+        )
         other.__enter__()
         super().__enter__()
         self.others.append(other)
@@ -64,7 +66,9 @@ class Compiling(Lock):
 
 
 compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
+if hasattr(
+    os, "register_at_fork"
+):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
     os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
 
@@ -74,11 +78,14 @@ def _require_interpreter():
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
     if api.PyInterpreterState_Get() != api.PyInterpreterState_Main():
-        raise ImportError("portable runs in the main interpreter of a process, and this is a subinterpreter; "
-                          "start a process instead")
+        raise ImportError(
+            "portable runs in the main interpreter of a process, and this is a subinterpreter; "
+            "start a process instead"
+        )
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        raise ImportError("portable needs Python's global lock; "
-                          "start this free-threaded Python with PYTHON_GIL=1")
+        raise ImportError(
+            "portable needs Python's global lock; start this free-threaded Python with PYTHON_GIL=1"
+        )
 
 
 _require_interpreter()
@@ -86,14 +93,19 @@ _require_interpreter()
 
 def alone(function):
     """A function that compiles: one at a time in the process, never amid a fork or broken off by Ctrl-C."""
+
     @functools.wraps(function)
     def locked(*args, **options):
         with compiling, uninterrupted():
             return function(*args, **options)
+
     return locked
 
 
-arming, ending = [], []  # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
+arming, ending = (
+    [],
+    [],
+)  # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
 
 
 def arm():
@@ -105,7 +117,9 @@ def arm():
 @contextlib.contextmanager
 def uninterrupted():
     """Put a KeyboardInterrupt off to the end of the block, which hands objects over to native code."""
-    if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+    if threading.current_thread() is not threading.main_thread() or not callable(
+        signal.getsignal(signal.SIGINT)
+    ):
         yield
         return
     asked = []

@@ -34,11 +34,20 @@ class Plan:
 
 
 @overload
-def plan(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+def plan(
+    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> Plan: ...
 @overload
-def plan(policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+def plan(
+    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> Plan: ...
 @overload
-def plan(policy: MDRangePolicy, kernel: Kernel[Any, Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+def plan(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> Plan: ...
 def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
     """Prepare a launch: `p = plan(...); p()` costs the least host time.
 

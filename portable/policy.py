@@ -146,16 +146,22 @@ def scratch_bytes(*arrays: tuple) -> int:
     total = 0
     for k, array in enumerate(arrays):
         if not isinstance(array, (tuple, list)) or len(array) != 2:
-            raise DTypeError(f"scratch_bytes: arrays[{k}] is {array!r}; a pair of a shape and a dtype is wanted")
+            raise DTypeError(
+                f"scratch_bytes: arrays[{k}] is {array!r}; a pair of a shape and a dtype is wanted"
+            )
         shape, dtype = array
         shape = shape if isinstance(shape, (tuple, list)) else (shape,)
         lengths = [check_index(n, f"scratch_bytes: the shape of arrays[{k}]") for n in shape]
         if min(lengths, default=0) < 0:
-            raise InputError(f"scratch_bytes: the shape of arrays[{k}] is {shape}; lengths of 0 or more are wanted")
+            raise InputError(
+                f"scratch_bytes: the shape of arrays[{k}] is {shape}; lengths of 0 or more are wanted"
+            )
         try:
             each = np.dtype(dtype).itemsize
         except TypeError as error:
-            raise DTypeError(f"scratch_bytes: the dtype of arrays[{k}] is {dtype!r}, which is none") from error
+            raise DTypeError(
+                f"scratch_bytes: the dtype of arrays[{k}] is {dtype!r}, which is none"
+            ) from error
         total += -(-math.prod(lengths) * each // _LINE) * _LINE
     return check_index(total, "scratch_bytes: the sum")
 
@@ -190,13 +196,22 @@ class MDRangePolicy:
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) not in (2, 3):
                 raise InputError(f"MDRangePolicy: {name} is {value!r}; a tuple of 2 or 3 integers is wanted")
-            object.__setattr__(self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value)))
+            object.__setattr__(
+                self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value))
+            )
         if len(self.begin) != len(self.end):
-            raise InputError(f"MDRangePolicy: begin has {len(self.begin)} dimensions and end has {len(self.end)}")
+            raise InputError(
+                f"MDRangePolicy: begin has {len(self.begin)} dimensions and end has {len(self.end)}"
+            )
         for k, (low, high) in enumerate(zip(self.begin, self.end)):
             if high < low:
-                raise InputError(f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted")
-        check_index(math.prod(self.extents), f"MDRangePolicy: the number of indices between {self.begin} and {self.end}")
+                raise InputError(
+                    f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted"
+                )
+        check_index(
+            math.prod(self.extents),
+            f"MDRangePolicy: the number of indices between {self.begin} and {self.end}",
+        )
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -209,7 +224,7 @@ KINDS = {RangePolicy: "range", TeamPolicy: "team", MDRangePolicy: "box"}
 
 
 def kind_of(policy):
-    """"range", "team", "box2" or "box3"."""
+    """ "range", "team", "box2" or "box3"."""
     kind = KINDS[policy.__class__]
     return f"box{len(policy.begin)}" if kind == "box" else kind
 
@@ -226,7 +241,9 @@ def box_words(policy):
     """begin and end of three dimensions, one after the other; zeros where the policy has none."""
     if policy.__class__ is not MDRangePolicy:
         return (0,) * 6
-    return tuple(v for pair in zip(policy.begin, policy.end) for v in pair) + (0,) * (6 - 2 * len(policy.begin))
+    return tuple(v for pair in zip(policy.begin, policy.end) for v in pair) + (0,) * (
+        6 - 2 * len(policy.begin)
+    )
 
 
 def as_policy(policy):

@@ -40,7 +40,9 @@ _QUARTER = 1.5707963267948966  # of a turn
 def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> tuple[Any, Any, Any, Any]:
     """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
-    for _ in range(10):  # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
+    for _ in range(
+        10
+    ):  # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
         p, q = (c0 & _LOW) * _MULTIPLIERS[0], (c2 & _LOW) * _MULTIPLIERS[1]
         c0, c1, c2, c3 = (q >> 32) ^ c1 ^ k0, q, (p >> 32) ^ c3 ^ k1, p
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]

@@ -52,12 +52,42 @@ class Reducer:
     -4.0
     """
 
-    __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words", "commutes")
+    __slots__ = (
+        "_given",
+        "name",
+        "combine",
+        "identity",
+        "lift",
+        "finish",
+        "with_index",
+        "n_words",
+        "commutes",
+    )
 
-    def __init__(self, name: str, combine: Callable[..., Any], identity: Any, lift: Callable[..., Any] | None = None,
-                 finish: Callable[..., Any] | None = None, commutes: bool = True):
-        self.name, self.combine, self.lift, self.finish, self.commutes = name, _text(combine), _text(lift), _text(finish), commutes
-        self._given = name, self.combine, identity, self.lift, self.finish, commutes  # what a pickle makes it from
+    def __init__(
+        self,
+        name: str,
+        combine: Callable[..., Any],
+        identity: Any,
+        lift: Callable[..., Any] | None = None,
+        finish: Callable[..., Any] | None = None,
+        commutes: bool = True,
+    ):
+        self.name, self.combine, self.lift, self.finish, self.commutes = (
+            name,
+            _text(combine),
+            _text(lift),
+            _text(finish),
+            commutes,
+        )
+        self._given = (
+            name,
+            self.combine,
+            identity,
+            self.lift,
+            self.finish,
+            commutes,
+        )  # what a pickle makes it from
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         self.n_words = len(self.neutral("float64"))

@@ -46,7 +46,9 @@ class ScatterView:
         step = self.view.dtype.itemsize
         for extent, stride in zip(self.view.shape[::-1], self.view.strides[::-1]):
             if stride != step and extent > 1:
-                raise InputError(f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a contiguous one is wanted")
+                raise InputError(
+                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a contiguous one is wanted"
+                )
             step *= extent
 
     def __repr__(self):

@@ -63,7 +63,12 @@ def _count_bin(i, x, out):
     atomic_add(out, x[i], 1)
 
 
-def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "right"] = "left", space: SpaceLike | None = None) -> View:
+def searchsorted(
+    edges: ArrayLike,
+    values: ArrayLike,
+    side: Literal["left", "right"] = "left",
+    space: SpaceLike | None = None,
+) -> View:
     """Where values would go among sorted edges, as NumPy's.
 
     Parameters
@@ -86,11 +91,21 @@ def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "rig
     edges, space = _vector(edges, "edges", space)
     values, _ = _vector(values, "values", space)
     if edges.dtype != values.dtype:
-        raise DTypeError(f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; one dtype is wanted")
+        raise DTypeError(
+            f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; one dtype is wanted"
+        )
     if side not in ("left", "right"):
         raise InputError(f"side is {side!r}; 'left' or 'right' is wanted")
     out = empty(values.shape, "int64", space)
-    parallel_for(RangePolicy(0, values.shape[0], space=space), _search, static(side == "right"), edges, values, out, label="searchsorted")
+    parallel_for(
+        RangePolicy(0, values.shape[0], space=space),
+        _search,
+        static(side == "right"),
+        edges,
+        values,
+        out,
+        label="searchsorted",
+    )
     return out
 
 
@@ -98,7 +113,9 @@ def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "rig
 def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike | None = None) -> View: ...
 @overload
 def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = None) -> tuple[View, View]: ...
-def unique(values: ArrayLike, counts: bool = False, space: SpaceLike | None = None) -> View | tuple[View, View]:
+def unique(
+    values: ArrayLike, counts: bool = False, space: SpaceLike | None = None
+) -> View | tuple[View, View]:
     """The different numbers in rising order; NaN, wherever it stands, counts as one.
 
     Parameters
@@ -127,11 +144,15 @@ def unique(values: ArrayLike, counts: bool = False, space: SpaceLike | None = No
         return found
     starts = compact(first, space=space)
     out = empty(starts.shape, "int64", space)
-    parallel_for(RangePolicy(0, starts.shape[0], space=space), _lengths, starts, n, out, label="unique.counts")
+    parallel_for(
+        RangePolicy(0, starts.shape[0], space=space), _lengths, starts, n, out, label="unique.counts"
+    )
     return found, out
 
 
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None) -> View:
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None
+) -> View:
     """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
 
     Parameters
@@ -155,7 +176,11 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     x, space = _vector(x, "x", space)
     if np.dtype(x.dtype).kind == "f":
         raise DTypeError(f"x has dtype {x.dtype}; whole numbers are wanted")
-    n, n_bins, policy = x.shape[0], check_index(minlength, "minlength"), RangePolicy(0, x.shape[0], space=space)
+    n, n_bins, policy = (
+        x.shape[0],
+        check_index(minlength, "minlength"),
+        RangePolicy(0, x.shape[0], space=space),
+    )
     if n:
         least, most = parallel_reduce(policy, _twice, x, reducer=(Min, Max), label="bincount.range")
         if least < 0:
@@ -167,10 +192,14 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         return out
     weights, _ = _vector(weights, "weights", space)
     if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
-        raise ShapeError(f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are wanted")
+        raise ShapeError(
+            f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are wanted"
+        )
     order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
     parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
-    return segmented_reduce(_taken(order, weights, space), searchsorted(_taken(order, x, space), bins, space=space), space=space)
+    return segmented_reduce(
+        _taken(order, weights, space), searchsorted(_taken(order, x, space), bins, space=space), space=space
+    )
 
 
 @kernel
@@ -291,7 +320,13 @@ def _restarting(reducer):
     def value_of(state):
         return state[0]
 
-    return Reducer(f"Segmented{reducer.name}", restarted, lambda dtype: (reducer.identity(dtype), 0), finish=value_of, commutes=False)
+    return Reducer(
+        f"Segmented{reducer.name}",
+        restarted,
+        lambda dtype: (reducer.identity(dtype), 0),
+        finish=value_of,
+        commutes=False,
+    )
 
 
 @kernel
@@ -303,7 +338,9 @@ def _with_begin(i, inclusive, neutral, begins, values):
     return neutral if begins[i] else before, int64(begins[i])
 
 
-def segmented_reduce(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None) -> View:
+def segmented_reduce(
+    values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None
+) -> View:
     """Each row combined.
 
     Parameters
@@ -338,8 +375,13 @@ def segmented_reduce(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = S
     return out
 
 
-def segmented_scan(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, inclusive: bool = True,
-                   space: SpaceLike | None = None) -> View:
+def segmented_scan(
+    values: ArrayLike,
+    offsets: ArrayLike,
+    reducer: Reducer = Sum,
+    inclusive: bool = True,
+    space: SpaceLike | None = None,
+) -> View:
     """Prefixes of each row.
 
     Parameters
@@ -359,14 +401,26 @@ def segmented_scan(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
     out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
-    parallel_for(RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin")
-    parallel_scan(RangePolicy(0, values.shape[0], space=space), _with_begin, static(bool(inclusive)), neutral, begins, values, out=out,
-                  reducer=_restarting(reducer), label="segments.scan")
+    parallel_for(
+        RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin"
+    )
+    parallel_scan(
+        RangePolicy(0, values.shape[0], space=space),
+        _with_begin,
+        static(bool(inclusive)),
+        neutral,
+        begins,
+        values,
+        out=out,
+        reducer=_restarting(reducer),
+        label="segments.scan",
+    )
     return out
 
 
-def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = False,
-                   space: SpaceLike | None = None) -> tuple[View, View]:
+def segmented_sort(
+    values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike | None = None
+) -> tuple[View, View]:
     """Each row sorted; what is equal keeps its order.
 
     Parameters
@@ -387,7 +441,9 @@ def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = Fal
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
-    parallel_for(RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows")
+    parallel_for(
+        RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows"
+    )
     order = argsort(values, space, descending=descending)
     order = _taken(argsort(_taken(order, rows, space), space), order, space)
     return _taken(order, values, space), order
@@ -396,18 +452,33 @@ def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = Fal
 def _ragged(values, offsets, reducer, space):
     """(values, offsets, room for a result a row with those of empty ones, the neutral number, space), checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
-        raise DTypeError(f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}")
+        raise DTypeError(
+            f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
+        )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)
     _check_dtype(offsets, "offsets")
     if np.dtype(offsets.dtype).kind != "i" or offsets.shape[0] < 1:
-        raise DTypeError(f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is wanted")
+        raise DTypeError(
+            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is wanted"
+        )
     n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
     out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
     neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
-    ends = [int(offsets[k:k + 1].to_numpy()[0]) for k in (0, n_rows)]
-    least = parallel_reduce(RangePolicy(0, n_rows, space=space), _row_length, offsets, neutral, out, reducer=Min, label="segments.check")
+    ends = [int(offsets[k : k + 1].to_numpy()[0]) for k in (0, n_rows)]
+    least = parallel_reduce(
+        RangePolicy(0, n_rows, space=space),
+        _row_length,
+        offsets,
+        neutral,
+        out,
+        reducer=Min,
+        label="segments.check",
+    )
     if ends != [0, values.shape[0]] or n_rows and least < 0:
-        raise InputError(f"offsets begins with {ends[0]}, ends with {ends[1]}" + f" and falls by {-least}" * (n_rows > 0 > least)
-                         + f"; it must rise from 0 to {values.shape[0]}, the number of values")
+        raise InputError(
+            f"offsets begins with {ends[0]}, ends with {ends[1]}"
+            + f" and falls by {-least}" * (n_rows > 0 > least)
+            + f"; it must rise from 0 to {values.shape[0]}, the number of values"
+        )
     return values, offsets, out, neutral, space

@@ -192,11 +192,20 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     numbers = values is None
     values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
     if values.shape != keep.shape:
-        raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
+        raise ShapeError(
+            f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted"
+        )
     starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
     policy = TeamPolicy(starts.shape[0], _WARP, space=space)
     parallel_for(policy, _count_kept, keep, starts, label="compact.count")
-    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False, label="compact.starts")
+    n_kept = parallel_scan(
+        RangePolicy(0, starts.shape[0], space=space),
+        _itself,
+        starts,
+        out=starts,
+        inclusive=False,
+        label="compact.starts",
+    )
     out = empty(n_kept, "int64" if numbers else values.dtype, space)
     parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out, label="compact.move")
     return out

@@ -94,7 +94,9 @@ def _named(name):
         space = registry.backend(kind).space(kind, int(number) if colon else None)
         if space is not None:
             return space
-    raise UnknownSpaceError(f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4', ...)")
+    raise UnknownSpaceError(
+        f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4', ...)"
+    )
 
 
 _chosen = contextvars.ContextVar("portable_space", default=None)

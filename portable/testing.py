@@ -20,8 +20,13 @@ from .policy import as_policy
 _REFERENCE = "checked"  # the space that says what a kernel means
 
 
-def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers | None = None,
-                              terms: int | None = None) -> None:
+def assert_same_on_all_spaces(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers | None = None,
+    terms: int | None = None,
+) -> None:
     """Run a launch on "checked" and on every other space that can run here, and compare what it leaves behind.
 
     Parameters
@@ -51,7 +56,10 @@ def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any,
     """
     from .backends.checked import sizes, trials
 
-    policy, reducers = as_policy(policy), () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
+    policy, reducers = (
+        as_policy(policy),
+        () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,),
+    )
     wanted = trials.reference(policy, kernel, args, reducers)
     if terms is None:
         terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)
@@ -66,8 +74,10 @@ def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any,
             apart = sizes.apart(one, other, bound)
             if apart.any():
                 index = tuple(map(int, np.argwhere(apart)[0]))
-                raise AssertionError(f"kernel '{kernel.name}' ({kernel.place}): {label}{list(index)} is {one[index]} on 'checked' and "
-                                     f"{other[index]} on '{name}'; {int(apart.sum())} element(s) differ by more than {bound:.3g}")
+                raise AssertionError(
+                    f"kernel '{kernel.name}' ({kernel.place}): {label}{list(index)} is {one[index]} on 'checked' and "
+                    f"{other[index]} on '{name}'; {int(apart.sum())} element(s) differ by more than {bound:.3g}"
+                )
 
 
 def _run(policy, kernel, args, reducers, space):
@@ -76,7 +86,9 @@ def _run(policy, kernel, args, reducers, space):
 
     moved, results = trials.copied(args), ()
     if spaces.resolve(space).memory != spaces.HOST:
-        moved = memory.replaced(moved, (copy_of(array, space) for _, array in memory.arrays_in(moved, [""] * len(moved))))
+        moved = memory.replaced(
+            moved, (copy_of(array, space) for _, array in memory.arrays_in(moved, [""] * len(moved)))
+        )
     if reducers:
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:

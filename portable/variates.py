@@ -50,7 +50,9 @@ def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float6
     """
     x = gamma(seed, stream, draw, a)
     y = gamma(seed, stream, uint64(draw) + uint64(64), b)
-    end = where(uniform(seed, stream, uint64(draw) + uint64(62)) * (float64(a) + float64(b)) < float64(a), 1.0, 0.0)
+    end = where(
+        uniform(seed, stream, uint64(draw) + uint64(62)) * (float64(a) + float64(b)) < float64(a), 1.0, 0.0
+    )
     return where(x + y == 0.0, end, x / where(x + y == 0.0, 1.0, x + y))
 
 

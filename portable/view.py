@@ -30,7 +30,20 @@ from .backends import registry
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from .space import HOST
 
-DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "float16", "int32", "int64", "uint32", "uint64", "float32", "float64")
+DTYPES = (
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "float16",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+)
 _KNOWN = frozenset(map(np.dtype, DTYPES))
 MAX_NDIM = 4
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
@@ -47,7 +60,11 @@ def _address_by_layout(array):
 
 
 _word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
-address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else lambda array: array.ctypes.data  # five times slower
+address = (
+    _address_by_layout
+    if _address_by_layout(_probe) == _probe.ctypes.data
+    else lambda array: array.ctypes.data
+)  # five times slower
 
 
 def describe(array):
@@ -65,20 +82,31 @@ def describe(array):
     if known is None:
         known = _known[key] = _examine(array)
     contiguous, strided, itemsize = known
-    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](address(array), *shape, *strides))
+    return (
+        contiguous if not ndim or strides[-1] == itemsize else strided,
+        _PACKERS[ndim](address(array), *shape, *strides),
+    )
 
 
 def _examine(array):
     """Check what arrays with these flags share; their specs with a contiguous and with a strided last dimension."""
     if hasattr(array, "filled"):  # without importing numpy.ma, which takes as long as a first launch
-        raise DTypeError("masked arrays are not supported: kernels would not see the mask. Pass array.filled(...).")
+        raise DTypeError(
+            "masked arrays are not supported: kernels would not see the mask. Pass array.filled(...)."
+        )
     name = check_dtype(array.dtype).name
     if array.ndim > MAX_NDIM:
-        raise ShapeError(f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}")
+        raise ShapeError(
+            f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}"
+        )
     if not array.flags.aligned:
-        raise InputError(f"an array of {name} starts at an address that is no multiple of {array.itemsize}; copy it")
-    contiguous, strided = (_spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, HOST)
-                           for flag in (True, False))
+        raise InputError(
+            f"an array of {name} starts at an address that is no multiple of {array.itemsize}; copy it"
+        )
+    contiguous, strided = (
+        _spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, HOST)
+        for flag in (True, False)
+    )
     return contiguous, strided, array.itemsize
 
 
@@ -100,9 +128,13 @@ def check_dtype(dtype):
         found = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
-    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):  # a dtype's name is slow to make
-        raise DTypeError(f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
-                         f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64').")
+    if found not in _KNOWN and (
+        found.name not in DTYPES or not found.isnative
+    ):  # a dtype's name is slow to make
+        raise DTypeError(
+            f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
+            f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64')."
+        )
     return found
 
 
@@ -166,14 +198,22 @@ class View:
     pointer: Final[int]
     __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "_array", "__weakref__")
 
-    def __new__(cls, shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
+    def __new__(
+        cls,
+        shape: Shape,
+        dtype: DTypeLike = "float64",
+        space: SpaceLike | None = None,
+        label: str | None = None,
+    ) -> View:
         return _allocate(shape, dtype, space, label, zero=True)
 
     def __setattr__(self, name, value):
         raise AttributeError(f"a View never changes: '{name}' cannot be set")
 
-    shape, strides, ndim, size, nbytes, dtype = (property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
-                                                 for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype"))
+    shape, strides, ndim, size, nbytes, dtype = (
+        property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
+        for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype")
+    )
 
     @property
     def readonly(self) -> bool:
@@ -203,12 +243,16 @@ class View:
             The view is not row-major without gaps, or has another number of elements.
         """
         if not self._array.flags.c_contiguous:
-            raise ShapeError(f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v) makes one")
+            raise ShapeError(
+                f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v) makes one"
+            )
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
             reshaped = self._array.reshape(wanted)
         except (TypeError, ValueError) as error:
-            raise ShapeError(f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}") from error
+            raise ShapeError(
+                f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}"
+            ) from error
         return _view(reshaped, self.memory, self.space, self.label)
 
     def __len__(self) -> int:
@@ -226,8 +270,10 @@ class View:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.memory != HOST:
-            raise WrongSpaceError(f"{self!r}: elements on a device cannot be assigned from the host. "
-                                  "Use portable.deep_copy(v[...], value), or a kernel.")
+            raise WrongSpaceError(
+                f"{self!r}: elements on a device cannot be assigned from the host. "
+                "Use portable.deep_copy(v[...], value), or a kernel."
+            )
         if self.readonly:
             raise InputError(f"{self!r} cannot be written")
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
@@ -268,8 +314,16 @@ class View:
         if stream != -1:  # -1: the consumer asks for no synchronisation
             memory.ready(stream)
         memory.share()
-        return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, memory.dlpack,
-                            self.readonly, versioned=max_version is not None and max_version[0] >= 1)
+        return dlpack.write(
+            self,
+            self.pointer,
+            self.shape,
+            self.strides,
+            self.dtype,
+            memory.dlpack,
+            self.readonly,
+            versioned=max_version is not None and max_version[0] >= 1,
+        )
 
     def __reduce__(self):
         if self.memory != HOST:
@@ -282,7 +336,9 @@ class View:
         return f"View(shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
 
 
-def zeros(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
+def zeros(
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+) -> View:
     """A View with all elements zero, as `View(...)` makes it.
 
     Parameters
@@ -305,7 +361,9 @@ def zeros(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = 
     return _allocate(shape, dtype, space, label, zero=True)
 
 
-def empty(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
+def empty(
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+) -> View:
     """A View whose elements are whatever the memory holds.
 
     Parameters
@@ -369,9 +427,11 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
         resolved = spaces.resolve(space)
         where = str(resolved)
         if resolved.memory != memory:
-            raise WrongSpaceError(f"asview: the {type(array).__name__} is in memory '{memory}', space '{where}' uses "
-                                  f"'{resolved.memory}'. To copy: v = portable.empty({metadata.shape}, "
-                                  f"'{metadata.dtype}', space='{where}'); portable.deep_copy(v, array).")
+            raise WrongSpaceError(
+                f"asview: the {type(array).__name__} is in memory '{memory}', space '{where}' uses "
+                f"'{resolved.memory}'. To copy: v = portable.empty({metadata.shape}, "
+                f"'{metadata.dtype}', space='{where}'); portable.deep_copy(v, array)."
+            )
     return _view(metadata, memory, where, label)
 
 
@@ -387,7 +447,11 @@ def _allocate(shape, dtype, space, label, *, zero):
         raise
     except MemoryError as error:
         raise _no_room(where, nbytes, shape, dtype) from error
-    if not zero and where.memory == HOST and (events.current().redirect or registry.backend(where.name).marks_unwritten):
+    if (
+        not zero
+        and where.memory == HOST
+        and (events.current().redirect or registry.backend(where.name).marks_unwritten)
+    ):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     return _view(metadata, where.memory, str(where), label)
 
@@ -398,7 +462,9 @@ def mark_unwritten(raw):
 
 
 def _no_room(where, nbytes, shape, dtype):
-    return OutOfMemoryError(f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}")
+    return OutOfMemoryError(
+        f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}"
+    )
 
 
 def _view(metadata, memory, space, label=None):
@@ -455,7 +521,9 @@ def _foreign(array):
             interface, device, owner = dlpack.read(array)
             memory = registry.memory_of(*device)
             if memory is None:
-                raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it")
+                raise WrongSpaceError(
+                    f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it"
+                )
             registry.memory(memory).share()  # its library may have queues of its own
             return over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
@@ -467,10 +535,14 @@ def _foreign(array):
             return elements, HOST
     except (InputError, WrongSpaceError):
         raise
-    except Exception as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
+    except (
+        Exception
+    ) as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
-    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
-                     "Make an array of it first, for example with numpy.asarray.")
+    raise InputError(
+        f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
+        "Make an array of it first, for example with numpy.asarray."
+    )
 
 
 def _check_index(index):

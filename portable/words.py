@@ -56,12 +56,16 @@ ROWS: list[Word] = []
 NAMES: list[str] = []  # that pk has
 
 
-def word(*reads: Any, also: tuple[Any, ...] = (), line: str | None = None) -> Callable[[Operation], Operation]:
+def word(
+    *reads: Any, also: tuple[Any, ...] = (), line: str | None = None
+) -> Callable[[Operation], Operation]:
     """Enter a row for the function that is decorated."""
+
     def enter(fn: Operation) -> Operation:
         ROWS.append(Word(fn.__name__, fn, reads, line or " ".join(fn.__doc__.split("\n\n")[0].split()), also))
         NAMES.extend([fn.__name__] * (fn.__module__ == __name__))
         return fn
+
     return enter
 
 
@@ -90,14 +94,25 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
             return (np.float64 if np.float64 in kinds else kinds[0])(result) if kinds else float(result)
 
     call.__name__, call.__doc__ = name, f"{line[0].upper()}{line[1:]}."
-    ROWS.append(Word(name, plain if isinstance(plain, np.ufunc) else call, (reads, name, n), line, (call, plain, *also), ulps))
+    ROWS.append(
+        Word(
+            name,
+            plain if isinstance(plain, np.ufunc) else call,
+            (reads, name, n),
+            line,
+            (call, plain, *also),
+            ulps,
+        )
+    )
     NAMES.append(name)
     return call
 
 
 def text(name: str, *row: Any, also: tuple[Any, ...] = ()) -> Any:
     """A word that is the layer's own text; `also` if not those of math and NumPy that are called alike."""
-    return _scalar("math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name)))
+    return _scalar(
+        "math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
+    )
 
 
 def llvm(*row: Any) -> Any:
@@ -132,13 +147,17 @@ log2: Unary = text("log2", np.log2, "the logarithm to base 2", (0.88, 0.85))
 log10: Unary = text("log10", np.log10, "the logarithm to base 10", (0.75, 0.75))
 sqrt: Unary = llvm("sqrt", np.sqrt, "the square root", (), (math.sqrt,))
 rsqrt: Unary = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.51, 0.51))
-pow: Binary = text("pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power))  # noqa: A001
+pow: Binary = text(
+    "pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power)
+)  # noqa: A001
 sin: Unary = text("sin", np.sin, "the sine", (1.03, 0.90))
 cos: Unary = text("cos", np.cos, "the cosine", (1.06, 0.94))
 tan: Unary = text("tan", np.tan, "the tangent", (1.66, 1.33))
 tanh: Unary = text("tanh", np.tanh, "the hyperbolic tangent", (1.42, 1.42))
 atan: Unary = text("atan", np.arctan, "the angle of the slope x, from -pi/2 to pi/2", (0.91, 0.86))
-atan2: Binary = text("atan2", np.arctan2, "the angle of the point (x, y), given y first, from -pi to pi", (0.91, 0.87))
+atan2: Binary = text(
+    "atan2", np.arctan2, "the angle of the point (x, y), given y first, from -pi to pi", (0.91, 0.87)
+)
 asin: Unary = text("asin", np.arcsin, "the angle whose sine is x", (0.63, 0.75))
 acos: Unary = text("acos", np.arccos, "the angle whose cosine is x", (0.60, 0.72))
 hypot: Binary = text("hypot", np.hypot, "sqrt(x^2 + y^2), without overflow", (0.75, 0.51))
@@ -151,15 +170,36 @@ atanh: Unary = text("atanh", np.arctanh, "the inverse of tanh", (0.99, 0.95))
 fmod: Binary = text("fmod", np.fmod, "the remainder of x by y with the sign of x", (0.5, 0.5))
 degrees: Unary = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82))
 radians: Unary = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
-remainder: Binary = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
-ldexp: Binary = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
+remainder: Binary = text(
+    "remainder",
+    _remainder,
+    "what is left of x beside the next multiple of y, as math.remainder",
+    (0.5, 0.5),
+    also=(math.remainder,),
+)
+ldexp: Binary = text(
+    "ldexp",
+    lambda x, n: np.ldexp(x, int(n)),
+    "x 2^n, rounded once; n a whole number",
+    (0.5, 0.5),
+    also=(math.ldexp, np.ldexp),
+)
 logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
 gamma: Unary = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
 erf: Unary = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
-ndtr: Unary = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
-lgamma: Unary = text("lgamma", lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x),
-              "the logarithm of the size of gamma(x)", (1.49, 1.49))
+ndtr: Unary = text(
+    "ndtr",
+    lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)),
+    "the standard normal distribution function",
+    (1.41, 1.74),
+)
+lgamma: Unary = text(
+    "lgamma",
+    lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x),
+    "the logarithm of the size of gamma(x)",
+    (1.49, 1.49),
+)
 
 
 @word("math", "exp", 1, True, line="`exp` to 3 ulp, for sums in which such errors do not count")
@@ -213,9 +253,11 @@ python("range", of=(zip,), line="of a for loop: the items of several, up to the 
 
 
 if TYPE_CHECKING:
+
     def static(value: Value) -> Value:
         """A compile-time constant, which goes where a kernel wants a number."""
 else:
+
     @word("static")
     class static:
         """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))` inside.
@@ -229,7 +271,9 @@ else:
             if isinstance(value, static):
                 return value
             if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-                raise LanguageError(f"static: a number is wanted, got {value!r} of type {type(value).__name__}")
+                raise LanguageError(
+                    f"static: a number is wanted, got {value!r} of type {type(value).__name__}"
+                )
             self = super().__new__(cls)
             self.value = value.item() if isinstance(value, np.generic) else value
             return self
@@ -292,7 +336,12 @@ def fma(a: Number, b: Number, c: Number) -> float:
     else:
         exact = Fraction(a) * Fraction(b) + Fraction(c)
     near = _nearest(exact)
-    if single and math.isfinite(near) and (gap := exact - Fraction(near)) and np.float64(near).view(np.int64) & 1 == 0:
+    if (
+        single
+        and math.isfinite(near)
+        and (gap := exact - Fraction(near))
+        and np.float64(near).view(np.int64) & 1 == 0
+    ):
         # Round to odd before float32, so that the second rounding sees on which side the exact value lies.
         near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
     with np.errstate(over="ignore", under="ignore"):
@@ -333,13 +382,22 @@ def isfinite(x: Number) -> bool:
     return bool(abs(x) < math.inf)
 
 
-_DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0  # B_2k / 2k, k from 6 down
+_DIGAMMA = (
+    -691.0 / 32760.0,
+    1.0 / 132.0,
+    -1.0 / 240.0,
+    1.0 / 252.0,
+    -1.0 / 120.0,
+    1.0 / 12.0,
+)  # B_2k / 2k, k from 6 down
 
 
 @word("inline", also=(math.isclose,))
 def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
     """True if abs(a - b) is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
-    return a == b or (abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b))
+    return a == b or (
+        abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b)
+    )
 
 
 @word("inline", also=(math.frexp, np.frexp))
@@ -401,14 +459,18 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
     return np.empty(shape, dtype)
 
 
-def _atomic(op: str, combine: Callable[[Any, Any], Any], doc: str) -> Callable[[ArrayLike, int | tuple[int, ...], Any], Any]:
+def _atomic(
+    op: str, combine: Callable[[Any, Any], Any], doc: str
+) -> Callable[[ArrayLike, int | tuple[int, ...], Any], Any]:
     def operation(view, index, value):
         old = view[index]
         view[index] = combine(old, view.dtype.type(value))
         return old
 
     operation.__name__ = f"atomic_{op}"
-    operation.__doc__ = f"{doc} as one indivisible step; returns the old value. `view[index]`, index an integer or a tuple."
+    operation.__doc__ = (
+        f"{doc} as one indivisible step; returns the old value. `view[index]`, index an integer or a tuple."
+    )
     return word("atomic", op)(operation)
 
 

@@ -129,7 +129,9 @@ def _integer(counts, executed, ceilings):
     n = (
         min(executed["integer"], counts.integer)
         if executed
-        else 0 if counts.flops or counts.special else counts.integer
+        else 0
+        if counts.flops or counts.special
+        else counts.integer
     )
     return n / ceilings.rate("integer int64")
 

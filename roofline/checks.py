@@ -95,9 +95,12 @@ def caveats(machine, ceilings, checks=()):
     list of str, sentences
     """
     found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
-    whens = ("", machine["busy_cores"]), (
-        " when the ceilings were measured",
-        ceilings and ceilings.machine["busy_cores"],
+    whens = (
+        ("", machine["busy_cores"]),
+        (
+            " when the ceilings were measured",
+            ceilings and ceilings.machine["busy_cores"],
+        ),
     )
     for what, busy in whens:
         if (busy or 0.0) > BUSY:

@@ -307,8 +307,9 @@ def _gathers(space, levels, quick):
         n = (
             1 << 10 if quick else min(max(n_bytes // 64, 1 << 16), 1 << 23)
         )  # as many as lines, so that repeats find none nearer
-        policy, (table,) = pk.RangePolicy(0, n, space=space), _ones(
-            space, ((1 << 12 if quick else n_bytes) // 8,)
+        policy, (table,) = (
+            pk.RangePolicy(0, n, space=space),
+            _ones(space, ((1 << 12 if quick else n_bytes) // 8,)),
         )
         at = pk.copy_of(place.integers(0, table.shape[0], n), space)
         call = functools.partial(pk.parallel_reduce, policy, kernels.element_at, at, table)
@@ -443,8 +444,9 @@ def _launch(space, gpu):
     """Launches in a graph, one by one, and each with the wait for its end: of one index on a GPU, of a pack a
     thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
-    out, policy = pk.zeros((n,), "float64", space), pk.RangePolicy(
-        0, n, space=space, chunk=None if gpu else 16
+    out, policy = (
+        pk.zeros((n,), "float64", space),
+        pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16),
     )
     wait = functools.partial(pk.fence, space)
     with pk.use(space), pk.capture(space) as graph:

@@ -38,8 +38,9 @@ def reason(analysis, ceilings, samples=None):
     """
     if analysis.share >= LOW:
         return None
-    found, fastest = [], (
-        min(samples.values) if samples else math.inf
+    found, fastest = (
+        [],
+        (min(samples.values) if samples else math.inf),
     )  # (seconds lost, what is told of, its causes)
     if samples and fastest < DISTURBED * samples.median:
         text = (

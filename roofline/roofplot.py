@@ -225,8 +225,9 @@ class Axes:
 
     def _along(self, text, x0, y0, way, turn, up):
         """A label along a slope, `up` pixels over it, that begins some way from the slope's lower end."""
-        x, y = x0 + way * math.cos(turn) - up * math.sin(turn), y0 - way * math.sin(turn) - up * math.cos(
-            turn
+        x, y = (
+            x0 + way * math.cos(turn) - up * math.sin(turn),
+            y0 - way * math.sin(turn) - up * math.cos(turn),
         )
         steps = range(4, int(LETTER * len(text)), 8)
         boxes = [_box(x + s * math.cos(turn) - 5, y - s * math.sin(turn), 10) for s in steps]

@@ -48,8 +48,9 @@ def _measured(rows):
             told.append("" if r["value"] is None else f"{r['value']:.12g}")
         cells.append(told)
     title, columns = (
-        f"Measured on {spaces}" if rows else "Measured"
-    ), f"no.|method<|input<|space<|median|quartiles|{own}"
+        (f"Measured on {spaces}" if rows else "Measured"),
+        f"no.|method<|input<|space<|median|quartiles|{own}",
+    )
     return grid(title, columns, cells, CAPTION if held else None)
 
 

@@ -63,18 +63,22 @@ def fitted(f, weight, a, b, n, bits, exact=()):
             rest = lambda x: f(x) - sum(c * x**k for k, c in enumerate(known))  # noqa: B023, E731
             c, _ = exchanged(rest, weight, powers, a, b)
             known.append(rounded(c[0], bits))
-        error = max(abs(weight(x) * (sum(c * x**k for k, c in enumerate(known)) - f(x)))
-                    for x in (a + (b - a) * mpf(k) / 1000 for k in range(1, 1001)))
+        error = max(
+            abs(weight(x) * (sum(c * x**k for k, c in enumerate(known)) - f(x)))
+            for x in (a + (b - a) * mpf(k) / 1000 for k in range(1, 1001))
+        )
     return [float(c) for c in reversed(known)], float(error)
 
 
 def _odd(f):
     """(f(t) / t - 1) / t^2 as a function of z = t^2, from its series at 0 on."""
+
     def rest(z):
         if z < mpf(10) ** -25:
             z = mpf(10) ** -25
         t = mpmath.sqrt(z)
         return (f(t) / t - 1) / z
+
     return rest
 
 
@@ -84,7 +88,15 @@ FITS = {  # name: function, weight of its error, interval, number of coefficient
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),
     "SINH": (_odd(mpmath.sinh), lambda z: z, 0, 1.001, 7, 4, ()),
-    "GAMMA": (lambda t: (mpmath.gamma(1 + t) - 1) / (t * (t - 1)), lambda t: t * (1 - t), 0, 0.999999, 21, 10, ()),
+    "GAMMA": (
+        lambda t: (mpmath.gamma(1 + t) - 1) / (t * (t - 1)),
+        lambda t: t * (1 - t),
+        0,
+        0.999999,
+        21,
+        10,
+        (),
+    ),
     "CBRT": (lambda f: mpmath.cbrt(1 + f), lambda f: 1, ROOT - 1, 2 * ROOT - 1, 6, 5, ()),
 }
 

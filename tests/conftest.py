@@ -6,6 +6,7 @@ tests. Without it every space is tried, and cuda is skipped where no device answ
 Tests that take long and stand side by side run whole where the command line names their file or folder, as in
 `python -m pytest tests/clusters`; a run of everything takes every N-th of them.
 """
+
 import os
 from pathlib import Path
 
@@ -29,18 +30,27 @@ def space(request):
 
 
 # Of tests/: every N-th of a file, or of a function's.
-SAMPLED = {"clusters/": 4, "platforms/": 3, "models/test_papers.py": 4, "roofline/test_cli.py::test_compare_has_a_row_a_peer": 3}
+SAMPLED = {
+    "clusters/": 4,
+    "platforms/": 3,
+    "models/test_papers.py": 4,
+    "roofline/test_cli.py::test_compare_has_a_row_a_peer": 3,
+}
 HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config, items):
     """Keep a sample of the tests of SAMPLED, unless they are asked for by name."""
-    asked = [Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args]
+    asked = [
+        Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args
+    ]
     seen, left_out = {}, []
     for item in items:
         path = item.path.relative_to(HERE).as_posix()
         rule = next((name for name in SAMPLED if f"{path}::{item.name}".startswith(name)), None)
-        if rule is None or any(at.is_relative_to(HERE) and at != HERE for at in asked if item.path.is_relative_to(at)):
+        if rule is None or any(
+            at.is_relative_to(HERE) and at != HERE for at in asked if item.path.is_relative_to(at)
+        ):
             continue
         seen[path] = seen.get(path, -1) + 1
         if seen[path] % SAMPLED[rule]:

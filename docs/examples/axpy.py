@@ -1,7 +1,8 @@
 """y = a x + y: one index, one element. Reads 2 n values and writes n.
 
-    python docs/examples/axpy.py [space]
+python docs/examples/axpy.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Bitonic sort: a team sorts a row of N values in scratch (Batcher 1968). N log2(N)^2 / 4 comparisons a row.
 
-    python docs/examples/bitonic.py [space]
+python docs/examples/bitonic.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Compaction by a prefix sum: keep some elements, in order. The scan tells each survivor its place.
 
-    python docs/examples/compact.py [space]
+python docs/examples/compact.py [space]
 """
+
 import sys
 
 import numpy as np

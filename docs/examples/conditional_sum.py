@@ -1,7 +1,8 @@
 """The sum of the square roots of what lies above a threshold: a reduction with an early return.
 
-    python docs/examples/conditional_sum.py [space]
+python docs/examples/conditional_sum.py [space]
 """
+
 import math
 import sys
 

@@ -1,7 +1,8 @@
 """The sum of x[i] y[i]: a reduction's kernel returns its contribution. Reads 2 n values.
 
-    python docs/examples/dot.py [space]
+python docs/examples/dot.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Counts of x in 16 equal bins: many indices may hit one bin, so the addition is atomic.
 
-    python docs/examples/histogram.py [space]
+python docs/examples/histogram.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -4,6 +4,7 @@ Särkkä and García-Fernández, "Temporal parallelization of Bayesian smoothers
 
     python docs/examples/kalman.py [space]
 """
+
 import sys
 
 import numpy as np
@@ -17,8 +18,13 @@ def then(e, f):
     """Of two stretches one: gain, offset and variance of the state given what is before, and what they tell of that."""
     share = 1.0 / (1.0 + e[2] * f[4])
     forward, back = f[0] * share, e[0] * share
-    return (forward * e[0], forward * (e[1] + e[2] * f[3]) + f[1], forward * e[2] * f[0] + f[2],
-            back * (f[3] - f[4] * e[1]) + e[3], back * f[4] * e[0] + e[4])
+    return (
+        forward * e[0],
+        forward * (e[1] + e[2] * f[3]) + f[1],
+        forward * e[2] * f[0] + f[2],
+        back * (f[3] - f[4] * e[1]) + e[3],
+        back * f[4] * e[0] + e[4],
+    )
 
 
 def filtered(state):

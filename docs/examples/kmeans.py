@@ -1,7 +1,8 @@
 """A step of k-means: every point finds its nearest centre and adds itself to that centre's sum, by atomics.
 
-    python docs/examples/kmeans.py [space]
+python docs/examples/kmeans.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """How soon z -> z z + c leaves the circle of radius 2: a loop whose length depends on the data.
 
-    python docs/examples/mandelbrot.py [space]
+python docs/examples/mandelbrot.py [space]
 """
+
 import sys
 
 import numpy as np
@@ -21,6 +22,7 @@ def mandelbrot(i, limit, cx, cy, steps):
 
 def make(n, dtype, rng):
     """Policy, arguments, and the counts. Points whose count a rounding would change are not drawn."""
+
     def count(c):
         z, steps = np.zeros_like(c), np.zeros(c.shape, np.int32)
         for _ in range(100):

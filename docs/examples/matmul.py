@@ -4,6 +4,7 @@
 
 Each element of A and B is read from memory once a tile, T times less often than without scratch.
 """
+
 import sys
 
 import numpy as np

@@ -4,6 +4,7 @@
 
 About 20 operations a pair; bodies stay in cache.
 """
+
 import math
 import sys
 

@@ -1,7 +1,8 @@
 """Pi from random points: numbered random numbers, so that every space draws the same ones.
 
-    python docs/examples/pi.py [space]
+python docs/examples/pi.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """A linear recurrence, s_i = a_i s_(i-1) + x_i: a scan of the maps that its steps are.
 
-    python docs/examples/recurrence.py [space]
+python docs/examples/recurrence.py [space]
 """
+
 import sys
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Run-length encoding: where runs begin is a comparison, how long they are what lies between two beginnings.
 
-    python docs/examples/run_lengths.py [space]
+python docs/examples/run_lengths.py [space]
 """
+
 import sys
 
 import numpy as np

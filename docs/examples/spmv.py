@@ -4,6 +4,7 @@
 
 Reads a value, a column and one element of x an entry.
 """
+
 import sys
 
 import numpy as np

@@ -4,6 +4,7 @@
 
 Reads and writes each cell once, neighbours come from cache. Cells of the edge keep their value.
 """
+
 import sys
 
 import numpy as np

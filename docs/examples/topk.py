@@ -1,7 +1,8 @@
 """The K largest of each column, in falling order: one index, one column, its candidates in registers.
 
-    python docs/examples/topk.py [space]
+python docs/examples/topk.py [space]
 """
+
 import sys
 
 import numpy as np
@@ -30,7 +31,7 @@ def largest(i, x, out):
 def make(n, dtype, rng):
     """Policy, arguments, and what the last argument must hold afterwards."""
     x = rng.random((30, n)).astype(dtype)
-    return n, (x, np.zeros((K, n), dtype)), np.sort(x, axis=0)[:-K - 1:-1]
+    return n, (x, np.zeros((K, n), dtype)), np.sort(x, axis=0)[: -K - 1 : -1]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 S_j[a, b] = sum_i r[i, j] (x[i, a] - m[j, a]) (x[i, b] - m[j, b]), unnormalised.
 """
+
 import sys
 import time
 
@@ -25,16 +26,25 @@ def sigma(r, x, means, out):
         for a in range(P):
             for b in range(a + 1):
                 rows = r[:, j], x[:, a], x[:, b]
-                center, place = (means[j, a], means[j, b]), out[j, a, b:b + 1]
+                center, place = (means[j, a], means[j, b]), out[j, a, b : b + 1]
                 pk.parallel_reduce(r.shape[0], calc_sigma, *rows, *center, out=place, label="covariances")
 
 
 if __name__ == "__main__":
-    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1:])
+    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1 :])
     random = np.random.default_rng(0)
-    x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
+    x, r, means = (
+        random.normal(size=(int(n), P)),
+        random.random((int(n), int(k))),
+        random.normal(size=(int(k), P)),
+    )
     with pk.use(space):
-        r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
+        r_there, x_there, m_there, out = (
+            pk.copy_of(r),
+            pk.copy_of(x),
+            pk.copy_of(means),
+            pk.zeros((int(k), P, P)),
+        )
         for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()

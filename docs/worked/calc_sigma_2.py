@@ -4,6 +4,7 @@
 
 Neighbouring indices are neighbouring components, so that what they read of r lies side by side.
 """
+
 import sys
 import time
 
@@ -37,11 +38,20 @@ def sigma(r, x, means, out):
 
 
 if __name__ == "__main__":
-    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1:])
+    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1 :])
     random = np.random.default_rng(0)
-    x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
+    x, r, means = (
+        random.normal(size=(int(n), P)),
+        random.random((int(n), int(k))),
+        random.normal(size=(int(k), P)),
+    )
     with pk.use(space):
-        r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
+        r_there, x_there, m_there, out = (
+            pk.copy_of(r),
+            pk.copy_of(x),
+            pk.copy_of(means),
+            pk.zeros((int(k), P, P)),
+        )
         for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()

@@ -4,6 +4,7 @@
 
 A team has one of the triangle's ten squares and a slice of the points; members are components.
 """
+
 import sys
 import time
 
@@ -25,7 +26,11 @@ def squares(team, slices, r, x, means, out):
         A += 1
     B = square - A * (A + 1) // 2
     part = pk.local((SIDE, SIDE), pk.float64)
-    row_means, column_means, weighted = pk.local(SIDE, pk.float64), pk.local(SIDE, pk.float64), pk.local(SIDE, pk.float64)
+    row_means, column_means, weighted = (
+        pk.local(SIDE, pk.float64),
+        pk.local(SIDE, pk.float64),
+        pk.local(SIDE, pk.float64),
+    )
     for j in team.thread_range(k):
         for a in range(SIDE):
             row_means[a] = means[j, min(A * SIDE + a, P - 1)]
@@ -53,11 +58,20 @@ def sigma(r, x, means, out):
 
 
 if __name__ == "__main__":
-    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1:])
+    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1 :])
     random = np.random.default_rng(0)
-    x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
+    x, r, means = (
+        random.normal(size=(int(n), P)),
+        random.random((int(n), int(k))),
+        random.normal(size=(int(k), P)),
+    )
     with pk.use(space):
-        r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
+        r_there, x_there, m_there, out = (
+            pk.copy_of(r),
+            pk.copy_of(x),
+            pk.copy_of(means),
+            pk.zeros((int(k), P, P)),
+        )
         for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()

@@ -5,6 +5,7 @@ Figures 6 to 9 show, rooflines of the search and of the lookup and their share o
 
 K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 """
+
 import argparse
 
 import numpy as np

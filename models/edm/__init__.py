@@ -32,8 +32,25 @@ from .sweeps import Dimensions, embedding_dimension
 from .tested import CrossMapTest, adjust
 from .traits import Traits, traits
 
-__all__ = ["Convergence", "ConvergenceTest", "CrossMapTest", "Dimensions", "LaggedMap", "Neighbours",
-           "Prediction", "SMap", "Traits",
-           "adjust", "ccm", "cross_map", "cross_map_test", "embedding_dimension", "knn", "lagged_map",
-           "simplex", "smap",
-           "surrogates", "traits"]
+__all__ = [
+    "Convergence",
+    "ConvergenceTest",
+    "CrossMapTest",
+    "Dimensions",
+    "LaggedMap",
+    "Neighbours",
+    "Prediction",
+    "SMap",
+    "Traits",
+    "adjust",
+    "ccm",
+    "cross_map",
+    "cross_map_test",
+    "embedding_dimension",
+    "knn",
+    "lagged_map",
+    "simplex",
+    "smap",
+    "surrogates",
+    "traits",
+]

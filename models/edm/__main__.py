@@ -68,7 +68,9 @@ def _told():
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m models.edm", description="Empirical dynamic modelling of a table.")
+    parser = argparse.ArgumentParser(
+        prog="python -m models.edm", description="Empirical dynamic modelling of a table."
+    )
     parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -76,25 +78,53 @@ def _parser():
         made = commands.add_parser(name, help=text, description=text)
         made.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
         made.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
-        made.add_argument("--columns", nargs="+", required=name not in ("crossmap", "test"), metavar="NAME",
-                          help="series to map (default: all)" if name in ("crossmap", "test")
-                          else "series to embed")
+        made.add_argument(
+            "--columns",
+            nargs="+",
+            required=name not in ("crossmap", "test"),
+            metavar="NAME",
+            help="series to map (default: all)" if name in ("crossmap", "test") else "series to embed",
+        )
         if name not in ("crossmap", "test"):
-            made.add_argument("--target", metavar="NAME", required=name in ("ccm", "lagged"),
-                              help="series to predict" + ("" if name in ("ccm", "lagged")
-                                                          else " (default: the first column)"))
+            made.add_argument(
+                "--target",
+                metavar="NAME",
+                required=name in ("ccm", "lagged"),
+                help="series to predict"
+                + ("" if name in ("ccm", "lagged") else " (default: the first column)"),
+            )
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
         if name != "lagged":
-            made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap", "test") else 1,
-                              help="steps ahead (default: %(default)s)")
-        made.add_argument("--exclusion-radius", type=int, default=0, metavar="N", help="leave out neighbours so near in time")
+            made.add_argument(
+                "--Tp",
+                type=int,
+                default=0 if name in ("ccm", "crossmap", "test") else 1,
+                help="steps ahead (default: %(default)s)",
+            )
+        made.add_argument(
+            "--exclusion-radius",
+            type=int,
+            default=0,
+            metavar="N",
+            help="leave out neighbours so near in time",
+        )
         for window in ("lib", "pred"):
-            made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
-                              help="window of times, from 0, END excluded")
+            made.add_argument(
+                f"--{window}",
+                nargs=2,
+                type=int,
+                metavar=("BEGIN", "END"),
+                help="window of times, from 0, END excluded",
+            )
         if name in ("crossmap", "test"):
-            made.add_argument("--library", nargs="+", action="append", metavar="NAME",
-                              help="map from these columns together; may be said again, with as many "
-                                   "(default: from each series)")
+            made.add_argument(
+                "--library",
+                nargs="+",
+                action="append",
+                metavar="NAME",
+                help="map from these columns together; may be said again, with as many "
+                "(default: from each series)",
+            )
         if name not in ("simplex", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
@@ -108,8 +138,13 @@ def _parser():
     made.add_argument("--out", metavar="FILE", help="write time, observed, predicted as CSV")
     made = add("smap", _smap, "skill of S-maps for each theta")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--theta", nargs="+", type=float, default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
-                      help="default: ten from 0 to 8")
+    made.add_argument(
+        "--theta",
+        nargs="+",
+        type=float,
+        default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
+        help="default: ten from 0 to 8",
+    )
     made = add("ccm", _ccm, "convergent cross mapping of a target from one column")
     add_cluster(made)
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
@@ -118,34 +153,57 @@ def _parser():
     _add_surrogates(made, 0)
     made = add("lagged", _lagged, "cross mapping of a target from one column, for a range of lags")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--lags", nargs=2, type=int, default=(-8, 8), metavar=("FIRST", "LAST"),
-                      help="steps ahead (default: -8 8)")
+    made.add_argument(
+        "--lags",
+        nargs=2,
+        type=int,
+        default=(-8, 8),
+        metavar=("FIRST", "LAST"),
+        help="steps ahead (default: -8 8)",
+    )
     _add_surrogates(made, 0)
     made = add("test", _test, "cross map of all pairs, tested against surrogates")
-    made.add_argument("-E", type=int,
-                      help="dimension for all targets (default: the best of each up to --E-max)")
+    made.add_argument(
+        "-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)"
+    )
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--level", type=float, default=0.05, help="false discovery rate (default: %(default)s)")
-    made.add_argument("--adjust", choices=("bh", "by"), default="bh",
-                      help="Benjamini and Hochberg, or Yekutieli (default: bh)")
-    made.add_argument("--most-surrogates", type=int, metavar="N",
-                      help="of pairs that no surrogate matches, where so many could tell (default: no more)")
-    made.add_argument("--out", metavar="FILE.csv",
-                      help="write a row a pair: library, target, rho, p, q (needs pandas)")
-    made.add_argument("--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there")
+    made.add_argument(
+        "--adjust",
+        choices=("bh", "by"),
+        default="bh",
+        help="Benjamini and Hochberg, or Yekutieli (default: bh)",
+    )
+    made.add_argument(
+        "--most-surrogates",
+        type=int,
+        metavar="N",
+        help="of pairs that no surrogate matches, where so many could tell (default: no more)",
+    )
+    made.add_argument(
+        "--out", metavar="FILE.csv", help="write a row a pair: library, target, rho, p, q (needs pandas)"
+    )
+    made.add_argument(
+        "--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there"
+    )
     _add_surrogates(made, 200)
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
-    made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
+    made.add_argument(
+        "-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)"
+    )
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
-    made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
+    made.add_argument(
+        "--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)"
+    )
     add_cluster(made)
     made = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
     page.add_options(made, Paper, "edm-paper.html", add_data=False)
     made.set_defaults(command=_paper)
-    made = commands.add_parser("calibrate",
-                               help="how often surrogates mistake independent series for coupled ones, and "
-                                    "miss coupled ones")
+    made = commands.add_parser(
+        "calibrate",
+        help="how often surrogates mistake independent series for coupled ones, and miss coupled ones",
+    )
     made.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
     made.add_argument("--pairs", type=int, help="pairs of each class (default: 500; --quick: 20)")
     made.add_argument("--times", type=int, default=400, help="of each series (default: %(default)s)")
@@ -157,26 +215,42 @@ def _parser():
 
 
 def _add_surrogates(made, n):
-    made.add_argument("--surrogates", type=int, default=n, metavar="N",
-                      help="surrogates of each target (default: %(default)s)")
-    made.add_argument("--surrogate", choices=SURROGATES,
-                      help="kind (default: phase, unless a series has a season, bursts or a drift)")
+    made.add_argument(
+        "--surrogates",
+        type=int,
+        default=n,
+        metavar="N",
+        help="surrogates of each target (default: %(default)s)",
+    )
+    made.add_argument(
+        "--surrogate",
+        choices=SURROGATES,
+        help="kind (default: phase, unless a series has a season, bursts or a drift)",
+    )
     made.add_argument("--period", type=int, metavar="STEPS", help="of a cycle, for seasonal surrogates")
     made.add_argument("--block", type=int, metavar="STEPS", help="of a block, for block surrogates")
     made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
 
 
 def _surrogates(options):
-    return {"n_surrogates": options.surrogates, "surrogate": options.surrogate, "period": options.period,
-            "block": options.block,
-            "seed": options.seed}
+    return {
+        "n_surrogates": options.surrogates,
+        "surrogate": options.surrogate,
+        "period": options.period,
+        "block": options.block,
+        "seed": options.seed,
+    }
 
 
 def _common(options, table):
     library = frames.choose(table, options.columns)
     target = None if options.target is None else frames.choose(table, options.target, "target")[:, 0]
-    return library, {"tau": options.tau, **_horizon(options), "target": target,
-                     "exclusion_radius": options.exclusion_radius}
+    return library, {
+        "tau": options.tau,
+        **_horizon(options),
+        "target": target,
+        "exclusion_radius": options.exclusion_radius,
+    }
 
 
 def _horizon(options):
@@ -212,7 +286,9 @@ def _embed(options, table):
 def _simplex(options, table):
     library, common = _common(options, table)
     found = edm.simplex(library, options.E, **common, **_windows(options))
-    print(f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions")
+    print(
+        f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions"
+    )
     if options.out:
         times = frames.at_times(frames.index_of(table), found.times)
         times = found.times if times is None else _dated(times)
@@ -239,31 +315,56 @@ def _smap(options, table):
 
 def _ccm(options, table):
     library, common = _common(options, table)
-    found = edm.ccm(library, common.pop("target"), options.E, library_sizes=options.sizes, n_samples=options.samples,
-                    client=options.client, space=options.space,
-                    **_surrogates(options), **_windows(options), **common)
+    found = edm.ccm(
+        library,
+        common.pop("target"),
+        options.E,
+        library_sizes=options.sizes,
+        n_samples=options.samples,
+        client=options.client,
+        space=options.space,
+        **_surrogates(options),
+        **_windows(options),
+        **common,
+    )
     low, high = found.band()
-    _print("convergent cross mapping", ("size", "rho", "2.5 %", "97.5 %", "p"),
-           zip(found.library_sizes, found.mean, low, high, found.p_values))
+    _print(
+        "convergent cross mapping",
+        ("size", "rho", "2.5 %", "97.5 %", "p"),
+        zip(found.library_sizes, found.mean, low, high, found.p_values),
+    )
     if len(options.sizes) > 1:
         test = found.test()
-        print(f"largest less smallest library: {test.difference:.4f} ({test.difference_interval[0]:.4f} to "
-              f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau "
-              f"{test.tau:.3f}, p = {test.tau_p:.4g}")
+        print(
+            f"largest less smallest library: {test.difference:.4f} ({test.difference_interval[0]:.4f} to "
+            f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau "
+            f"{test.tau:.3f}, p = {test.tau_p:.4g}"
+        )
     _plot(options, figures.draw_convergence, found)
 
 
 def _lagged(options, table):
     library, common = _common(options, table)
     first, last = options.lags
-    found = edm.lagged_map(library, common.pop("target"), options.E, Tp=range(first, last + 1),
-                           **_surrogates(options),
-                           **_windows(options), **common)
-    _print("cross mapping by lag", ("Tp", "rho", "2.5 %", "97.5 %", "p"),
-           zip(found.Tp, found.rho, *found.interval, found.p_values))
+    found = edm.lagged_map(
+        library,
+        common.pop("target"),
+        options.E,
+        Tp=range(first, last + 1),
+        **_surrogates(options),
+        **_windows(options),
+        **common,
+    )
+    _print(
+        "cross mapping by lag",
+        ("Tp", "rho", "2.5 %", "97.5 %", "p"),
+        zip(found.Tp, found.rho, *found.interval, found.p_values),
+    )
     _plot(options, figures.draw_lags, found)
-    print(f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = "
-          f"{found.peak_p:.4g}")
+    print(
+        f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = "
+        f"{found.peak_p:.4g}"
+    )
 
 
 def _test(options, table):
@@ -273,10 +374,19 @@ def _test(options, table):
     dims = _dimensions(options, dataset, common, options.checkpoint)
     libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
-    found = edm.cross_map_test(dataset, dims, Tp=options.Tp, libraries=libraries, level=options.level,
-                               method=options.adjust, most_surrogates=options.most_surrogates,
-                               checkpoint=options.checkpoint, **_surrogates(options), **_windows(options),
-                               **common)
+    found = edm.cross_map_test(
+        dataset,
+        dims,
+        Tp=options.Tp,
+        libraries=libraries,
+        level=options.level,
+        method=options.adjust,
+        most_surrogates=options.most_surrogates,
+        checkpoint=options.checkpoint,
+        **_surrogates(options),
+        **_windows(options),
+        **common,
+    )
     found = dataclasses.replace(found, libraries=rows, targets=names)
     if options.out:
         with replacing(options.out) as beside:
@@ -312,7 +422,12 @@ def _dimensions(options, dataset, common, checkpoint):
         return {"end": np.array(begin), "best": np.array(found)}
 
     beside = checkpoint and f"{checkpoint}.dimensions"
-    with Store(beside, "edm.embedding_dimension", {"dataset": dataset, "E_max": options.E_max} | common, "--checkpoint") as store:
+    with Store(
+        beside,
+        "edm.embedding_dimension",
+        {"dataset": dataset, "E_max": options.E_max} | common,
+        "--checkpoint",
+    ) as store:
         return np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
 
 
@@ -331,15 +446,31 @@ def _crossmap(options, table):
     libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    dims = _dimensions(options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
-    rho = edm.cross_map(dataset, dims, Tp=options.Tp, libraries=libraries, out=options.out,
-                        client=options.client, space=options.space,
-                        checkpoint=options.checkpoint, progress=sys.stderr.isatty(), **_windows(options),
-                        **common)
+    dims = _dimensions(
+        options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint")
+    )
+    rho = edm.cross_map(
+        dataset,
+        dims,
+        Tp=options.Tp,
+        libraries=libraries,
+        out=options.out,
+        client=options.client,
+        space=options.space,
+        checkpoint=options.checkpoint,
+        progress=sys.stderr.isatty(),
+        **_windows(options),
+        **common,
+    )
     if not options.out:
         _matrix(names, rho, rows)
-    _plot(options, figures.draw_cross_map, rho,
-          names=names if len(names) <= 40 and libraries is None else None, cluster=libraries is None)
+    _plot(
+        options,
+        figures.draw_cross_map,
+        rho,
+        names=names if len(names) <= 40 and libraries is None else None,
+        cluster=libraries is None,
+    )
 
 
 def _matrix(names, rho, rows, what="skill"):

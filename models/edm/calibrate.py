@@ -39,14 +39,16 @@ def coloured(random, n, exponent):
     """
     size = np.fft.rfftfreq(4 * n)
     size[1:] **= -exponent / 2
-    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))),
-                        4 * n)[:n]
+    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))), 4 * n)[
+        :n
+    ]
 
 
 def seasonal(random, n):
     """A year of twelve steps, the same phase in all series, and autocorrelated weather."""
-    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(random,
-                                                                                                     n, 0.5)
+    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(
+        random, n, 0.5
+    )
 
 
 def intermittent(random, n):
@@ -82,6 +84,7 @@ def lorenz_pair(random, n, step=0.005, every=10):
     """z of a Lorenz system and the y that it is made of, each observed every 0.05 with noise (Runge and
     Kutta, fourth order).
     """
+
     def slope(s):
         return np.array([10.0 * (s[1] - s[0]), s[0] * (28.0 - s[2]) - s[1], s[0] * s[1] - 8.0 / 3.0 * s[2]])
 
@@ -111,9 +114,16 @@ def rejections(pairs, surrogate, n_surrogates, seed):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "surrogate='random'")
         for number, pair in enumerate(pairs):
-            found = cross_map_test(np.column_stack(pair), E, libraries=[0], n_surrogates=n_surrogates,
-                                   surrogate=surrogate,
-                                   stop_after=None, seed=seed + number, **keys)
+            found = cross_map_test(
+                np.column_stack(pair),
+                E,
+                libraries=[0],
+                n_surrogates=n_surrogates,
+                surrogate=surrogate,
+                stop_after=None,
+                seed=seed + number,
+                **keys,
+            )
             rejected.append(found.p_values[0, 1] <= LEVEL)
     return np.array(rejected)
 
@@ -130,21 +140,29 @@ def table(n_pairs, n_times, n_surrogates, seed) -> Table:
     n_surrogates : int
     seed : int
     """
-    title = (f"rejected at {LEVEL:.0%}: {n_pairs} pairs of each class, {n_times} times, E = {E}, "
-             f"{n_surrogates} surrogates; two standard "
-             f"errors of {LEVEL:.0%} are {2 * np.sqrt(LEVEL * (1 - LEVEL) / n_pairs):.1%}")
+    title = (
+        f"rejected at {LEVEL:.0%}: {n_pairs} pairs of each class, {n_times} times, E = {E}, "
+        f"{n_surrogates} surrogates; two standard "
+        f"errors of {LEVEL:.0%} are {2 * np.sqrt(LEVEL * (1 - LEVEL) / n_pairs):.1%}"
+    )
     made = Table("class", "default asks", "default, where it does not", *SURROGATES, title=title)
-    classes = {name: lambda random, make=make: (make(random, n_times), make(random, n_times))
-               for name, make in CLASSES.items()}
+    classes = {
+        name: lambda random, make=make: (make(random, n_times), make(random, n_times))
+        for name, make in CLASSES.items()
+    }
     classes |= {name: lambda random, make=make: make(random, n_times) for name, make in COUPLED.items()}
-    for k, (name, make) in enumerate(track(classes.items(), "calibrating", console=Console(stderr=True),
-                                           transient=True)):
+    for k, (name, make) in enumerate(
+        track(classes.items(), "calibrating", console=Console(stderr=True), transient=True)
+    ):
         pairs = [make(np.random.default_rng([seed, k, pair])) for pair in range(n_pairs)]
         asks = np.array([any(traits(series) != Traits(0, False, False) for series in pair) for pair in pairs])
         found = {surrogate: rejections(pairs, surrogate, n_surrogates, seed) for surrogate in SURROGATES}
         default = found["phase"][~asks]
         what = f"{name} (power)" if name in COUPLED else name
-        made.add_row(what, f"{asks.mean():.1%}", f"{default.mean():.1%} of {len(default)}" if len(default)
-                     else "-",
-                     *(f"{found[surrogate].mean():.1%}" for surrogate in SURROGATES))
+        made.add_row(
+            what,
+            f"{asks.mean():.1%}",
+            f"{default.mean():.1%} of {len(default)}" if len(default) else "-",
+            *(f"{found[surrogate].mean():.1%}" for surrogate in SURROGATES),
+        )
     return made

@@ -43,14 +43,18 @@ def check_columns(values, name, n_columns=None, dtype=None):
         low, high = low.astype(np.float64), high.astype(np.float64)
         width = high - low
     tiny = (width > 0) & (width < SMALLEST)
-    for wrong, what in (((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"),
-                        (tiny, f"varies by less than {SMALLEST:g}")):
+    for wrong, what in (
+        ((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"),
+        (tiny, f"varies by less than {SMALLEST:g}"),
+    ):
         if wrong.any():
             c = int(np.argmax(wrong))
             where = f", column {c}," if array.ndim == 2 else ""
             raise InputError(f"{name}{where} {what} (from {low[c]:g} to {high[c]:g}); other units are wanted")
     if n_columns is not None and columns.shape[1] != n_columns:
-        raise ShapeError(f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has")
+        raise ShapeError(
+            f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has"
+        )
     return columns
 
 
@@ -58,8 +62,10 @@ def _check_known(columns, name, n_dims, low):
     infinite = np.isinf(columns)
     if infinite.any():
         t, c = np.argwhere(infinite)[0].tolist()
-        raise FiniteError(f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; "
-                          "finite numbers are wanted, or NaN where nothing was observed")
+        raise FiniteError(
+            f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; "
+            "finite numbers are wanted, or NaN where nothing was observed"
+        )
     empty = np.flatnonzero(np.isnan(low))
     if empty.size:
         where = f": column {int(empty[0])}" if n_dims == 2 else ""
@@ -71,15 +77,22 @@ def _numbers(values, name):
     if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-            raise ShapeError(f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series "
-                             "of one dimension are wanted")
-        values = np.column_stack([as_numbers(variable.values, f"{name}[{key!r}]")
-                                  for key, variable in values.data_vars.items()])
+            raise ShapeError(
+                f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series "
+                "of one dimension are wanted"
+            )
+        values = np.column_stack(
+            [as_numbers(variable.values, f"{name}[{key!r}]") for key, variable in values.data_vars.items()]
+        )
     if hasattr(values, "select_dtypes"):  # pandas
-        words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
+        words = [
+            str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)
+        ]
         if words:
-            raise DTypeError(f"{name} must hold real numbers, but column {words[0]!r} has dtype {values[words[0]].dtype}; "
-                             "drop it, or choose columns")
+            raise DTypeError(
+                f"{name} must hold real numbers, but column {words[0]!r} has dtype {values[words[0]].dtype}; "
+                "drop it, or choose columns"
+            )
         values = values.to_numpy(np.float64, na_value=np.nan)
     return as_numbers(values, name)
 
@@ -104,10 +117,15 @@ def check_series(values, name, n_times=None):
 
 def without_variation(**series):
     """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
-    still = [name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()]
+    still = [
+        name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()
+    ]
     if still:
-        warnings.warn(f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
-                      RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return bool(still)
 
 
@@ -115,8 +133,10 @@ def check_embedding(E, tau, n_times, name="library"):
     """The dimension and lag of an embedding that fits into a series."""
     E, tau = check_count(E, "E"), check_count(tau, "tau")
     if n_times <= (E - 1) * tau:
-        raise ShapeError(f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} takes "
-                         f"{(E - 1) * tau + 1}, so a longer series or a smaller E or tau is wanted")
+        raise ShapeError(
+            f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} takes "
+            f"{(E - 1) * tau + 1}, so a longer series or a smaller E or tau is wanted"
+        )
     return E, tau
 
 
@@ -126,8 +146,10 @@ def check_horizon(Tp, n_times, E, tau):
         raise DTypeError(f"Tp must be an integer, got {Tp!r} of type {type(Tp).__name__}")
     ahead = n_times - 1 - (E - 1) * tau
     if not -n_times < Tp <= ahead:
-        raise InputError(f"Tp is {Tp}; {1 - n_times} to {ahead} is wanted, so that points of {n_times} times with E = {E} "
-                         f"and tau = {tau} have a target")
+        raise InputError(
+            f"Tp is {Tp}; {1 - n_times} to {ahead} is wanted, so that points of {n_times} times with E = {E} "
+            f"and tau = {tau} have a target"
+        )
     return int(Tp)
 
 
@@ -161,20 +183,24 @@ def check_enough(valid, points, k, radius):
         left = n - int((before[high] - before[low]).max())
         why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
     if left < k:
-        raise InputError(f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a smaller "
-                         "radius is wanted")
+        raise InputError(
+            f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a smaller "
+            "radius is wanted"
+        )
 
 
 def check_library(columns, libraries, lag, times, k, radius):
     """Raise unless each library leaves k candidates to each point of its own."""
     n_times, rows = len(columns), libraries.rows
-    complete = not np.isnan(columns.min(axis=0)).any()  # NaN goes through; an array of flags would take longer
+    complete = not np.isnan(
+        columns.min(axis=0)
+    ).any()  # NaN goes through; an array of flags would take longer
     for row in rows[:1] if complete else rows:
         missing = np.isnan(columns[:, libraries.columns[row]]).any(axis=1)
         known = np.ones(n_times, bool)
         for step in np.unique(lag):
             known[:step] = False
-            known[step:] &= ~missing[:n_times - step]
+            known[step:] &= ~missing[: n_times - step]
         valid = np.zeros(n_times, bool)
         valid[times] = known[times]
         try:
@@ -196,5 +222,7 @@ def check_library_sizes(sizes, most, least):
         raise DTypeError(f"library_sizes must be whole numbers, got dtype {sizes.dtype}")
     for size in sizes.tolist():
         if not least <= size <= most:
-            raise InputError(f"library_sizes holds {size}; {least} (k) to {most} (points of the library) is wanted")
+            raise InputError(
+                f"library_sizes holds {size}; {least} (k) to {most} (points of the library) is wanted"
+            )
     return sizes.astype(np.int64)

@@ -108,13 +108,18 @@ class Convergence(Shown):
         if len(self.library_sizes) < 2:
             raise InputError("convergence wants at least two library sizes; ccm was given one")
         random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
-        drawn = np.stack([_mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])])
-                          for _ in range(N_BOOT)])
+        drawn = np.stack(
+            [
+                _mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])])
+                for _ in range(N_BOOT)
+            ]
+        )
         own = _trends(self.library_sizes, self.mean)
         bootstrap = _trends(self.library_sizes, drawn)
         surrogate = _trends(self.library_sizes, np.moveaxis(self.surrogate_rho, -1, 0))
-        p = [p_values(value, np.moveaxis(of_surrogates, 0, -1))
-             for value, of_surrogates in zip(own, surrogate)]
+        p = [
+            p_values(value, np.moveaxis(of_surrogates, 0, -1)) for value, of_surrogates in zip(own, surrogate)
+        ]
         intervals = [np.quantile(values, [low, high], axis=0) for values in bootstrap]
         return ConvergenceTest(own[0], intervals[0], p[0], own[1], p[1], own[2], intervals[2], p[2])
 
@@ -168,12 +173,28 @@ def ends_of(level):
     return (1 - level) / 2, (1 + level) / 2
 
 
-def ccm(library: TableLike, target: TableLike | str, E: Whole, *, library_sizes: npt.ArrayLike,
-        columns: str | Sequence[str] | None = None, n_samples: Whole = 100, tau: Whole = 1, Tp: Whole = 0,
-        exclusion_radius: Whole = 0, lib: Windows | None = None, pred: Windows | None = None,
-        n_surrogates: Whole = 0, surrogate: Kind | None = None, period: Whole | None = None,
-        block: Whole | None = None, seed: Whole = 0, dtype: DType = "float32",
-        space: Spaces | None = None, client: ClientLike = None) -> Convergence:
+def ccm(
+    library: TableLike,
+    target: TableLike | str,
+    E: Whole,
+    *,
+    library_sizes: npt.ArrayLike,
+    columns: str | Sequence[str] | None = None,
+    n_samples: Whole = 100,
+    tau: Whole = 1,
+    Tp: Whole = 0,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    n_surrogates: Whole = 0,
+    surrogate: Kind | None = None,
+    period: Whole | None = None,
+    block: Whole | None = None,
+    seed: Whole = 0,
+    dtype: DType = "float32",
+    space: Spaces | None = None,
+    client: ClientLike = None,
+) -> Convergence:
     """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing
     parts.
 
@@ -228,8 +249,10 @@ def ccm(library: TableLike, target: TableLike | str, E: Whole, *, library_sizes:
     problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
     several = np.ndim(target) == 2
     target = check_targets(target, problem.n_times)
-    n_samples, n_surrogates = check_count(n_samples, "n_samples"), check_count(n_surrogates, "n_surrogates",
-                                                                               0)
+    n_samples, n_surrogates = (
+        check_count(n_samples, "n_samples"),
+        check_count(n_surrogates, "n_surrogates", 0),
+    )
     check_choice(dtype, "dtype", DTYPES)
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
@@ -250,12 +273,27 @@ def ccm(library: TableLike, target: TableLike | str, E: Whole, *, library_sizes:
         table = np.ascontiguousarray(table.reshape(problem.n_times, -1))
         column, lag, n_columns = problem.by_lag()
         windows = check_windows(pred, "pred", problem.n_times)
-        args = (problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag, problem.Tp, windows,
-                problem.radius, dtype, MEMORY_BYTES)
-        times = [np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
-                 for size in sizes.tolist()]
-        pieces = [Sets(np.zeros(len(some), int), some) for drawn in times
-                  for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))]
+        args = (
+            problem.masked,
+            problem.columns,
+            table,
+            np.full(table.shape[1], len(lag)),
+            lag,
+            problem.Tp,
+            windows,
+            problem.radius,
+            dtype,
+            MEMORY_BYTES,
+        )
+        times = [
+            np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
+            for size in sizes.tolist()
+        ]
+        pieces = [
+            Sets(np.zeros(len(some), int), some)
+            for drawn in times
+            for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))
+        ]
         make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None}, None)
         found = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm").map("rho")
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)
@@ -265,9 +303,13 @@ def ccm(library: TableLike, target: TableLike | str, E: Whole, *, library_sizes:
     if still:
         rho[...] = np.nan
     elif np.isnan(own).any():
-        warnings.warn(f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions "
-                      "do not vary: means, bands "
-                      "and p-values are of the others", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions "
+            "do not vary: means, bands "
+            "and p-values are of the others",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
     return Convergence(sizes, *(found if several else (v[0] for v in found)), names)
@@ -289,5 +331,6 @@ def p_values(value, of_surrogates) -> np.ndarray:
     """
     value, known = np.asarray(value), np.isfinite(of_surrogates)
     at_least = (known & (of_surrogates >= value[..., None])).sum(axis=-1)
-    return np.where(np.isfinite(value) & known.any(axis=-1), (1 + at_least) / (1 + known.sum(axis=-1)),
-                    np.nan)
+    return np.where(
+        np.isfinite(value) & known.any(axis=-1), (1 + at_least) / (1 + known.sum(axis=-1)), np.nan
+    )

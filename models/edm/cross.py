@@ -46,11 +46,24 @@ SHARDS = 1024  # at most
 STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
-def cross_map(dataset: TableLike, dims: npt.ArrayLike, *, tau: Whole = 1, Tp: Whole = 0, exclusion_radius: Whole = 0,
-              libraries: npt.ArrayLike | None = None, lib: Windows | None = None, pred: Windows | None = None,
-              dtype: DType = "float32", out: PathLike | None = None, checkpoint: PathLike | None = None,
-              memory_mb: Real = 4096, progress: bool = False, space: Spaces | None = None,
-              client: ClientLike = None) -> TableOrArray:
+def cross_map(
+    dataset: TableLike,
+    dims: npt.ArrayLike,
+    *,
+    tau: Whole = 1,
+    Tp: Whole = 0,
+    exclusion_radius: Whole = 0,
+    libraries: npt.ArrayLike | None = None,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    dtype: DType = "float32",
+    out: PathLike | None = None,
+    checkpoint: PathLike | None = None,
+    memory_mb: Real = 4096,
+    progress: bool = False,
+    space: Spaces | None = None,
+    client: ClientLike = None,
+) -> TableOrArray:
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
@@ -124,7 +137,14 @@ def cross_map(dataset: TableLike, dims: npt.ArrayLike, *, tau: Whole = 1, Tp: Wh
     column, lag = libraries.coordinates(E, tau)
     check_library(masked, libraries, lag, times, E + 1, radius)
     out, checkpoint = _check_out(out, checkpoint, given, dataset)
-    settings = {"dataset": dataset, "dims": dims, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype}
+    settings = {
+        "dataset": dataset,
+        "dims": dims,
+        "tau": tau,
+        "Tp": Tp,
+        "exclusion_radius": radius,
+        "dtype": dtype,
+    }
     settings |= {"lib": np.array(lib), "pred": np.array(pred)} | libraries.settings
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
@@ -138,18 +158,31 @@ def cross_map(dataset: TableLike, dims: npt.ArrayLike, *, tau: Whole = 1, Tp: Wh
         missing = target.missing
         together = max(-(-len(missing) // SHARDS), 1)
         pieces = [Sets(missing[a : a + together] * width, None) for a in range(0, len(missing), together)]
-        shards = Shards(functools.partial(Maps, args, {"column": column}, times[None]), pieces, client=client, space=space,
-                        label="cross_map")
+        shards = Shards(
+            functools.partial(Maps, args, {"column": column}, times[None]),
+            pieces,
+            client=client,
+            space=space,
+            label="cross_map",
+        )
         constant = np.equal(*extremes(masked))
         still = libraries.all_of(constant)
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
-            warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
-                          "their correlations are NaN", RuntimeWarning, stacklevel=2)
-        size = max(len(pieces), 1) if store.path is None and not progress else -(-len(rows) // (STEPS * together))
+            warnings.warn(
+                f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
+                "their correlations are NaN",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        size = (
+            max(len(pieces), 1)
+            if store.path is None and not progress
+            else -(-len(rows) // (STEPS * together))
+        )
         for begin in range(0, len(pieces), size):
             rho = np.concatenate(shards.map("rho", numbers=range(begin, min(begin + size, len(pieces)))))
-            rho[still[target.missing[:len(rho)]]] = np.nan
+            rho[still[target.missing[: len(rho)]]] = np.nan
             rho[:, constant] = np.nan
             target.put(rho)
             bar.update(task, completed=len(rows) - len(target.missing))
@@ -190,7 +223,7 @@ class _Target:
 
     def put(self, rho):
         """Take the next rows of what is missing."""
-        libraries, self.missing = self.missing[:len(rho)], self.missing[len(rho):]
+        libraries, self.missing = self.missing[: len(rho)], self.missing[len(rho) :]
         self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
         self._fill(libraries, rho)
 
@@ -227,7 +260,9 @@ class _Target:
         if found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
             return False
         rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept())
-        return all(np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows)
+        return all(
+            np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows
+        )
 
 
 def _exists(out):
@@ -254,15 +289,23 @@ def _check_out(out, checkpoint, *arrays):
 
 
 def _bar(shown):
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), disable=not shown,
-                    transient=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        disable=not shown,
+        transient=True,
+    )
 
 
 def check_dims(dims, n_series):
     dims = as_numbers(dims, "dims")
     dims = np.full(n_series, dims) if dims.ndim == 0 else dims
     if dims.shape != (n_series,):
-        raise ShapeError(f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},)")
+        raise ShapeError(
+            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},)"
+        )
     if dims.dtype.kind not in "iu":
         raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")
     if dims.min() < 1:

@@ -25,7 +25,9 @@ def check_file(path):
     """Refuse a file that a figure cannot be written to."""
     known = _pyplot().Figure().canvas.get_supported_filetypes()
     if Path(path).suffix[1:] not in known:
-        raise InputError(f"{path} is no file for a figure; a name that ends in one of {', '.join(sorted(known))} is wanted")
+        raise InputError(
+            f"{path} is no file for a figure; a name that ends in one of {', '.join(sorted(known))} is wanted"
+        )
 
 
 def draw_dimensions(found, axes=None):

@@ -91,8 +91,11 @@ def _table(path, columns, dates, others):
     first = next(iter(dates), None)
     others = [name for name in others if name != first]
     if others:
-        warnings.warn(f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out",
-                      UserWarning, stacklevel=4)
+        warnings.warn(
+            f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out",
+            UserWarning,
+            stacklevel=4,
+        )
     return Table(columns, dates.get(first))
 
 
@@ -119,8 +122,9 @@ def _read_parquet(path):
         import pandas
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError(f"reading '{path}' needs pandas and pyarrow: "
-                         "pip install 'portable-kernels[files]'") from error
+        raise InputError(
+            f"reading '{path}' needs pandas and pyarrow: pip install 'portable-kernels[files]'"
+        ) from error
     with reading(path), parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         twice = [name for name in names if names.count(name) > 1]
@@ -156,7 +160,9 @@ def _read_hdf5(path, dataset):
         names = []
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
         if dataset is None and len(names) != 1:
-            raise InputError(f"'{path}' holds {len(names)} datasets ({', '.join(names[:5])}); name one with dataset")
+            raise InputError(
+                f"'{path}' holds {len(names)} datasets ({', '.join(names[:5])}); name one with dataset"
+            )
         if dataset is not None and dataset not in names:
             raise InputError(f"'{path}' has no dataset {dataset!r}; it has {', '.join(names[:5])}")
         found = file[dataset or names[0]]

@@ -86,28 +86,35 @@ def series_of(library, columns, target):
         library = choose(table, columns)
         library = library[:, 0] if isinstance(columns, str) else library
     elif is_name(target) and len(names_of(table)) > 1:
-        raise InputError(f"target is {target!r}, a column of the library: say by columns= which of its "
-                         "series are embedded")
+        raise InputError(
+            f"target is {target!r}, a column of the library: say by columns= which of its series are embedded"
+        )
     if is_name(target):
         chosen = choose(table, target, "target")
-        return (library, chosen[:, 0], index, None) if isinstance(target, str) else (library, chosen, index,
-                                                                                     list(target))
+        return (
+            (library, chosen[:, 0], index, None)
+            if isinstance(target, str)
+            else (library, chosen, index, list(target))
+        )
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
-            raise ShapeError(f"target has {len(other)} times; {len(index)} wanted, as many as the library "
-                             "has")
+            raise ShapeError(
+                f"target has {len(other)} times; {len(index)} wanted, as many as the library has"
+            )
         t = int(np.argmax(np.asarray(index != other)))
-        raise InputError(f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; "
-                         "align them first")
+        raise InputError(
+            f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first"
+        )
     several = _module(target) in ("pandas", "xarray") and (hasattr(target, "data_vars") or target.ndim == 2)
     return library, target, index, names_of(target) if several else None
 
 
 def is_name(target):
     """Whether this is the name of a column, or several names."""
-    return isinstance(target, str) or (isinstance(target, (list, tuple)) and bool(target)
-                                       and all(isinstance(v, str) for v in target))
+    return isinstance(target, str) or (
+        isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target)
+    )
 
 
 def matrix_like(dataset, matrix, rows, columns):
@@ -115,7 +122,9 @@ def matrix_like(dataset, matrix, rows, columns):
     if _module(dataset) == "pandas":
         import pandas
 
-        return pandas.DataFrame(matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target"))
+        return pandas.DataFrame(
+            matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target")
+        )
     if _module(dataset) == "xarray":
         return _array(matrix, rows, columns)
     return matrix
@@ -126,8 +135,9 @@ def _array(matrix, rows, columns):
         import xarray
     except ImportError as error:
         raise InputError("a DataArray needs xarray: pip install xarray") from error
-    return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"),
-                            name="rho")
+    return xarray.DataArray(
+        matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho"
+    )
 
 
 def open_matrix(path, libraries, targets):
@@ -150,8 +160,10 @@ def open_matrix(path, libraries, targets):
     """
     matrix = read_npy(path)
     if matrix.shape != (len(libraries), len(targets)):
-        raise ShapeError(f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and "
-                         f"{len(targets)} targets are named")
+        raise ShapeError(
+            f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and "
+            f"{len(targets)} targets are named"
+        )
     return _array(matrix, list(libraries), list(targets))
 
 
@@ -161,19 +173,29 @@ def test_as_dataset(found, q):
     dataset = _array(found.rho, found.libraries, found.targets).to_dataset()
     for name, values in parts.items():
         dataset[name] = ("library", "target"), values
-    dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates,
-                     "stop_after": found.stop_after, "n_most": found.n_most}
+    dataset.attrs = {
+        "surrogate": found.surrogate,
+        "n_surrogates": found.n_surrogates,
+        "stop_after": found.stop_after,
+        "n_most": found.n_most,
+    }
     return dataset
 
 
 def test_as_table(found, q, reasons):
     """A test of all pairs as a DataFrame, a row a pair, the smallest q first."""
     pandas, shape = pandas_or_why(), found.rho.shape
-    table = pandas.DataFrame({
-        "library": np.repeat(found.libraries, shape[1]), "target": np.tile(found.targets, shape[0]),
-        "rho": found.rho.ravel(),
-        "p": found.p_values.ravel(), "q": q.ravel(), "n_tried": found.n_tried.ravel(),
-        "reason": np.array(reasons)[found.reasons.ravel()]})
+    table = pandas.DataFrame(
+        {
+            "library": np.repeat(found.libraries, shape[1]),
+            "target": np.tile(found.targets, shape[0]),
+            "rho": found.rho.ravel(),
+            "p": found.p_values.ravel(),
+            "q": q.ravel(),
+            "n_tried": found.n_tried.ravel(),
+            "reason": np.array(reasons)[found.reasons.ravel()],
+        }
+    )
     return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
 
 
@@ -206,39 +228,65 @@ def to_pandas(found):
     if hasattr(found, "coefficients") and found.predicted.ndim > 2:
         parts = ("predicted", "coefficients", "rank", "observed", "rho")
         targets = range(found.predicted.shape[-1])
-        each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts})
-                for q in targets]
-        return pandas.concat([to_pandas(one).assign(target=name)
-                              for name, one in zip(_targets(found, len(each)), each)], ignore_index=True)
+        each = [
+            dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts})
+            for q in targets
+        ]
+        return pandas.concat(
+            [to_pandas(one).assign(target=name) for name, one in zip(_targets(found, len(each)), each)],
+            ignore_index=True,
+        )
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
-        columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(_named(found), n_thetas),
-                   "observed": np.tile(found.observed, n_thetas), "predicted": found.predicted.ravel()}
+        columns = {
+            "theta": np.repeat(found.theta, n_points),
+            "time": np.tile(_named(found), n_thetas),
+            "observed": np.tile(found.observed, n_thetas),
+            "predicted": found.predicted.ravel(),
+        }
         columns |= {f"c{c}": found.coefficients[..., c].ravel() for c in range(found.coefficients.shape[-1])}
     elif hasattr(found, "variance"):
         n_targets = found.predicted.shape[1] if found.predicted.ndim > 1 else 1
         several = found.predicted.ndim > 1
         columns = {"target": np.tile(_targets(found, n_targets), len(found.times))} if several else {}
-        columns |= {"time": np.repeat(_named(found), n_targets), "observed": found.observed.ravel(),
-                    "predicted": found.predicted.ravel(), "variance": found.variance.ravel()}
+        columns |= {
+            "time": np.repeat(_named(found), n_targets),
+            "observed": found.observed.ravel(),
+            "predicted": found.predicted.ravel(),
+            "variance": found.variance.ravel(),
+        }
     elif hasattr(found, "best"):
         columns = _by_target(found, found.rho, {"E": found.E}, {"rho": found.rho})
     elif hasattr(found, "indices"):
         n_points, k = found.indices.shape
-        columns = {"point": np.repeat(found.points, k), "rank": np.tile(np.arange(1, k + 1), n_points),
-                   "index": found.indices.ravel(), "distance": found.distances.ravel()}
+        columns = {
+            "point": np.repeat(found.points, k),
+            "rank": np.tile(np.arange(1, k + 1), n_points),
+            "index": found.indices.ravel(),
+            "distance": found.distances.ravel(),
+        }
     elif hasattr(found, "peak"):
         low, high = found.interval[..., 0, :], found.interval[..., 1, :]
-        columns = _by_target(found, found.rho, {"Tp": found.Tp},
-                             {"rho": found.rho, "low": low, "high": high, "p": found.p_values})
+        columns = _by_target(
+            found,
+            found.rho,
+            {"Tp": found.Tp},
+            {"rho": found.rho, "low": low, "high": high, "p": found.p_values},
+        )
     elif not hasattr(found, "band"):
-        raise DTypeError("found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map "
-                         "or cross_map_test, got "
-                         f"{type(found).__name__}")
+        raise DTypeError(
+            "found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map "
+            "or cross_map_test, got "
+            f"{type(found).__name__}"
+        )
     else:
         low, high = found.band()
-        columns = _by_target(found, found.mean, {"library_size": found.library_sizes},
-                             {"rho": found.mean, "low": low, "high": high, "p": found.p_values})
+        columns = _by_target(
+            found,
+            found.mean,
+            {"library_size": found.library_sizes},
+            {"rho": found.mean, "low": low, "high": high, "p": found.p_values},
+        )
     return pandas.DataFrame(columns)
 
 
@@ -268,9 +316,11 @@ def choose(table, names, what="columns"):
     elif _module(table) == "xarray":
         there = names_of(table)
     else:
-        raise DTypeError(f"{what} names {names}, but the data are of type {type(table).__name__}, without "
-                         "names; a table of pandas or "
-                         "xarray is wanted")
+        raise DTypeError(
+            f"{what} names {names}, but the data are of type {type(table).__name__}, without "
+            "names; a table of pandas or "
+            "xarray is wanted"
+        )
     for name in names:
         if name not in there:
             raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(there)}")

@@ -48,14 +48,30 @@ STAGES = 32, 64, 128
 _FOUND = "rho", "better", "tried"
 
 
-def cross_map_test(dataset: TableLike, dims: npt.ArrayLike, *, n_surrogates: Whole = 200,
-                   most_surrogates: Whole | None = None, level: Real = 0.05, method: Adjustment = "bh",
-                   surrogate: Kind | None = None, period: Whole | None = None, block: Whole | None = None,
-                   stop_after: Whole | None = STOP_AFTER, tau: Whole = 1, Tp: Whole = 0,
-                   exclusion_radius: Whole = 0, libraries: npt.ArrayLike | None = None,
-                   lib: Windows | None = None, pred: Windows | None = None, seed: Whole = 0,
-                   dtype: DType = "float32", checkpoint: PathLike | None = None, memory_mb: Real = 4096,
-                   space: pk.SpaceLike | None = None) -> CrossMapTest:
+def cross_map_test(
+    dataset: TableLike,
+    dims: npt.ArrayLike,
+    *,
+    n_surrogates: Whole = 200,
+    most_surrogates: Whole | None = None,
+    level: Real = 0.05,
+    method: Adjustment = "bh",
+    surrogate: Kind | None = None,
+    period: Whole | None = None,
+    block: Whole | None = None,
+    stop_after: Whole | None = STOP_AFTER,
+    tau: Whole = 1,
+    Tp: Whole = 0,
+    exclusion_radius: Whole = 0,
+    libraries: npt.ArrayLike | None = None,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    seed: Whole = 0,
+    dtype: DType = "float32",
+    checkpoint: PathLike | None = None,
+    memory_mb: Real = 4096,
+    space: pk.SpaceLike | None = None,
+) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
     Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
@@ -125,8 +141,10 @@ def cross_map_test(dataset: TableLike, dims: npt.ArrayLike, *, n_surrogates: Who
         check_count(most_surrogates, "most_surrogates", n_surrogates)
         needed = 3 * _width(most_surrogates) * n_times * np.dtype(dtype).itemsize
         if needed > memory:
-            raise InputError(f"most_surrogates is {most_surrogates}; so many of a series of {n_times} times "
-                             f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}")
+            raise InputError(
+                f"most_surrogates is {most_surrogates}; so many of a series of {n_times} times "
+                f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
+            )
     check_level(level)
     check_choice(method, "method", METHODS)
     never = max(n_surrogates, most_surrogates or 0) + 1
@@ -144,28 +162,64 @@ def cross_map_test(dataset: TableLike, dims: npt.ArrayLike, *, n_surrogates: Who
     check_library(masked, libraries, lag, times, E + 1, radius)
     source = libraries.of(masked)
     points = source if masked is dataset else libraries.of(dataset)
-    settings = {"dataset": dataset, "dims": dims, "n_surrogates": n_surrogates, "surrogate": surrogate,
-                "period": period, "block": block, "stop_after": stop_after, "tau": tau, "Tp": Tp,
-                "exclusion_radius": radius, "lib": windows, "pred": pred, "seed": seed, "dtype": dtype,
-                "memory_mb": memory_mb} | libraries.settings
+    settings = {
+        "dataset": dataset,
+        "dims": dims,
+        "n_surrogates": n_surrogates,
+        "surrogate": surrogate,
+        "period": period,
+        "block": block,
+        "stop_after": stop_after,
+        "tau": tau,
+        "Tp": Tp,
+        "exclusion_radius": radius,
+        "lib": windows,
+        "pred": pred,
+        "seed": seed,
+        "dtype": dtype,
+        "memory_mb": memory_mb,
+    } | libraries.settings
 
     def group(chosen, n, memory):
-        made = _Group(source, points, dataset[:, chosen], libraries.width, dims[chosen], column, lag, Tp,
-                      pred, radius, dtype, memory)
-        made.surrogates(dataset[:, chosen], chosen, n, surrogate, seed,
-                        {"period": period, "block": block, "tau": tau})
+        made = _Group(
+            source,
+            points,
+            dataset[:, chosen],
+            libraries.width,
+            dims[chosen],
+            column,
+            lag,
+            Tp,
+            pred,
+            radius,
+            dtype,
+            memory,
+        )
+        made.surrogates(
+            dataset[:, chosen], chosen, n, surrogate, seed, {"period": period, "block": block, "tau": tau}
+        )
         return made
 
     def judged():
         place = np.searchsorted(found.rows, libraries.rows)
         still = np.equal(*extremes(dataset))
-        return _judged(*(numbers[place] for numbers in found.numbers), libraries, still, names, surrogate,
-                       n_surrogates, stop_after, n_most)
+        return _judged(
+            *(numbers[place] for numbers in found.numbers),
+            libraries,
+            still,
+            names,
+            surrogate,
+            n_surrogates,
+            stop_after,
+            n_most,
+        )
 
     n_most, order = n_surrogates, np.argsort(dims, kind="stable")
     found = _Found(np.unique(libraries.rows), n_series)
-    with (Store(checkpoint, "edm.cross_map_test", settings) as store,
-          pk.use(pk.default_space() if space is None else space)):
+    with (
+        Store(checkpoint, "edm.cross_map_test", settings) as store,
+        pk.use(pk.default_space() if space is None else space),
+    ):
         each = n_times * np.dtype(dtype).itemsize
         found.fill(store, "", found.rows, order, n_surrogates, group, times, stop_after, memory, each)
         while n_most < (most_surrogates or 0):
@@ -175,8 +229,19 @@ def cross_map_test(dataset: TableLike, dims: npt.ArrayLike, *, n_surrogates: Who
                 break
             n_most = min(most_surrogates, max(wanted, 2 * n_most))
             going = found.unmatched(libraries.rows, result)
-            found.fill(store, f"most-{n_most:012d}-", found.rows[going.any(axis=1)],
-                       order[going.any(axis=0)[order]], n_most, group, times, stop_after, memory, each, going)
+            found.fill(
+                store,
+                f"most-{n_most:012d}-",
+                found.rows[going.any(axis=1)],
+                order[going.any(axis=0)[order]],
+                n_most,
+                group,
+                times,
+                stop_after,
+                memory,
+                each,
+                going,
+            )
         return judged()
 
 
@@ -210,7 +275,7 @@ class _Found:
         each *= _width(n)
         at_once = int(max(1, memory // (3 * each)))
         for begin in range(0, len(targets), at_once):
-            chosen = targets[begin:begin + at_once]
+            chosen = targets[begin : begin + at_once]
             part_name = f"{name}targets-{begin:08d}-rows-"
             if going is not None:  # which pairs go on depends on the others
                 part_name = f"{name}{digest(chosen)[:12]}-rows-"
@@ -231,8 +296,9 @@ class _Found:
         wanted = np.isin(libraries, self.rows)
         places = np.ix_(np.searchsorted(self.rows, libraries[wanted]), chosen)
         for target, part in zip(self.numbers, numbers):
-            target[places] = part[wanted] if going is None else np.where(going[places], part[wanted],
-                                                                         target[places])
+            target[places] = (
+                part[wanted] if going is None else np.where(going[places], part[wanted], target[places])
+            )
 
 
 def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_most):
@@ -248,8 +314,19 @@ def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates
     given_up = better >= stop_after
     p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
     p[reasons != TESTED] = np.nan
-    return CrossMapTest(rho, p, better, tried, reasons, [libraries.names[r] for r in rows], names, surrogate,
-                        n_surrogates, stop_after, n_most)
+    return CrossMapTest(
+        rho,
+        p,
+        better,
+        tried,
+        reasons,
+        [libraries.names[r] for r in rows],
+        names,
+        surrogate,
+        n_surrogates,
+        stop_after,
+        n_most,
+    )
 
 
 class _Group(Mapping):
@@ -257,8 +334,19 @@ class _Group(Mapping):
 
     def __init__(self, source, points, targets, width, dims, column, lag, Tp, windows, radius, dtype, memory):
         most = int(dims.max()) * width
-        super().__init__(source, points, targets, dims * width, lag[:most], Tp, windows, radius, dtype,
-                         memory, column=None if column is None else column[:most])
+        super().__init__(
+            source,
+            points,
+            targets,
+            dims * width,
+            lag[:most],
+            Tp,
+            windows,
+            radius,
+            dtype,
+            memory,
+            column=None if column is None else column[:most],
+        )
         self.width = width
 
     def surrogates(self, columns, numbers, n, method, seed, make):
@@ -266,8 +354,14 @@ class _Group(Mapping):
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)
         standard = standard[:, self.order]
-        made = Surrogates(standard, method, seed, E=(self.dims // self.width)[self.search_of],
-                          numbers=numbers[self.order], **make)
+        made = Surrogates(
+            standard,
+            method,
+            seed,
+            E=(self.dims // self.width)[self.search_of],
+            numbers=numbers[self.order],
+            **make,
+        )
         self.stages, first = [], 0
         while first < n:
             width = min(STAGES[min(len(self.stages), len(STAGES) - 1)], n - first)
@@ -298,18 +392,42 @@ class _Group(Mapping):
             self.predict(library, search, self.tables[0])
             self.correlate(n_sets)
             pairs = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets))
-            pk.parallel_for(pairs, surrogate_kernels.open_pairs, self.target_of, self.room.rho, still_open,
-                            on_space,
-                            label="edm.open_pairs")
+            pk.parallel_for(
+                pairs,
+                surrogate_kernels.open_pairs,
+                self.target_of,
+                self.room.rho,
+                still_open,
+                on_space,
+                label="edm.open_pairs",
+            )
             for width, room, table in self.stages:
                 self.predict(library, search, table, still_open, again=True)
                 every = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets * room))
-                pk.parallel_for(every, surrogate_kernels.correlate_open, width, room, self.least,
-                                self.room.sums, still_open, skill,
-                                label="edm.correlate_open")
-                pk.parallel_for(pairs, surrogate_kernels.count_better, width, room, stop, self.target_of,
-                                skill, self.room.rho,
-                                still_open, on_space, label="edm.count_better")
+                pk.parallel_for(
+                    every,
+                    surrogate_kernels.correlate_open,
+                    width,
+                    room,
+                    self.least,
+                    self.room.sums,
+                    still_open,
+                    skill,
+                    label="edm.correlate_open",
+                )
+                pk.parallel_for(
+                    pairs,
+                    surrogate_kernels.count_better,
+                    width,
+                    room,
+                    stop,
+                    self.target_of,
+                    skill,
+                    self.room.rho,
+                    still_open,
+                    on_space,
+                    label="edm.count_better",
+                )
             pk.deep_copy(rho[part], self.room.rho[:n_sets])
             pk.deep_copy(counts[part], on_space[:n_sets])
         return rho, counts[:, 0], counts[:, 1]

@@ -25,7 +25,9 @@ import math
 import portable as pk
 
 SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
-REACH = 0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
+REACH = (
+    0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
+)
 LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
@@ -127,14 +129,18 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima):
+def measure_minima(
+    team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima
+):
     """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
     reach = radius + team.size
-    ahead = (tile - place[0] + reach) % n_chunks  # chunks until one with a candidate near the tile, if their times run on
+    ahead = (
+        tile - place[0] + reach
+    ) % n_chunks  # chunks until one with a candidate near the tile, if their times run on
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
             d[r] = 0.0
@@ -221,8 +227,32 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
 
 
 @pk.kernel
-def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, n_sets, radius, guess, place, library, part,
-          lead, first, offset, series, dims, wanted, minima, closest, bounds, marks):
+def bound(
+    team,
+    n_dims,
+    skip,
+    n_candidates,
+    runs_on,
+    pad,
+    first_point,
+    n_tiles,
+    n_sets,
+    radius,
+    guess,
+    place,
+    library,
+    part,
+    lead,
+    first,
+    offset,
+    series,
+    dims,
+    wanted,
+    minima,
+    closest,
+    bounds,
+    marks,
+):
     """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
 
     runs_on : whether the candidates' times are consecutive
@@ -241,8 +271,22 @@ def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, 
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
-        measure_minima(team, n_dims, skip, n_chunks, runs_on, first_point + tile, radius, place[min(b, place.shape[0] - 1)],
-                       library[b], row, offset, series[first[b]:], point, own_minima)
+        measure_minima(
+            team,
+            n_dims,
+            skip,
+            n_chunks,
+            runs_on,
+            first_point + tile,
+            radius,
+            place[min(b, place.shape[0] - 1)],
+            library[b],
+            row,
+            offset,
+            series[first[b] :],
+            point,
+            own_minima,
+        )
         share = guess
         for u in range(dims.shape[0]):
             smallest = own_minima[dims[u] - 1 - skip]

@@ -57,12 +57,27 @@ class LaggedMap(Shown):
     targets: list[str] | None = None
 
 
-def lagged_map(library: TableLike, target: TableLike | str, E: Whole, *, Tp: npt.ArrayLike = range(-8, 9),
-               columns: str | Sequence[str] | None = None, tau: Whole = 1, exclusion_radius: Whole = 0,
-               lib: Windows | None = None, pred: Windows | None = None, level: Real = 0.95,
-               n_boot: Whole = 1000, n_surrogates: Whole = 0, surrogate: Kind | None = None,
-               period: Whole | None = None, block: Whole | None = None, seed: Whole = 0,
-               dtype: DType = "float64", space: pk.SpaceLike | None = None) -> LaggedMap:
+def lagged_map(
+    library: TableLike,
+    target: TableLike | str,
+    E: Whole,
+    *,
+    Tp: npt.ArrayLike = range(-8, 9),
+    columns: str | Sequence[str] | None = None,
+    tau: Whole = 1,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    level: Real = 0.95,
+    n_boot: Whole = 1000,
+    n_surrogates: Whole = 0,
+    surrogate: Kind | None = None,
+    period: Whole | None = None,
+    block: Whole | None = None,
+    seed: Whole = 0,
+    dtype: DType = "float64",
+    space: pk.SpaceLike | None = None,
+) -> LaggedMap:
     """Skill of predicting `target` from `library` for several lags, from one search of neighbours.
 
     If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library
@@ -120,12 +135,23 @@ def lagged_map(library: TableLike, target: TableLike | str, E: Whole, *, Tp: npt
         for one in target.T:
             made = None
             if n_surrogates:
-                made = Surrogates(one[:, None], method, seed, period=period, block=block, E=problem.E,
-                                  tau=problem.tau)
+                made = Surrogates(
+                    one[:, None], method, seed, period=period, block=block, E=problem.E, tau=problem.tau
+                )
             predicted, _ = problem.project(*near, _shifted(one[:, None], lags))
             of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
-            found.append(_peaked(lags, predicted, _at(one, times), of_surrogates, n_boot, bounds, still,
-                                 np.random.default_rng(seed)))
+            found.append(
+                _peaked(
+                    lags,
+                    predicted,
+                    _at(one, times),
+                    of_surrogates,
+                    n_boot,
+                    bounds,
+                    still,
+                    np.random.default_rng(seed),
+                )
+            )
     if not several:
         return found[0]
     parts = ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p")
@@ -143,7 +169,7 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
         values = table.to_numpy()
         guessed, _ = problem.project(*near, _shifted(values, lags))
         seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
-        out[:, first:first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
+        out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
     return out
 
 
@@ -160,8 +186,15 @@ def _peaked(lags, predicted, observed, of_surrogates, n_boot, bounds, still, ran
     low, high = np.quantile(peaks, bounds, method="nearest").tolist()
     best = np.where(np.isnan(of_surrogates), -np.inf, of_surrogates).max(axis=0, initial=-np.inf)
     peak_p = p_values(np.nanmax(rho), np.where(np.isfinite(best), best, np.nan))
-    return LaggedMap(lags, rho, interval, int(lags[np.nanargmax(rho)]), (low, high),
-                     p_values(rho, of_surrogates), float(peak_p))
+    return LaggedMap(
+        lags,
+        rho,
+        interval,
+        int(lags[np.nanargmax(rho)]),
+        (low, high),
+        p_values(rho, of_surrogates),
+        float(peak_p),
+    )
 
 
 def _check_lags(Tp):
@@ -175,8 +208,9 @@ def _check_lags(Tp):
 
 def _shifted(columns, lags):
     """Each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
-    return np.concatenate([_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T],
-                          axis=1)
+    return np.concatenate(
+        [_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
+    )
 
 
 def _at(series, times):

@@ -67,16 +67,20 @@ def check_libraries(libraries, names: list) -> Libraries:
     try:
         given = np.atleast_1d(np.asarray(libraries))
     except ValueError as error:
-        raise ShapeError(f"libraries is {libraries!r}, groups of different sizes; as many columns in each "
-                         "are wanted, or a call for each size") from error
+        raise ShapeError(
+            f"libraries is {libraries!r}, groups of different sizes; as many columns in each "
+            "are wanted, or a call for each size"
+        ) from error
     if given.dtype.kind == "U":
         unknown = [name for name in given.ravel().tolist() if name not in names]
         if unknown:
             raise InputError(f"libraries: there is no series {unknown[0]!r}; they are {', '.join(names)}")
         given = np.array([names.index(name) for name in given.ravel().tolist()]).reshape(given.shape)
     if given.dtype.kind not in "iu" or given.ndim > 2 or not given.size:
-        raise DTypeError("libraries must be numbers of columns, or names, or groups of as many of them each; "
-                         f"got {libraries!r}")
+        raise DTypeError(
+            "libraries must be numbers of columns, or names, or groups of as many of them each; "
+            f"got {libraries!r}"
+        )
     for column in given.ravel().tolist():
         check_count(column, "libraries", 0, n_series - 1)
     given = given.astype(np.int64)
@@ -86,5 +90,6 @@ def check_libraries(libraries, names: list) -> Libraries:
         twice = [names[c] for c in group if group.count(c) > 1]
         if twice:
             raise InputError(f"libraries[{number}] holds {twice[0]} twice; different series are wanted")
-    return Libraries(np.arange(len(given)), given, [" + ".join(names[c] for c in group)
-                                                    for group in given.tolist()])
+    return Libraries(
+        np.arange(len(given)), given, [" + ".join(names[c] for c in group) for group in given.tolist()]
+    )

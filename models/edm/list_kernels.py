@@ -17,7 +17,10 @@ FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points of a team of `nearest`
 AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
-WEIGHING, LOOKING_UP = 20, 24  # teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
+WEIGHING, LOOKING_UP = (
+    20,
+    24,
+)  # teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
 APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
@@ -115,8 +118,26 @@ def add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0,
 
 
 @pk.function
-def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
-                   spare_distance, spare_time):
+def measure_chosen(
+    team,
+    adjacent,
+    n_dims,
+    k,
+    n,
+    bound,
+    s,
+    radius,
+    n_chosen,
+    place,
+    library,
+    row,
+    point,
+    chosen,
+    distance,
+    time,
+    spare_distance,
+    spare_time,
+):
     """Add to a list of n candidates those of the chosen chunks within the bound; returns how many there are.
 
     2 E operations a candidate; four chunks and terms at a time, so that few instructions wait for the one before. Where
@@ -139,9 +160,13 @@ def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, pla
         d3 = start(t3, s, radius)
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
-                d0, d1, d2, d3 = add_term(team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+                d0, d1, d2, d3 = add_term(
+                    team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                )
         for e in range(n_dims - n_dims % 4, n_dims):
-            d0, d1, d2, d3 = add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+            d0, d1, d2, d3 = add_term(
+                team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+            )
         for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
             keep = d <= limit
             team.append(time, n, t, keep)
@@ -159,8 +184,28 @@ def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, pla
 
 
 @pk.function
-def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point,
-                    chosen, distance, time, spare_distance, spare_time):
+def list_neighbours(
+    team,
+    adjacent,
+    n_dims,
+    k,
+    s,
+    radius,
+    bound,
+    n_chunks,
+    marks,
+    place,
+    library,
+    row,
+    offset,
+    series,
+    point,
+    chosen,
+    distance,
+    time,
+    spare_distance,
+    spare_time,
+):
     """All candidates of the marked chunks within the bound, in no order; returns their number."""
     for e in team.thread_range(n_dims):
         point[e] = series[pk.int64(offset[e]) + s]
@@ -173,8 +218,26 @@ def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
-            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen,
-                               distance, time, spare_distance, spare_time)
+            n = measure_chosen(
+                team,
+                adjacent,
+                n_dims,
+                k,
+                n,
+                bound,
+                s,
+                radius,
+                n_chosen,
+                place,
+                library,
+                row,
+                point,
+                chosen,
+                distance,
+                time,
+                spare_distance,
+                spare_time,
+            )
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
@@ -222,11 +285,37 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
 
 
 @pk.kernel(teams=WEIGHING)
-def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, room, first_point, last_point,
-                     block, radius, Tp,
-                     n_times, place, library, part, lead, first, offset, series, dims, wanted, closest,
-                     bounds, marks, list_room,
-                     list_begin, weights, rows):
+def weigh_neighbours(
+    team,
+    adjacent,
+    n_most,
+    most_wanted,
+    n_candidates,
+    pad,
+    room,
+    first_point,
+    last_point,
+    block,
+    radius,
+    Tp,
+    n_times,
+    place,
+    library,
+    part,
+    lead,
+    first,
+    offset,
+    series,
+    dims,
+    wanted,
+    closest,
+    bounds,
+    marks,
+    list_room,
+    list_begin,
+    weights,
+    rows,
+):
     """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
 
     n_most, most_wanted : the largest of dims and of wanted
@@ -256,17 +345,38 @@ def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, roo
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
     own_marks = marks[b, u]
-    own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
-    own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
+    own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
+    own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
     begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
     for s in range(begin, min(begin + block, last_point)):
         number = s - first_point
         at = pk.int64(number) * length
-        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
-                            place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen, distance,
-                            time, spare_distance, spare_time)
+        n = list_neighbours(
+            team,
+            adjacent,
+            n_dims,
+            k,
+            s,
+            radius,
+            bounds[b, u, number],
+            n_chunks,
+            own_marks[number * n_words :],
+            place[min(b, place.shape[0] - 1)],
+            library[b],
+            row,
+            offset,
+            series[first[b] :],
+            point,
+            chosen,
+            distance,
+            time,
+            spare_distance,
+            spare_time,
+        )
         if n >= k and 0 <= s + Tp and s + Tp < n_times:
-            share = 1.0 / weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time)
+            share = 1.0 / weigh(
+                team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time
+            )
             for m in team.thread_range(length):
                 own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
                 own_rows[at + m] = spare_time[m if m < k else 0] + Tp
@@ -276,8 +386,25 @@ def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, roo
 
 
 @pk.kernel(teams=LOOKING_UP)
-def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
-            observed, stopping, still_open, sums):
+def look_up(
+    team,
+    abreast,
+    n_sets,
+    first_point,
+    last_point,
+    block,
+    Tp,
+    slices,
+    list_room,
+    list_begin,
+    weights,
+    rows,
+    target,
+    observed,
+    stopping,
+    still_open,
+    sums,
+):
     """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
 
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
@@ -303,8 +430,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     last = first + slices[which, 2]
     shift = slices[which, 3] - first
     length = pk.int64(list_begin[u + 1] - list_begin[u])
-    own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
-    own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
+    own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
+    own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
     own_sums = sums[b, n_block]
     begin = n_block * block
     end = min(begin + block, last_point - first_point)
@@ -320,11 +447,18 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
                 for i in range(pk.static(abreast)):
                     p[i] = 0.0
                 for m in range(at, at + length, 4):
-                    w0, w1, w2, w3 = own_weights[m], own_weights[m + 1], own_weights[m + 2], own_weights[m + 3]
+                    w0, w1, w2, w3 = (
+                        own_weights[m],
+                        own_weights[m + 1],
+                        own_weights[m + 2],
+                        own_weights[m + 3],
+                    )
                     r0, r1, r2, r3 = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
                     for i in range(pk.static(abreast)):
                         c = q + i * APART
-                        p[i] += (w0 * target[r0, c] + w1 * target[r1, c]) + (w2 * target[r2, c] + w3 * target[r3, c])
+                        p[i] += (w0 * target[r0, c] + w1 * target[r1, c]) + (
+                            w2 * target[r2, c] + w3 * target[r3, c]
+                        )
                 for i in range(pk.static(abreast)):
                     o = observed[first_point + number + Tp, q + i * APART]
                     known = pk.isfinite(p[i] + o)
@@ -373,8 +507,28 @@ def correlate(b, q, least, target_of, sums, rho):
 
 
 @pk.kernel
-def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, offset,
-            series, bounds, marks, distances, times):
+def nearest(
+    team,
+    adjacent,
+    n_dims,
+    n_candidates,
+    pad,
+    room,
+    k,
+    first_point,
+    last_point,
+    radius,
+    place,
+    library,
+    part,
+    lead,
+    offset,
+    series,
+    bounds,
+    marks,
+    distances,
+    times,
+):
     """The k nearest candidates of each point, sorted; a team a group of points.
 
     distances, times : shape (n_points, k); infinity and -1 where there are fewer
@@ -394,8 +548,28 @@ def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, las
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
-        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks,
-                            marks[0, 0][number * n_words:], place[0], library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
+        n = list_neighbours(
+            team,
+            adjacent,
+            n_dims,
+            k,
+            s,
+            radius,
+            bounds[0, 0, number],
+            n_chunks,
+            marks[0, 0][number * n_words :],
+            place[0],
+            library[0],
+            row,
+            offset,
+            series,
+            point,
+            chosen,
+            distance,
+            time,
+            spare_distance,
+            spare_time,
+        )
         sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
         for m in team.thread_range(k):
             there = m < n

@@ -59,10 +59,22 @@ class SMap(Shown):
     targets: list[str] | None = None
 
 
-def smap(library: TableLike, E: Whole = 1, *, theta: npt.ArrayLike, columns: str | Sequence[str] | None = None,
-         tau: Whole = 1, Tp: Whole = 1, k: Whole | None = None, target: TableLike | str | None = None,
-         points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
-         pred: Windows | None = None, space: pk.SpaceLike | None = None) -> SMap:
+def smap(
+    library: TableLike,
+    E: Whole = 1,
+    *,
+    theta: npt.ArrayLike,
+    columns: str | Sequence[str] | None = None,
+    tau: Whole = 1,
+    Tp: Whole = 1,
+    k: Whole | None = None,
+    target: TableLike | str | None = None,
+    points: TableLike | None = None,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    space: pk.SpaceLike | None = None,
+) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
 
     Skill that rises with theta is a sign of nonlinear dynamics.
@@ -100,21 +112,26 @@ def smap(library: TableLike, E: Whole = 1, *, theta: npt.ArrayLike, columns: str
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
-    x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale,
-                                                                             asked)
+    x, y = (
+        problem.embedded(problem.masked / scale, valid),
+        problem.embedded(problem.point_columns / scale, asked),
+    )
     times, truth = problem.points + problem.Tp, problem.truth(target, given)
-    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q])
-                                for q in range(target.shape[1])])
+    observed = np.column_stack(
+        [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
+    )
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
             distances, _, unit = problem.search(problem.k)
             # rounded otherwise
             limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
-        found = [_solve(_triangles(problem, theta, valid, asked, x, y, limit,
-                                   values[valid + problem.Tp] / size), size)
-                 for values, size in ((values, float(power_of_two(np.nanmax(abs(values)))))
-                                      for values in target.T)]
+        found = [
+            _solve(
+                _triangles(problem, theta, valid, asked, x, y, limit, values[valid + problem.Tp] / size), size
+            )
+            for values, size in ((values, float(power_of_two(np.nanmax(abs(values))))) for values in target.T)
+        ]
     solution = np.stack([one for one, _ in found], axis=-1)
     shape = len(theta), len(problem.points)
     ranks, predicted = np.zeros((*shape, len(found)), int), np.full((*shape, len(found)), np.nan)
@@ -125,14 +142,16 @@ def smap(library: TableLike, E: Whole = 1, *, theta: npt.ArrayLike, columns: str
     solution[:, :, 1:] /= scale
     coefficients[:, problem.known] = solution
     still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array([[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)]
-                    for one in predicted])
+    rho = np.array(
+        [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
+    )
     if not several:
-        predicted, coefficients, ranks, observed, rho = (v[..., 0]
-                                                         for v in (predicted, coefficients, ranks, observed,
-                                                                   rho))
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times),
-                names)
+        predicted, coefficients, ranks, observed, rho = (
+            v[..., 0] for v in (predicted, coefficients, ranks, observed, rho)
+        )
+    return SMap(
+        theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times), names
+    )
 
 
 def _triangles(problem, theta, valid, asked, x, y, limit, goal):
@@ -148,11 +167,20 @@ def _triangles(problem, theta, valid, asked, x, y, limit, goal):
     out = np.empty((len(theta), n_points, n_rows, n_rows + 1))
     at_once = int(max(1, TRIANGLE_BYTES // (8 * n_points * n_rows * (n_rows + 1))))
     for begin in range(0, len(theta), at_once):
-        part = pk.copy_of(theta[begin:begin + at_once])
+        part = pk.copy_of(theta[begin : begin + at_once])
         triangle = pk.empty((part.shape[0], n_rows, n_rows + 1, n_points), np.float64)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (part.shape[0], n_points)), kernels.triangles, most, n_dims, *common, part,
-                        goal, triangle, label="edm.triangles")
-        out[begin:begin + at_once] = triangle.to_numpy().transpose(0, 3, 1, 2)
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), (part.shape[0], n_points)),
+            kernels.triangles,
+            most,
+            n_dims,
+            *common,
+            part,
+            goal,
+            triangle,
+            label="edm.triangles",
+        )
+        out[begin : begin + at_once] = triangle.to_numpy().transpose(0, 3, 1, 2)
     return out
 
 

@@ -28,7 +28,9 @@ from .search import (
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
 NO_VARIANCE = 64
-TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
+TASKS_AT_A_TIME = (
+    512  # tasks of one launch for each that runs at a time, so that all end at about the same time
+)
 
 
 class Mapping:
@@ -56,9 +58,28 @@ class Mapping:
         -1 excludes no candidate.
     """
 
-    def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes,
-                 observed=None, column=None):
-        self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
+    def __init__(
+        self,
+        source,
+        points,
+        targets,
+        dims,
+        lag,
+        Tp,
+        windows,
+        radius,
+        dtype,
+        memory_bytes,
+        observed=None,
+        column=None,
+    ):
+        self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = (
+            np.dtype(dtype),
+            Tp,
+            radius,
+            windows,
+            memory_bytes,
+        )
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.column = np.zeros(len(lag), int) if column is None else column
         self.order = order = np.argsort(dims, kind="stable")
@@ -93,9 +114,14 @@ class Mapping:
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
-        each = (n_candidates + WIDEST * (self.front + 1)
-                + self.n_blocks * kernels.SUMS * self.n_sums) * self.dtype.itemsize
-        each += self.n_blocks * BLOCK * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
+        each = (
+            n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
+        ) * self.dtype.itemsize
+        each += (
+            self.n_blocks
+            * BLOCK
+            * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
+        )
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
@@ -138,27 +164,65 @@ class Mapping:
                 if not again:
                     self._weigh(library, search, start, end, len(table.observed))
                 for abreast, slices in table.slices.items():
-                    pk.parallel_for(pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM),
-                                    kernels.look_up,
-                                    pk.static(abreast), library.n_sets, start, end, BLOCK, self.Tp, slices,
-                                    *room.lists, table.values,
-                                    table.observed, stopping, still_open if stopping else room.nobody,
-                                    room.sums[:, at:at + n_blocks], label="edm.look_up")
+                    pk.parallel_for(
+                        pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM),
+                        kernels.look_up,
+                        pk.static(abreast),
+                        library.n_sets,
+                        start,
+                        end,
+                        BLOCK,
+                        self.Tp,
+                        slices,
+                        *room.lists,
+                        table.values,
+                        table.observed,
+                        stopping,
+                        still_open if stopping else room.nobody,
+                        room.sums[:, at : at + n_blocks],
+                        label="edm.look_up",
+                    )
 
     def _weigh(self, library, search, start, end, n_times):
         n_teams = library.n_sets * -(-(end - start) // BLOCK) * len(self.dims)
-        pk.parallel_for(search.policy(n_teams), kernels.weigh_neighbours, library.adjacent, self.n_dims,
-                        search.most_wanted,
-                        library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
-                        self.Tp, n_times,
-                        *library.arguments, library.first, search.offset, self.points, search.dims,
-                        search.wanted, search.closest,
-                        search.bounds, search.marks, *self.room.lists, label="edm.weigh_neighbours")
+        pk.parallel_for(
+            search.policy(n_teams),
+            kernels.weigh_neighbours,
+            library.adjacent,
+            self.n_dims,
+            search.most_wanted,
+            library.n_candidates,
+            library.pad,
+            search.room,
+            start,
+            end,
+            BLOCK,
+            self.radius,
+            self.Tp,
+            n_times,
+            *library.arguments,
+            library.first,
+            search.offset,
+            self.points,
+            search.dims,
+            search.wanted,
+            search.closest,
+            search.bounds,
+            search.marks,
+            *self.room.lists,
+            label="edm.weigh_neighbours",
+        )
 
     def correlate(self, n_sets):
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.least,
-                        self.target_of,
-                        self.room.sums, self.room.rho, label="edm.correlate")
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)),
+            kernels.correlate,
+            self.least,
+            self.target_of,
+            self.room.sums,
+            self.room.rho,
+            label="edm.correlate",
+        )
 
 
 class Sets(NamedTuple):
@@ -195,7 +259,9 @@ class Maps:
 
     def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
         """rho of each set and target, shape (n_sets, n_targets). Shards with the same number of times are mapped together."""
-        for _, some in itertools.groupby(shards, lambda sets: None if sets.times is None else sets.times.shape[1]):
+        for _, some in itertools.groupby(
+            shards, lambda sets: None if sets.times is None else sets.times.shape[1]
+        ):
             parts = list(some)
             own = self._times if parts[0].times is None else np.concatenate([sets.times for sets in parts])
             with pk.use(self._space):
@@ -265,8 +331,9 @@ class Room:
 
     def __init__(self, mapping, n_sets, times):
         self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
-        self.library = Library(mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag,
-                               n_sets, times)
+        self.library = Library(
+            mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag, n_sets, times
+        )
         self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_sums), mapping.dtype)
         self.nobody = pk.zeros((1, 1), np.int32)
         self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
@@ -280,10 +347,20 @@ class Room:
         if self.search is None:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
-            kept = m.filler_bytes + sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
-            self.search = Search(self.library, m.dims, m.wanted, m.offset, m.points, m.radius, most,
-                                 m.memory_bytes - kept,
-                                 m.bytes_a_point)
+            kept = m.filler_bytes + sum(
+                view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho)
+            )
+            self.search = Search(
+                self.library,
+                m.dims,
+                m.wanted,
+                m.offset,
+                m.points,
+                m.radius,
+                most,
+                m.memory_bytes - kept,
+                m.bytes_a_point,
+            )
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points
             self.lists = n_points, pk.copy_of(begins), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)

@@ -98,7 +98,9 @@ class Problem:
     def __init__(self, library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype):
         self.columns = check_columns(library, "library")
         self.same = points is None
-        self.point_columns = self.columns if self.same else check_columns(points, "points", self.columns.shape[1])
+        self.point_columns = (
+            self.columns if self.same else check_columns(points, "points", self.columns.shape[1])
+        )
         self.n_times, n_columns = self.columns.shape
         self.E, self.tau = check_embedding(E, tau, self.n_times)
         if not self.same:
@@ -115,11 +117,13 @@ class Problem:
         asked = np.zeros(len(self.point_columns), bool)
         for begin, end in pred:
             asked[begin:end] = True
-        asked[:(self.E - 1) * self.tau] = False
+        asked[: (self.E - 1) * self.tau] = False
         self.points = np.flatnonzero(asked)
         if not self.points.size:
-            raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
-                             f"{(E - 1) * tau}")
+            raise InputError(
+                f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
+                f"{(E - 1) * tau}"
+            )
         every = self.known_at(self.point_columns)
         self.known = every[self.points]
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
@@ -131,7 +135,7 @@ class Problem:
         missing = np.isnan(columns).any(axis=1)
         for lag in np.unique(self.lag):
             known[:lag] = False
-            known[lag:] &= ~missing[:len(columns) - lag]
+            known[lag:] &= ~missing[: len(columns) - lag]
         return known
 
     def leave_out(self, first, last):
@@ -148,8 +152,11 @@ class Problem:
         columns.
         """
         n_columns = self.columns.shape[1]
-        return np.tile(np.arange(n_columns), self.E), np.repeat(np.arange(self.E) * self.tau,
-                                                                n_columns), n_columns
+        return (
+            np.tile(np.arange(n_columns), self.E),
+            np.repeat(np.arange(self.E) * self.tau, n_columns),
+            n_columns,
+        )
 
     def embedded(self, columns, times):
         """The points of these times, shape (n_coordinates, n_points)."""
@@ -174,9 +181,17 @@ class Problem:
         predicted, variance = pk.empty(shape, self.dtype), pk.empty(shape, self.dtype)
         of = Columns(target)
         values = of.standardised(np.arange(shape[1]), self.dtype)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), shape), kernels.project, self.Tp, distances, times, values,
-                        predicted, variance,
-                        label="edm.project")
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), shape),
+            kernels.project,
+            self.Tp,
+            distances,
+            times,
+            values,
+            predicted,
+            variance,
+            label="edm.project",
+        )
         rows = self.points - self.points[0]
         predicted = predicted.to_numpy()[rows] * of.spread + of.mean
         # beyond 1e154 the square itself is no number of 64 bits
@@ -199,12 +214,24 @@ class Problem:
         given = Columns(self.columns)
         centre, scale = given.centre(), given.scale(self.columns.shape[1])
         source, points, _, _ = self._lined_up(given, centre, scale, 0)
-        values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
+        values = source[int(self.candidates[0]) : int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
-        pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
-                        int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
-                        label="edm.nearest_on_line")
+        pk.parallel_for(
+            n,
+            kernels.nearest_on_line,
+            k,
+            self.n_valid,
+            -1 if self.radius is None else self.radius,
+            int(self.candidates[0]),
+            first,
+            values,
+            pk.argsort(values),
+            points,
+            distances,
+            times,
+            label="edm.nearest_on_line",
+        )
         return distances, times, scale[0]
 
     def _lined_up(self, given, centre, scale, front):
@@ -215,8 +242,9 @@ class Problem:
         source, stride = lined_up(values, centre, scale, front, self.dtype)
         if self.same and values is given.values:
             return source, source, stride, stride
-        points, point_stride = lined_up(given.values if self.same else pk.copy_of(self.point_columns),
-                                        centre, scale, front, self.dtype)
+        points, point_stride = lined_up(
+            given.values if self.same else pk.copy_of(self.point_columns), centre, scale, front, self.dtype
+        )
         return source, points, stride, point_stride
 
     def _search_tree(self, k):
@@ -229,8 +257,10 @@ class Problem:
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
-        candidates, points = self.embedded(self.masked / scale,
-                                           valid), self.embedded(self.point_columns / scale, asked)
+        candidates, points = (
+            self.embedded(self.masked / scale, valid),
+            self.embedded(self.point_columns / scale, asked),
+        )
         found = tree.build(candidates, points, k, space.n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None
@@ -238,7 +268,9 @@ class Problem:
         n = int(self.points[-1] - self.points[0]) + 1
         distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
         rows = asked - self.points[0]
-        distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
+        distances[rows], times[rows] = tree.nearest(
+            found, candidates, points, valid, asked, radius, k, space.n_threads
+        )
         return pk.copy_of(distances), pk.copy_of(times), scale
 
     def _search_some(self, n, k):
@@ -263,16 +295,45 @@ class Problem:
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
             n_teams = -(-(end - begin) // kernels.GROUP)
-            pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
-                            search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
-                            search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
+            pk.parallel_for(
+                search.policy(n_teams),
+                kernels.nearest,
+                library.adjacent,
+                n_dims,
+                len(self.candidates),
+                library.pad,
+                search.room,
+                k,
+                begin,
+                end,
+                radius,
+                *library.arguments,
+                search.offset,
+                search.series,
+                search.bounds,
+                search.marks,
+                distances[part],
+                times[part],
+                label="edm.nearest",
+            )
         return distances, times, scale[0]
 
 
-def knn(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | None = None, tau: Whole = 1,
-        k: Whole | None = None, points: TableLike | None = None, Tp: Whole = 0, exclusion_radius: Whole = 0,
-        lib: Windows | None = None, pred: Windows | None = None, dtype: DType = "float64",
-        space: pk.SpaceLike | None = None) -> Neighbours:
+def knn(
+    library: TableLike,
+    E: Whole = 1,
+    *,
+    columns: str | Sequence[str] | None = None,
+    tau: Whole = 1,
+    k: Whole | None = None,
+    points: TableLike | None = None,
+    Tp: Whole = 0,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    dtype: DType = "float64",
+    space: pk.SpaceLike | None = None,
+) -> Neighbours:
     """The k nearest neighbours of each embedded point.
 
     Parameters
@@ -317,15 +378,30 @@ def knn(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | None
         times = times.to_numpy()[rows].astype(np.int64)
     shift = (problem.E - 1) * problem.tau
     distances[~problem.known] = np.nan
-    return Neighbours(distances, np.where(times >= 0, times - shift, -1), problem.points - shift,
-                      frames.at_times(index, problem.points))
+    return Neighbours(
+        distances,
+        np.where(times >= 0, times - shift, -1),
+        problem.points - shift,
+        frames.at_times(index, problem.points),
+    )
 
 
-def simplex(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | None = None, tau: Whole = 1,
-            Tp: Whole = 1, k: Whole | None = None, target: TableLike | str | None = None,
-            points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
-            pred: Windows | None = None, dtype: DType = "float64",
-            space: pk.SpaceLike | None = None) -> Prediction:
+def simplex(
+    library: TableLike,
+    E: Whole = 1,
+    *,
+    columns: str | Sequence[str] | None = None,
+    tau: Whole = 1,
+    Tp: Whole = 1,
+    k: Whole | None = None,
+    target: TableLike | str | None = None,
+    points: TableLike | None = None,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    dtype: DType = "float64",
+    space: pk.SpaceLike | None = None,
+) -> Prediction:
     """Simplex projection: each point's target is predicted from those of its nearest neighbours.
 
     Parameters
@@ -360,11 +436,16 @@ def simplex(library: TableLike, E: Whole = 1, *, columns: str | Sequence[str] | 
         predicted, variance = problem.project(distances, times, target)
     times = problem.points + problem.Tp
     truth = problem.truth(target, given)
-    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q])
-                                for q in range(target.shape[1])])
+    observed = np.column_stack(
+        [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
+    )
     still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array([np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps)
-                    for p, o in zip(predicted.T, observed.T)])
+    rho = np.array(
+        [
+            np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps)
+            for p, o in zip(predicted.T, observed.T)
+        ]
+    )
     index = frames.at_times(index, times)
     if several:
         return Prediction(predicted, observed, variance, times, rho, index, names)

@@ -7,7 +7,9 @@ def embedded(columns, E, tau):
     """Rows of the embedding, shape (n_times - (E - 1) tau, n_columns * E); the latest lag first."""
     columns = np.asarray(columns, float).reshape(len(columns), -1)
     n = len(columns) - (E - 1) * tau
-    return np.stack([c[(E - 1 - e) * tau:(E - 1 - e) * tau + n] for c in columns.T for e in range(E)], axis=1)
+    return np.stack(
+        [c[(E - 1 - e) * tau : (E - 1 - e) * tau + n] for c in columns.T for e in range(E)], axis=1
+    )
 
 
 def knn(library, E, k, *, tau=1, points=None, Tp=0, radius=0):

@@ -34,8 +34,13 @@ class Columns:
     def __init__(self, values):
         self.values = pk.copy_of(values)
         summary = pk.empty((4, values.shape[1]), np.float64)
-        pk.parallel_for(pk.TeamPolicy(values.shape[1], SUMMARY_TEAM), kernels.summarise, self.values, summary,
-                        label="edm.summarise")
+        pk.parallel_for(
+            pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
+            kernels.summarise,
+            self.values,
+            summary,
+            label="edm.summarise",
+        )
         self.low, self.high, self.mean, self.spread = summary.to_numpy()
 
     def centre(self):
@@ -63,8 +68,16 @@ class Columns:
         values = self.values if values is None else pk.copy_of(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
         spread = pk.copy_of(np.where(self.spread > 0, self.spread, 1.0))
-        pk.parallel_for(pk.MDRangePolicy((0, 0), target.shape), kernels.standardise, _integers(column), pk.copy_of(self.mean),
-                        spread, values, target, label="edm.standardise")
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), target.shape),
+            kernels.standardise,
+            _integers(column),
+            pk.copy_of(self.mean),
+            spread,
+            values,
+            target,
+            label="edm.standardise",
+        )
         return target
 
 
@@ -82,11 +95,21 @@ def lined_up(values, centre, scale, front, dtype):
     n_times, n_columns = values.shape
     stride = front + n_times + WIDEST
     if n_columns * stride > MOST:
-        raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
-                         "possible: take parts of them")
+        raise InputError(
+            f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
+            "possible: take parts of them"
+        )
     series = pk.empty(n_columns * stride, dtype)
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre),
-                    pk.copy_of(1.0 / scale), values, series, label="edm.line_up")
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 0), (n_columns, stride)),
+        kernels.line_up,
+        front,
+        pk.copy_of(centre),
+        pk.copy_of(1.0 / scale),
+        values,
+        series,
+        label="edm.line_up",
+    )
     return series, stride
 
 
@@ -121,7 +144,12 @@ class Library:
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
         self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
-        self.parts, self.part, self.lead, self.width = _integers(parts), _integers(part), _integers(lead), None
+        self.parts, self.part, self.lead, self.width = (
+            _integers(parts),
+            _integers(part),
+            _integers(lead),
+            None,
+        )
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
         self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
         self.arguments = self.place, self.values, self.part, self.lead
@@ -130,8 +158,20 @@ class Library:
         """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
         self.n_sets, self.first = len(first), _integers(first)
         width = pk.empty(1, np.int32)
-        pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, self.parts, self.first,
-                        _integers(times), self.source, self.values, self.place, width, label="edm.arrange")
+        pk.parallel_for(
+            pk.TeamPolicy(self.n_sets, TEAM),
+            kernels.arrange,
+            self.n_candidates,
+            self.pad,
+            self.parts,
+            self.first,
+            _integers(times),
+            self.source,
+            self.values,
+            self.place,
+            width,
+            label="edm.arrange",
+        )
         self.width = self.width or int(width.to_numpy()[0])
 
 
@@ -163,7 +203,9 @@ class Search:
         self.offset, self.series = _integers(offset), series
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
         shape = library.most_sets, len(dims)
-        at_once = memory_bytes // (4 * library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside))
+        at_once = memory_bytes // (
+            4 * library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside)
+        )
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
         self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
         self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
@@ -172,7 +214,9 @@ class Search:
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
-        n_chunks = -(-library.n_candidates // library.width)  # a share p of points lies within p^(1 / E) of the largest distance
+        n_chunks = -(
+            -library.n_candidates // library.width
+        )  # a share p of points lies within p^(1 / E) of the largest distance
         self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
@@ -186,16 +230,39 @@ class Search:
     def _bound(self, first, last):
         scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.series.dtype))
         library = self.library
-        pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
-                        library.n_candidates, library.runs_on, library.pad, first, -(-(last - first) // library.width),
-                        library.n_sets, self.radius, self.guess, *library.arguments, library.first, self.offset, self.series,
-                        self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
+        pk.parallel_for(
+            pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch),
+            kernels.bound,
+            self.n_dims,
+            self.skip,
+            library.n_candidates,
+            library.runs_on,
+            library.pad,
+            first,
+            -(-(last - first) // library.width),
+            library.n_sets,
+            self.radius,
+            self.guess,
+            *library.arguments,
+            library.first,
+            self.offset,
+            self.series,
+            self.dims,
+            self.wanted,
+            self.minima,
+            self.closest,
+            self.bounds,
+            self.marks,
+            label="edm.bound",
+        )
 
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
         lengths = self.room, self.most_wanted, self.n_dims
         lists = [(n, dtype) for n in lengths for dtype in (self.series.dtype, np.int32)]
-        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=pk.scratch_bytes(*lists, (list_kernels.CHOSEN, np.int32)))
+        return pk.TeamPolicy(
+            n_teams, TEAM, scratch_bytes=pk.scratch_bytes(*lists, (list_kernels.CHOSEN, np.int32))
+        )
 
 
 def bytes_a_point(n_searches, n_words, itemsize):

@@ -32,9 +32,18 @@ PAIRS = 20_000  # pairs of points whose distances tell which are near
 FEWEST_CYCLES = 3
 
 
-def surrogates(series: npt.ArrayLike, n: Whole, method: Kind = "phase", *, period: Whole | None = None,
-               block: Whole | None = None, E: npt.ArrayLike = 3, tau: Whole = 1, seed: Whole = 0,
-               space: pk.SpaceLike | None = None) -> Array:
+def surrogates(
+    series: npt.ArrayLike,
+    n: Whole,
+    method: Kind = "phase",
+    *,
+    period: Whole | None = None,
+    block: Whole | None = None,
+    E: npt.ArrayLike = 3,
+    tau: Whole = 1,
+    seed: Whole = 0,
+    space: pk.SpaceLike | None = None,
+) -> Array:
     """Surrogates of one or several series.
 
     Parameters
@@ -99,8 +108,20 @@ class Surrogates:
         Of the columns.
     """
 
-    def __init__(self, columns, method, seed, *, period=None, block=None, E=3, tau=1, numbers=None,
-                 name="target", names=None):
+    def __init__(
+        self,
+        columns,
+        method,
+        seed,
+        *,
+        period=None,
+        block=None,
+        E=3,
+        tau=1,
+        numbers=None,
+        name="target",
+        names=None,
+    ):
         check_surrogates(columns, method, period, block, name, names)
         self.method, self.seed = method, check_seed(seed)
         self.n_times, self.n_series = columns.shape
@@ -134,23 +155,32 @@ class Surrogates:
     def _twins(self, columns, E, tau):
         n_points = self.n_times - (E - 1) * tau
         if n_points.min() < 2:
-            raise ShapeError(f"series of {self.n_times} times hold {n_points.min()} points with E = "
-                             f"{E.max()} and tau = {tau}; twins "
-                             "want at least 2")
+            raise ShapeError(
+                f"series of {self.n_times} times hold {n_points.min()} points with E = "
+                f"{E.max()} and tau = {tau}; twins "
+                "want at least 2"
+            )
         reach = np.empty(self.n_series)
         for c, n in enumerate(n_points.tolist()):
             a, b = np.random.default_rng(0).integers(0, n, (2, PAIRS))
             lag = np.arange(E[c])[:, None] * tau
             reach[c] = np.quantile(abs(columns[a + lag, c] - columns[b + lag, c]).max(axis=0), RECURRENT)
         prints = pk.empty((self.n_series, self.n_times), np.uint64)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), prints.shape), kernels.fingerprint, _integers(E), tau,
-                        pk.copy_of(reach),
-                        self.columns, prints, label="edm.fingerprint")
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), prints.shape),
+            kernels.fingerprint,
+            _integers(E),
+            tau,
+            pk.copy_of(reach),
+            self.columns,
+            prints,
+            label="edm.fingerprint",
+        )
         begin, twins = np.zeros((*prints.shape, 2), np.int32), np.zeros(prints.shape, np.int32)
         for c, (n, row) in enumerate(zip(n_points.tolist(), prints.to_numpy())):
             _, group = np.unique(row[:n], return_inverse=True)
             size = np.bincount(group[:-1], minlength=group.max() + 1)  # nothing follows the last point
-            twins[c, :n - 1] = np.argsort(group[:-1], kind="stable")
+            twins[c, : n - 1] = np.argsort(group[:-1], kind="stable")
             begin[c, :n, 0], begin[c, :n, 1] = (np.cumsum(size) - size)[group], size[group]
         self.n_points, self.shift = _integers(n_points), _integers(self.n_times - n_points)
         self.begin, self.twins = pk.copy_of(begin), pk.copy_of(twins)
@@ -163,22 +193,51 @@ class Surrogates:
         common = first, width, self.seed, self.number
         if self.method in ("phase", "seasonal"):
             m = self.shape[0] * self.shape[1]
-            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(),
-                              max(1, WORK_BYTES // (32 * m))))
+            n_teams = int(
+                min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m)))
+            )
             work = pk.empty((n_teams, 4, m), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_teams, TEAM), kernels.rephase, *self.shape, n, *common,
-                            self.amplitude, self.wave,
-                            self.rhythm, work, table, label="edm.rephase")
+            pk.parallel_for(
+                pk.TeamPolicy(n_teams, TEAM),
+                kernels.rephase,
+                *self.shape,
+                n,
+                *common,
+                self.amplitude,
+                self.wave,
+                self.rhythm,
+                work,
+                table,
+                label="edm.rephase",
+            )
         elif self.method == "random":
-            pk.parallel_for(every, kernels.shuffle, *common, self.n_known, self.known, self.columns, table,
-                            label="edm.shuffle")
+            pk.parallel_for(
+                every,
+                kernels.shuffle,
+                *common,
+                self.n_known,
+                self.known,
+                self.columns,
+                table,
+                label="edm.shuffle",
+            )
         elif self.method == "block":
-            pk.parallel_for(every, kernels.draw_blocks, *common, self.block, self.columns, table,
-                            label="edm.draw_blocks")
+            pk.parallel_for(
+                every, kernels.draw_blocks, *common, self.block, self.columns, table, label="edm.draw_blocks"
+            )
         else:
-            pk.parallel_for(every, kernels.walk_twins, *common, self.n_points, self.shift, self.begin,
-                            self.twins, self.columns,
-                            table, label="edm.walk_twins")
+            pk.parallel_for(
+                every,
+                kernels.walk_twins,
+                *common,
+                self.n_points,
+                self.shift,
+                self.begin,
+                self.twins,
+                self.columns,
+                table,
+                label="edm.walk_twins",
+            )
 
 
 def check_surrogates(columns, method, period, block, name, names=None):
@@ -187,28 +246,42 @@ def check_surrogates(columns, method, period, block, name, names=None):
     n_times = len(columns)
     if method in COMPLETE and np.isnan(columns).any():
         t, c = np.argwhere(np.isnan(columns))[0].tolist()
-        where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names
-                                                                                    else "")
-        raise InputError(f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes "
-                         "gaps along, and "
-                         "lib and pred choose windows")
+        where = (
+            f"{name}[{t}]"
+            if columns.shape[1] == 1
+            else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
+        )
+        raise InputError(
+            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes "
+            "gaps along, and "
+            "lib and pred choose windows"
+        )
     if method == "seasonal":
         if period is None:
-            raise InputError("surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a "
-                             "year")
+            raise InputError(
+                "surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a year"
+            )
         check_count(period, "period", 2, n_times // FEWEST_CYCLES)
     elif period is not None:
-        raise InputError(f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is "
-                         "wanted, or no period")
+        raise InputError(
+            f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is "
+            "wanted, or no period"
+        )
     if block is not None:
         if method != "block":
-            raise InputError(f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is "
-                             "wanted, or no block")
+            raise InputError(
+                f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is "
+                "wanted, or no block"
+            )
         check_count(block, "block", 1, n_times)
     if method == "random":
-        warnings.warn("surrogate='random' destroys autocorrelation: of independent series with any, far more "
-                      "than 5 % look coupled "
-                      "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it", RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            "surrogate='random' destroys autocorrelation: of independent series with any, far more "
+            "than 5 % look coupled "
+            "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def block_length(n_times, block):

@@ -39,11 +39,21 @@ class Dimensions(Shown):
     targets: list[str] | None = None
 
 
-def embedding_dimension(library: TableLike, E_max: Whole = 20, *, columns: str | Sequence[str] | None = None,
-                        tau: Whole = 1, Tp: Whole = 1, target: TableLike | str | None = None,
-                        points: TableLike | None = None, exclusion_radius: Whole = 0, lib: Windows | None = None,
-                        pred: Windows | None = None, dtype: DType = "float64",
-                        space: pk.SpaceLike | None = None) -> Dimensions:
+def embedding_dimension(
+    library: TableLike,
+    E_max: Whole = 20,
+    *,
+    columns: str | Sequence[str] | None = None,
+    tau: Whole = 1,
+    Tp: Whole = 1,
+    target: TableLike | str | None = None,
+    points: TableLike | None = None,
+    exclusion_radius: Whole = 0,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    dtype: DType = "float64",
+    space: pk.SpaceLike | None = None,
+) -> Dimensions:
     """Simplex skill for E = 1 to E_max, from one pass over the distances, and the best E.
 
     Parameters
@@ -63,7 +73,9 @@ def embedding_dimension(library: TableLike, E_max: Whole = 20, *, columns: str |
     ShapeError, DTypeError, FiniteError, InputError
     """
     library, target, _, names = series_of(library, columns, target)
-    problem = Problem(library, points, check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, dtype)
+    problem = Problem(
+        library, points, check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, dtype
+    )
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     column, lag, n_columns = problem.by_lag()
@@ -74,11 +86,20 @@ def embedding_dimension(library: TableLike, E_max: Whole = 20, *, columns: str |
     with pk.use(pk.default_space() if space is None else space):
         for one, values in zip(rho, target.T):
             seen = values[:, None] if observed is target else observed
-            mapping = Mapping(problem.masked, problem.columns if problem.same else problem.point_columns,
-                              values[:, None],
-                              dims * n_columns, lag, problem.Tp, windows,
-                              -1 if problem.radius is None else problem.radius, dtype,
-                              MEMORY_BYTES, observed=seen, column=column if n_columns > 1 else None)
+            mapping = Mapping(
+                problem.masked,
+                problem.columns if problem.same else problem.point_columns,
+                values[:, None],
+                dims * n_columns,
+                lag,
+                problem.Tp,
+                windows,
+                -1 if problem.radius is None else problem.radius,
+                dtype,
+                MEMORY_BYTES,
+                observed=seen,
+                column=column if n_columns > 1 else None,
+            )
             one[:] = mapping.run(np.zeros(1, int), problem.candidates[None])[0]
     if without_variation(library=problem.columns, target=target if given else None):
         rho[:] = np.nan

@@ -17,9 +17,14 @@ from ..shown import Shown
 
 Adjustment: TypeAlias = Literal["bh", "by"]
 METHODS = ("bh", "by")
-REASONS = ("", "library and target are the same series", "the library does not vary",
-           "the target does not vary",
-           "the predictions do not vary", "no surrogate has a skill")
+REASONS = (
+    "",
+    "library and target are the same series",
+    "the library does not vary",
+    "the target does not vary",
+    "the predictions do not vary",
+    "no surrogate has a skill",
+)
 TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = range(len(REASONS))
 
 
@@ -199,23 +204,34 @@ class CrossMapTest(Shown):
         rejected = int(self.rejected(level, method).sum())
         name = {"bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli"}[method]
         given_up = self.stop_after <= self.n_surrogates
-        lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
-                 "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else "")
-                 + (f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
-                    f"to {self.n_most}" if self.n_most > self.n_surrogates else ""),
-                 f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
-                 f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
-                 "expected by chance"]
+        lines = [
+            f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
+            "one-sided"
+            + (f"; given up after {self.stop_after} did as well" if given_up else "")
+            + (
+                f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
+                f"to {self.n_most}"
+                if self.n_most > self.n_surrogates
+                else ""
+            ),
+            f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
+            f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
+            "expected by chance",
+        ]
         counts = np.bincount(self.reasons.ravel())
         lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
         least, at_least = 1.0 / (self.n_most + 1), int(self.unmatched().sum())
         if not self.could_reject(level, method):
-            lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even "
-                         f"{self.n_tests} of these do not pass")
+            lines.append(
+                f"nothing could have been rejected: p is at least {least:.4g}, and even "
+                f"{self.n_tests} of these do not pass"
+            )
         elif wanted := self.n_wanted(level, method):
-            lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
-                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
-                         "could tell more")
+            lines.append(
+                f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
+                f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
+                "could tell more"
+            )
         return "\n".join(lines)
 
     def to_xarray(self, method: Adjustment = "bh") -> Any:
@@ -300,8 +316,9 @@ def adjust(p_values: npt.ArrayLike, method: Adjustment = "bh") -> Array:
     known = np.flatnonzero(~np.isnan(p.ravel()))
     values = p.ravel()[known]
     if ((values < 0) | (values > 1)).any():
-        raise InputError(f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are "
-                         "wanted")
+        raise InputError(
+            f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are wanted"
+        )
     order = np.argsort(values, kind="stable")
     n = len(values)
     scaled = values[order] * n * _harmonic(n, method) / np.arange(1, n + 1)

@@ -66,7 +66,7 @@ def _period(x):
     chance.
     """
     n = len(x)
-    power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n)))**2
+    power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n))) ** 2
     power[0] = 0.0
     lines = np.convolve(power, np.ones(5), mode="same")  # a window spreads a line over its neighbours
     tall = np.flatnonzero(lines >= LINE_SHARE * power.sum())
@@ -74,7 +74,7 @@ def _period(x):
     for k in tall[(tall >= FEWEST_CYCLES) & (tall <= n / SHORTEST_PERIOD)].tolist():
         low = max(min(int(k * 2.0**-OCTAVES), k - FEWEST_BESIDE), 1)
         high = max(int(k * 2.0**OCTAVES), k + FEWEST_BESIDE)
-        beside = np.concatenate([power[low:max(k - 2, low)], power[k + 3:high + 1]])
+        beside = np.concatenate([power[low : max(k - 2, low)], power[k + 3 : high + 1]])
         # powers are exponentially distributed
         level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0
         if level > 0.0 and power[k] / level > best:
@@ -88,16 +88,17 @@ def _period(x):
 def _is_intermittent(x):
     if np.unique(x, return_counts=True)[1].max() >= SAME_VALUE * len(x):
         return True
-    squares = np.sort((x - np.median(x))**2)[::-1]
-    return bool(squares[:max(1, int(BURST_TIMES * len(x)))].sum() >= BURST_SHARE * squares.sum())
+    squares = np.sort((x - np.median(x)) ** 2)[::-1]
+    return bool(squares[: max(1, int(BURST_TIMES * len(x)))].sum() >= BURST_SHARE * squares.sum())
 
 
 def _drifts(x):
     """Augmented Dickey-Fuller test with a constant."""
     steps, p = np.diff(x), UNIT_ROOT_LAGS
     wanted = steps[p:]
-    given = np.column_stack([x[p:-1], np.ones(len(wanted)),
-                             *(steps[p - lag:-lag] for lag in range(1, p + 1))])
+    given = np.column_stack(
+        [x[p:-1], np.ones(len(wanted)), *(steps[p - lag : -lag] for lag in range(1, p + 1))]
+    )
     solution, residuals, rank, _ = np.linalg.lstsq(given, wanted, rcond=None)
     if rank < given.shape[1] or not residuals.size or residuals[0] <= 1e-20 * len(wanted):
         return False
@@ -116,18 +117,22 @@ def check_default(columns, names, name):
     if periods:
         period = max(set(periods), key=periods.count)
         seasonal = [n for n, t in zip(names, found) if t.period]
-        advice.append((f"a season of {period} steps", seasonal,
-                       f"surrogate='seasonal', period={period} is wanted"))
+        advice.append(
+            (f"a season of {period} steps", seasonal, f"surrogate='seasonal', period={period} is wanted")
+        )
     for word, what, wanted in (
-            ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
-            ("drifting", "a drift as of a random walk", "differences of the series are wanted")):
+        ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
+        ("drifting", "a drift as of a random walk", "differences of the series are wanted"),
+    ):
         chosen = [n for n, t in zip(names, found) if getattr(t, word)]
         if chosen:
             advice.append((what, chosen, wanted))
     if advice:
         reasons = "; ".join(f"{what} in {_some(chosen)}: {wanted}" for what, chosen, wanted in advice)
-        raise InputError(f"{name}: the default surrogates are wrong for some series. There is {reasons}. "
-                         "To take the default all the same: surrogate='phase'")
+        raise InputError(
+            f"{name}: the default surrogates are wrong for some series. There is {reasons}. "
+            "To take the default all the same: surrogate='phase'"
+        )
 
 
 def _some(names):

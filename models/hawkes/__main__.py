@@ -48,8 +48,17 @@ console = Console()
 
 # Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
 _MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
-_WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"  # tables of `--output`, none of which may be read
-_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail", "{:,.0f}"), "mcse": None}
+_WRITTEN = (
+    "probabilities.csv",
+    "parents.csv",
+    "forecast.csv",
+)  # tables of `--output`, none of which may be read
+_SHOWN = {
+    "r_hat": ("R-hat", "{:.3f}"),
+    "ess_bulk": ("ESS", "{:,.0f}"),
+    "ess_tail": ("tail", "{:,.0f}"),
+    "mcse": None,
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,15 +72,24 @@ def main(argv: list[str] | None = None) -> int:
                 options.run(options)
         for warning in caught:
             if issubclass(warning.category, (UserWarning, RuntimeWarning)):
-                console.print(f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False)
+                console.print(
+                    f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False
+                )
     except PortableError as error:
         console.print(f"hawkes: {error}", style="red", markup=False, highlight=False)
         return 2
     except OSError as error:
-        console.print(f"hawkes: {error.strerror}: '{printable(error.filename)}'", style="red", markup=False, highlight=False)
+        console.print(
+            f"hawkes: {error.strerror}: '{printable(error.filename)}'",
+            style="red",
+            markup=False,
+            highlight=False,
+        )
         return 2
     except KeyboardInterrupt:
-        console.print("hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False)
+        console.print(
+            "hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False
+        )
         return 130
     return 0
 
@@ -81,18 +99,28 @@ def _parser():
     parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = commands.add_parser("fit", help="estimate the parameters; write draws (NetCDF), a table (JSON) and figures")
+    one = commands.add_parser(
+        "fit", help="estimate the parameters; write draws (NetCDF), a table (JSON) and figures"
+    )
     _add_events(one)
-    one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
-                     help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
+    one.add_argument(
+        "--by",
+        choices=("metropolis", "nuts", "likelihood", "mode"),
+        default="metropolis",
+        help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode",
+    )
     _add_sampling(one)
     add_cluster(one)
     one.set_defaults(run=run_fit)
 
-    one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
+    one = commands.add_parser(
+        "probabilities", help="who was triggered, by whom, and how large families are; CSV and figures"
+    )
     _add_events(one)
     _add_sampling(one)
-    one.add_argument("--average", type=int, default=500, metavar="N", help="posterior draws to average over (500)")
+    one.add_argument(
+        "--average", type=int, default=500, metavar="N", help="posterior draws to average over (500)"
+    )
     add_found(one)
     one.set_defaults(run=run_probabilities)
 
@@ -101,7 +129,9 @@ def _parser():
     add_found(one)
     one.set_defaults(run=run_residuals)
 
-    one = commands.add_parser("forecast", help="how many events come after the record, with intervals; a posterior predictive check")
+    one = commands.add_parser(
+        "forecast", help="how many events come after the record, with intervals; a posterior predictive check"
+    )
     _add_events(one)
     add_found(one)
     one.add_argument("--hours", type=float, required=True, help="how far ahead")
@@ -116,29 +146,53 @@ def _parser():
 
     one = commands.add_parser("simulate", help="draw events with known parents, as CSV")
     one.add_argument("output", help="CSV to write")
-    for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1), ("immigrants", 200.0), ("horizon-h", 1000.0)):
+    for name, default in (
+        ("theta", 0.3),
+        ("omega", 1.0),
+        ("h", 0.1),
+        ("immigrants", 200.0),
+        ("horizon-h", 1000.0),
+    ):
         one.add_argument(f"--{name}", type=float, default=default)
-    one.add_argument("--box-km", type=float, nargs="+", default=[0, 10, 0, 10], metavar="LOW HIGH", help="a pair a dimension")
+    one.add_argument(
+        "--box-km",
+        type=float,
+        nargs="+",
+        default=[0, 10, 0, 10],
+        metavar="LOW HIGH",
+        help="a pair a dimension",
+    )
     one.add_argument("--method", choices=("branching", "thinning"), default="branching")
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_simulate)
 
-    one = commands.add_parser("paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page")
+    one = commands.add_parser(
+        "paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page"
+    )
     page.add_options(one, Paper, "hawkes-paper.html")
     one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
-    one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
+    one.add_argument(
+        "--long", type=int, default=0, metavar="N", help="also compare with chains N times as long"
+    )
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_paper)
 
     one = commands.add_parser("calibrate", help="simulation-based calibration of a sampler")
     one.add_argument("--sampler", choices=("metropolis", "nuts"), default="metropolis")
-    one.add_argument("--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead")
+    one.add_argument(
+        "--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead"
+    )
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     one.add_argument("--sets", type=int, help="simulated data sets (200)")
     one.add_argument("--quick", action="store_true", help="20 sets")
     one.add_argument("--space", default=None)
-    one.add_argument("--jobs", type=int, default=1, metavar="N",
-                     help="processes that share the data sets out, each on one core unless --space is given (1)")
+    one.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that share the data sets out, each on one core unless --space is given (1)",
+    )
     add_cluster(one)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
@@ -152,14 +206,30 @@ def _add_events(command):
     command.add_argument("--time", default="t_hours", metavar="COLUMN")
     command.add_argument("--length-unit", choices=tuple(LENGTHS_KM), default="km")
     command.add_argument("--time-unit", choices=tuple(TIMES_H), default="h")
-    command.add_argument("--lonlat", action="store_true", help="places are longitude and latitude: project them")
-    command.add_argument("--tau-x", type=float, help="spatial scale of the paper's background, km (1.6, which is Washington's)")
-    command.add_argument("--tau-t", type=float, help="temporal scale of the paper's background, hours (336, which is Washington's)")
-    command.add_argument("--sample-tau", action="store_true", help="estimate these two as well; an event leaves its own background")
+    command.add_argument(
+        "--lonlat", action="store_true", help="places are longitude and latitude: project them"
+    )
+    command.add_argument(
+        "--tau-x", type=float, help="spatial scale of the paper's background, km (1.6, which is Washington's)"
+    )
+    command.add_argument(
+        "--tau-t",
+        type=float,
+        help="temporal scale of the paper's background, hours (336, which is Washington's)",
+    )
+    command.add_argument(
+        "--sample-tau",
+        action="store_true",
+        help="estimate these two as well; an event leaves its own background",
+    )
     command.add_argument("--method", choices=METHODS, default="auto")
     command.add_argument("--precision", choices=PRECISIONS, default="float64")
-    command.add_argument("--tolerance", type=float, default=1e-9, help="bound on the relative error of log-likelihoods (1e-9)")
-    command.add_argument("--horizon-h", type=float, help="end of observation, hours after the first event (the last event)")
+    command.add_argument(
+        "--tolerance", type=float, default=1e-9, help="bound on the relative error of log-likelihoods (1e-9)"
+    )
+    command.add_argument(
+        "--horizon-h", type=float, help="end of observation, hours after the first event (the last event)"
+    )
     command.add_argument("--space", default=None, help="serial, threads, cuda (the fastest there is)")
     command.add_argument("--output", default=".", metavar="FOLDER", help="where results go (here)")
     command.add_argument("--figures", choices=("png", "svg", "none"), default="png")
@@ -168,10 +238,16 @@ def _add_events(command):
 def _add_sampling(command):
     command.add_argument("--chains", type=int, default=4)
     command.add_argument("--draws", type=int, help="of each chain (10,000; of the no-U-turn sampler 1,000)")
-    command.add_argument("--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)")
+    command.add_argument(
+        "--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)"
+    )
     command.add_argument("--thin", type=int, default=1, help="steps a draw of Algorithm 1 (1)")
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--checkpoint", metavar="FOLDER", help="keeps the draws of Algorithm 1, from which the same command goes on")
+    command.add_argument(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="keeps the draws of Algorithm 1, from which the same command goes on",
+    )
 
 
 def _prepare(options):
@@ -182,39 +258,80 @@ def _prepare(options):
     folder = check_folder(options.output, "--output", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
     found = given(options)  # what is misspelt is told before anything is computed
-    events = read_catalogue(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
-                            time_unit=options.time_unit, lonlat=options.lonlat, ids=options.ids, marks=options.marks,
-                            reference_mark=number_or_text(options.reference_mark), end=number_or_text(options.end),
-                            date_order=options.date_order)
+    events = read_catalogue(
+        options.events,
+        places=options.places,
+        time=options.time,
+        length_unit=options.length_unit,
+        time_unit=options.time_unit,
+        lonlat=options.lonlat,
+        ids=options.ids,
+        marks=options.marks,
+        reference_mark=number_or_text(options.reference_mark),
+        end=number_or_text(options.end),
+        date_order=options.date_order,
+    )
     if options.jitter is not None:
-        events = replace(events, locations=jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0)))
+        events = replace(
+            events, locations=jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
+        )
     start = start_of(options, events)
-    how = {"method": options.method, "precision": options.precision, "tolerance": options.tolerance, "space": options.space,
-           "repeats": options.repeats}
+    how = {
+        "method": options.method,
+        "precision": options.precision,
+        "tolerance": options.tolerance,
+        "space": options.space,
+        "repeats": options.repeats,
+    }
     if options.horizon_h is not None:
         how["horizon_h"] = options.horizon_h
     span = f"{events.times[-1] / 24:.5g} days"
     where = places(events.locations)
-    console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}", highlight=False)
+    console.print(
+        f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}",
+        highlight=False,
+    )
     _need_writers(options)
     if options.client is not None:
         if options.background != "paper" or options.by == "metropolis":
-            raise InputError("--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts")
+            raise InputError(
+                "--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts"
+            )
         how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
-        console.print(f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
-                      + ("" if options.tau_x and options.tau_t else " (unless given, those of gunfire in Washington, D.C.: is this "
-                         "such? --tau-x, --tau-t, --sample-tau, --background)"), highlight=False)
+        console.print(
+            f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
+            + (
+                ""
+                if options.tau_x and options.tau_t
+                else " (unless given, those of gunfire in Washington, D.C.: is this "
+                "such? --tau-x, --tau-t, --sample-tau, --background)"
+            ),
+            highlight=False,
+        )
         return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t"), found
     box = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
     horizon = how.pop("horizon_h", events.horizon_h)
     marks = {} if events.marks is None else {"marks": events.marks, "reference_mark": events.reference_mark}
-    made = fit_background(events.locations, events.times, options.background, box_km=box, n_periods=options.periods,
-                          start=start, least=_least(options), horizon_h=horizon, **marks, **how)
+    made = fit_background(
+        events.locations,
+        events.times,
+        options.background,
+        box_km=box,
+        n_periods=options.periods,
+        start=start,
+        least=_least(options),
+        horizon_h=horizon,
+        **marks,
+        **how,
+    )
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
-    console.print(f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; {made.n_rounds} rounds, "
-                  + ("at rest" if made.converged else "not yet at rest"), highlight=False)
+    console.print(
+        f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; {made.n_rounds} rounds, "
+        + ("at rest" if made.converged else "not yet at rest"),
+        highlight=False,
+    )
     return folder, events, made.likelihood, made.fit.params, ("tau_x", "tau_t"), found
 
 
@@ -233,9 +350,17 @@ def _least(options):
 
 
 def _sample(options, likelihood, start, fixed, sampler="metropolis"):
-    common = {"n_chains": options.chains, "start": start, "fixed": fixed, "least": _least(options),
-              "seed": options.seed, "progress": console.is_terminal}
-    common |= {name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None}
+    common = {
+        "n_chains": options.chains,
+        "start": start,
+        "fixed": fixed,
+        "least": _least(options),
+        "seed": options.seed,
+        "progress": console.is_terminal,
+    }
+    common |= {
+        name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None
+    }
     if sampler == "nuts":
         return sample_nuts(likelihood, **common)
     return sample_posterior(likelihood, thin=options.thin, checkpoint=options.checkpoint, **common)
@@ -253,10 +378,18 @@ def run_fit(options):
     written = ""
     said = ()
     if options.by in ("likelihood", "mode"):
-        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode",
-                    least=_least(options))
-        rows = {name: {"estimate": getattr(found.params, name), "standard error": found.standard_errors[name],
-                       "q2.5": found.interval(name)[0], "q97.5": found.interval(name)[1]} for name in found.free}
+        found = fit(
+            likelihood, start=start, fixed=fixed, posterior=options.by == "mode", least=_least(options)
+        )
+        rows = {
+            name: {
+                "estimate": getattr(found.params, name),
+                "standard error": found.standard_errors[name],
+                "q2.5": found.interval(name)[0],
+                "q97.5": found.interval(name)[1],
+            }
+            for name in found.free
+        }
         params, bound, said = found.params, likelihood.error_bound, found.notes
         console.print(f"log-likelihood {found.log_likelihood:.4f}, AIC {found.aic:.4f}", highlight=False)
     else:
@@ -271,16 +404,24 @@ def run_fit(options):
             _save(figures.posterior_densities(posterior), folder, "posterior", options)
             written += f", posterior.{options.figures}"
     _print_rows(rows, type(params))
-    console.print(f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}")
+    console.print(
+        f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}"
+    )
     for note in said:
         console.print(f"note: {note}", style="yellow", markup=False, highlight=False)
     values = dict(zip(params.names(), params.values()))
     units = {name: params.unit(name) for name in values | rows}
-    write(folder / "fit.json", json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n", "--output")
+    write(
+        folder / "fit.json",
+        json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n",
+        "--output",
+    )
     if params.spec:
         values["triggering"] = params.spec
     write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--output")
-    console.print(f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False)
+    console.print(
+        f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False
+    )
 
 
 def run_probabilities(options):
@@ -293,14 +434,26 @@ def run_probabilities(options):
         posterior = found or _sample(options, likelihood, start, fixed)
         params = posterior.mean()
         found = posterior_probabilities(likelihood, posterior, n_draws=options.average)
-        columns = {"probability": found.mean, "sd": found.sd, "q2.5": found.quantiles[0], "q97.5": found.quantiles[2]}
+        columns = {
+            "probability": found.mean,
+            "sd": found.sd,
+            "q2.5": found.quantiles[0],
+            "q97.5": found.quantiles[2],
+        }
     parents = parent_probabilities(likelihood, params)
     columns["family_size"] = cluster_sizes(parents)
     columns["background"] = decluster(likelihood, params, seed=options.seed).background
     km = {f"{axis}_km": column for axis, column in zip("xyz", events.locations.T)}
     write_table(folder / "probabilities.csv", events.joined(**km, t_hours=events.times, **columns))
-    _write_csv(folder / "parents.csv", ["child", "parent", "probability"],
-               zip(events.ids[parents.children].tolist(), events.ids[parents.parents].tolist(), parents.probabilities.tolist()))
+    _write_csv(
+        folder / "parents.csv",
+        ["child", "parent", "probability"],
+        zip(
+            events.ids[parents.children].tolist(),
+            events.ids[parents.parents].tolist(),
+            parents.probabilities.tolist(),
+        ),
+    )
     mean = columns["probability"]
     console.print(f"{mean.sum():,.1f} of {len(mean):,} events ({mean.mean():.1%}) were triggered by others")
     if options.figures != "none":
@@ -313,11 +466,18 @@ def run_residuals(options):
     folder, _, likelihood, start, fixed, given = _prepare(options)
     params = _params_or_mode(options, likelihood, start, fixed, given)
     found = residuals(likelihood, params)
-    console.print(f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
-                  f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}")
+    console.print(
+        f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
+        f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}"
+    )
     if found.p_value < 0.01:
-        console.print("note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori, 2 or 3 "
-                      "exponentials), --marks, or another --background, and compare", style="yellow", markup=False, highlight=False)
+        console.print(
+            "note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori, 2 or 3 "
+            "exponentials), --marks, or another --background, and compare",
+            style="yellow",
+            markup=False,
+            highlight=False,
+        )
     if options.figures != "none":
         _save(figures.residual_plot(found).figure, folder, "residuals", options)
         _save(figures.decay_plot(params).figure, folder, "decay", options)
@@ -332,11 +492,16 @@ def run_forecast(options):
     ahead = forecast(likelihood, found, options.hours, n_draws=options.futures, seed=options.seed)
     low, high = ahead.interval(0.9)
     until = events.dates([ahead.begin_h, ahead.end_h])
-    console.print(f"from {until[0]} to {until[1]}: {ahead.mean:.1f} events expected, 90 % between {low:g} and {high:g}", highlight=False)
+    console.print(
+        f"from {until[0]} to {until[1]}: {ahead.mean:.1f} events expected, 90 % between {low:g} and {high:g}",
+        highlight=False,
+    )
     check = predictive_check(likelihood, found, n_draws=min(options.futures, 100), seed=options.seed)
     for name, value in check.observed.items():
-        console.print(f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p = {check.p_values[name]:.2g}",
-                      highlight=False)
+        console.print(
+            f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p = {check.p_values[name]:.2g}",
+            highlight=False,
+        )
     _write_csv(folder / "forecast.csv", ["draw", "n_events"], enumerate(ahead.counts.tolist()))
     console.print(f"written to {printable(folder)}: forecast.csv", highlight=False, markup=False)
 
@@ -346,11 +511,17 @@ def run_compare(options):
     _, _, likelihood, start, fixed, given = _prepare(options)
     if isinstance(given, Posterior):
         found = evidence(likelihood, given)
-        console.print(f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out {found.loo:.2f} ± "
-                      f"{found.loo_se:.2f} (largest k {found.worst_k:.2f})", highlight=False)
+        console.print(
+            f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out {found.loo:.2f} ± "
+            f"{found.loo_se:.2f} (largest k {found.worst_k:.2f})",
+            highlight=False,
+        )
         return
     found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options))
-    console.print(f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}", highlight=False)
+    console.print(
+        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}",
+        highlight=False,
+    )
 
 
 def run_simulate(options):
@@ -360,19 +531,41 @@ def run_simulate(options):
         raise InputError(f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH a dimension is wanted")
     box = np.reshape(options.box_km, (-1, 2))
     params = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=options.theta, omega=options.omega, h=options.h)
-    made = simulate(params, n_immigrants=options.immigrants, horizon_h=options.horizon_h, box_km=box, method=options.method,
-                    seed=options.seed)
+    made = simulate(
+        params,
+        n_immigrants=options.immigrants,
+        horizon_h=options.horizon_h,
+        box_km=box,
+        method=options.method,
+        seed=options.seed,
+    )
     places = [f"{axis}_km" for axis in "xyz"[: len(box)]]
-    _write_csv(Path(options.output), [*places, "t_hours", "parent"],
-               ([*map(repr, row), parent] for row, parent in
-                zip(np.column_stack([made.locations, made.times]).tolist(), made.parents.tolist())))
-    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {printable(options.output)}", markup=False)
+    _write_csv(
+        Path(options.output),
+        [*places, "t_hours", "parent"],
+        (
+            [*map(repr, row), parent]
+            for row, parent in zip(
+                np.column_stack([made.locations, made.times]).tolist(), made.parents.tolist()
+            )
+        ),
+    )
+    console.print(
+        f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {printable(options.output)}",
+        markup=False,
+    )
 
 
 def run_paper(options):
     """Write the paper's page."""
-    page.run(Paper, options, lambda line: console.print(line, highlight=False, markup=False), seed=options.seed,
-             thin=options.thin, longer=options.long)
+    page.run(
+        Paper,
+        options,
+        lambda line: console.print(line, highlight=False, markup=False),
+        seed=options.seed,
+        thin=options.thin,
+        longer=options.long,
+    )
 
 
 def run_calibrate(options):
@@ -381,14 +574,25 @@ def run_calibrate(options):
     if options.background:
         print_coverage(options, sets, console)
         return
-    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal,
-                      jobs=options.jobs, client=options.client)
-    console.print(f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
-                  "draws")
+    found = calibrate(
+        options.sampler,
+        n_sets=sets,
+        space=options.space,
+        seed=options.seed,
+        progress=console.is_terminal,
+        jobs=options.jobs,
+        client=options.client,
+    )
+    console.print(
+        f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
+        "draws"
+    )
     for name, p_value in found.p_values.items():
         console.print(f"  {name:6} ranks uniform: p = {p_value:.3f}")
     least = 0.01 / len(found.p_values)
-    console.print(f"a p-value below {least:.4f} comes by chance once in a hundred calibrations of a right sampler")
+    console.print(
+        f"a p-value below {least:.4f} comes by chance once in a hundred calibrations of a right sampler"
+    )
     if min(found.p_values.values()) < least:
         raise InputError(f"calibration failed: the smallest p-value is {min(found.p_values.values()):.2g}")
 
@@ -403,17 +607,27 @@ def _print_rows(rows, kind):
         table.add_column(title, justify="right", no_wrap=True)
     for name, row in rows.items():
         unit = kind.unit(name)
-        table.add_row(name if unit == "1" else f"{name} ({unit})", *(form.format(row[key]) for key, (_, form) in shown.items()))
+        table.add_row(
+            name if unit == "1" else f"{name} ({unit})",
+            *(form.format(row[key]) for key, (_, form) in shown.items()),
+        )
     console.print(table)
 
 
 def _warn_of_mixing(rows, n_chains):
     least = _LEAST_ESS_A_CHAIN * n_chains
-    poor = [f"{name} {row['r_hat']:.3f} and {row['ess_bulk']:.0f}" for name, row in rows.items()
-            if not name.startswith("1/") and (row["r_hat"] > _MOST_R_HAT or row["ess_bulk"] < least)]
+    poor = [
+        f"{name} {row['r_hat']:.3f} and {row['ess_bulk']:.0f}"
+        for name, row in rows.items()
+        if not name.startswith("1/") and (row["r_hat"] > _MOST_R_HAT or row["ess_bulk"] < least)
+    ]
     if poor:
-        warnings.warn(f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are wanted: take "
-                      "more --draws, or --by nuts", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are wanted: take "
+            "more --draws, or --by nuts",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _write_csv(path, names, rows):

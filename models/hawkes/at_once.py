@@ -16,10 +16,16 @@ from .parameters import ParametersBase
 
 
 def log_likelihood(
-    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
-    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
-    horizon_h: float | None = None, space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    locations: npt.ArrayLike,
+    times: npt.ArrayLike,
+    params: ParametersBase,
+    *,
+    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
+    background_self: bool = True,
+    tolerance: float = 1e-9,
+    precision: Literal["float64", "mixed"] = "float64",
+    horizon_h: float | None = None,
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
 ) -> float:
     """Log-likelihood of a spatiotemporal Hawkes process.
 
@@ -47,14 +53,27 @@ def log_likelihood(
     Holbrook et al. (2021); equation (4) of `models.hawkes`.
     """
     check_params(params)
-    return Likelihood(locations, times, method=method, background_self=background_self, tolerance=tolerance,
-                      precision=precision, horizon_h=horizon_h, space=space).log_likelihood(params)
+    return Likelihood(
+        locations,
+        times,
+        method=method,
+        background_self=background_self,
+        tolerance=tolerance,
+        precision=precision,
+        horizon_h=horizon_h,
+        space=space,
+    ).log_likelihood(params)
 
 
 def excitation_probabilities(
-    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
-    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
+    locations: npt.ArrayLike,
+    times: npt.ArrayLike,
+    params: ParametersBase,
+    *,
+    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
+    background_self: bool = True,
+    tolerance: float = 1e-9,
+    precision: Literal["float64", "mixed"] = "float64",
     space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
 ) -> npt.NDArray[np.float64]:
     """Probability that each event was triggered by an earlier one.
@@ -81,5 +100,12 @@ def excitation_probabilities(
     Holbrook et al. (2021), equation (2); equation (5) of `models.hawkes`.
     """
     check_params(params)
-    return Likelihood(locations, times, method=method, background_self=background_self, tolerance=tolerance,
-                      precision=precision, space=space).excitation_probabilities(params)
+    return Likelihood(
+        locations,
+        times,
+        method=method,
+        background_self=background_self,
+        tolerance=tolerance,
+        precision=precision,
+        space=space,
+    ).excitation_probabilities(params)

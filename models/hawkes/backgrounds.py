@@ -82,11 +82,20 @@ def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
 
 
 def fit_background(
-    locations: npt.ArrayLike, times: npt.ArrayLike,
-    kind: Literal["constant", "piecewise", "declustered"] = "declustered", *,
-    box_km: npt.ArrayLike | None = None, n_periods: int | None = None, bandwidth_km: float | None = None,
-    start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"), least: dict | None = None,
-    max_rounds: int = 50, horizon_h: float | None = None, space: pk.SpaceLike | None = None, **options: Any,
+    locations: npt.ArrayLike,
+    times: npt.ArrayLike,
+    kind: Literal["constant", "piecewise", "declustered"] = "declustered",
+    *,
+    box_km: npt.ArrayLike | None = None,
+    n_periods: int | None = None,
+    bandwidth_km: float | None = None,
+    start: ParametersBase | None = None,
+    fixed: Sequence[str] = ("tau_x", "tau_t"),
+    least: dict | None = None,
+    max_rounds: int = 50,
+    horizon_h: float | None = None,
+    space: pk.SpaceLike | None = None,
+    **options: Any,
 ) -> BackgroundFit:
     """Fit a background and a triggering function in turns.
 
@@ -128,7 +137,9 @@ def fit_background(
     check_choice(kind, "kind", KINDS)
     max_rounds = check_count(max_rounds, "max_rounds")
     horizon = check_horizon(horizon_h, times)
-    n_periods = check_count(({"piecewise": 8}.get(kind, 1)) if n_periods is None else n_periods, "n_periods", most=10_000)
+    n_periods = check_count(
+        ({"piecewise": 8}.get(kind, 1)) if n_periods is None else n_periods, "n_periods", most=10_000
+    )
     if kind == "constant" and n_periods > 1:
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
     box = _check_box(box_km, locations)
@@ -139,7 +150,9 @@ def fit_background(
     weights, converged = make.inside.astype(float), False
     for n_rounds in range(1, max_rounds + 1):
         background = make(weights)
-        likelihood = Likelihood(locations, times, background=background, horizon_h=horizon_h, space=space, **options)
+        likelihood = Likelihood(
+            locations, times, background=background, horizon_h=horizon_h, space=space, **options
+        )
         found = fit(likelihood, start=start, fixed=fixed, least=least)
         start = found.params
         new = (1.0 - likelihood.excitation_probabilities(found.params)) * make.inside
@@ -147,8 +160,16 @@ def fit_background(
         if moved < _MOVED or kind == "constant":  # nothing about that depends on the weights
             converged = True
             break
-    return BackgroundFit(likelihood, found, background, weights, make.bandwidth_km, make.rates_per_h * found.params.mu0, n_rounds,
-                         converged and found.converged)
+    return BackgroundFit(
+        likelihood,
+        found,
+        background,
+        weights,
+        make.bandwidth_km,
+        make.rates_per_h * found.params.mu0,
+        n_rounds,
+        converged and found.converged,
+    )
 
 
 class _Maker:
@@ -184,13 +205,21 @@ class _Maker:
                 self.bandwidth_km = self._choose(weights)
             scale = self._scaled(weights, self.bandwidth_km)
             places = np.where(self.inside, self._density(scale, self.bandwidth_km, self.locations, True), 0.0)
-            places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)  # what is left when the event is out
+            places *= weights.sum() / np.maximum(
+                weights.sum() - weights, 1e-300
+            )  # what is left when the event is out
             elsewhere = functools.partial(self._elsewhere, scale, self.bandwidth_km)
         cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
         until = n * np.interp(self.times, self.edges, cumulative)
         at = functools.partial(_at, elsewhere, n, self.edges, rates)
-        draw = functools.partial(_draw, self.box, n, self.edges, rates,
-                                 (self.locations, weights, self.bandwidth_km) if self.kind == "declustered" else None)
+        draw = functools.partial(
+            _draw,
+            self.box,
+            n,
+            self.edges,
+            rates,
+            (self.locations, weights, self.bandwidth_km) if self.kind == "declustered" else None,
+        )
         return Background(n * places * rates[period], float(n), until, at, draw)
 
     def _scaled(self, weights, width):
@@ -199,7 +228,9 @@ class _Maker:
         mass = np.ones(len(weights))
         for column, low, high in zip(self.locations.T, *self.box):
             mass *= _normal_cdf((high - column) / width) - _normal_cdf((low - column) / width)
-        return weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * width) ** n_dims
+        return (
+            weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * width) ** n_dims
+        )
 
     def _density(self, scale, width, places, same):
         with pk.use(pk.default_space() if self.space is None else self.space):
@@ -207,8 +238,18 @@ class _Maker:
             middle = self.locations.mean(axis=0)
             if len(places):
                 x, y = (pk.copy_of(np.ascontiguousarray((v - middle).T)) for v in (self.locations, places))
-                pk.parallel_for(pk.TeamPolicy(len(places), 128), weighted_density, pk.static(x.shape[0]), -0.5 / width**2, x,
-                                pk.copy_of(scale), y, same, out, label="hawkes.weighted_density")
+                pk.parallel_for(
+                    pk.TeamPolicy(len(places), 128),
+                    weighted_density,
+                    pk.static(x.shape[0]),
+                    -0.5 / width**2,
+                    x,
+                    pk.copy_of(scale),
+                    y,
+                    same,
+                    out,
+                    label="hawkes.weighted_density",
+                )
             return out.to_numpy()[: len(places)].copy()
 
     def _elsewhere(self, scale, width, places):
@@ -244,7 +285,10 @@ def _draw(box, n, edges, rates, kernels, random, mu0, begin, end):
     places = random.uniform(*box, (len(times), len(box[0])))
     if kernels is not None:
         locations, weights, width = kernels
-        outside, which = np.ones(len(times), bool), random.choice(len(weights), len(times), p=weights / weights.sum())
+        outside, which = (
+            np.ones(len(times), bool),
+            random.choice(len(weights), len(times), p=weights / weights.sum()),
+        )
         while outside.any():  # kernels are cut off at the box
             places[outside] = random.normal(locations[which[outside]], width)
             outside = ((places < box[0]) | (places > box[1])).any(axis=1)
@@ -270,5 +314,7 @@ def _check_box(box_km, locations):
         return np.stack([low, high])
     box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
     if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
-        raise ShapeError(f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is wanted")
+        raise ShapeError(
+            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is wanted"
+        )
     return box.T

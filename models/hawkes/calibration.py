@@ -27,7 +27,12 @@ from .sampler import sample_posterior
 from .simulate import simulate
 
 FREE = ("mu0", "theta", "omega", "h")
-PRIORS = {"mu0": log_normal(1.0, 0.2), "theta": log_normal(0.4, 0.25), "omega": log_normal(1.0, 0.4), "1/h": log_normal(5.0, 0.4)}
+PRIORS = {
+    "mu0": log_normal(1.0, 0.2),
+    "theta": log_normal(0.4, 0.25),
+    "omega": log_normal(1.0, 0.4),
+    "1/h": log_normal(5.0, 0.4),
+}
 _SIDE_KM, _HORIZON_H, _IMMIGRANTS = 10.0, 1000.0, 250.0
 _BOXES = 20  # of the histogram of ranks
 
@@ -56,9 +61,16 @@ class Calibration(Shown):
 
 
 def calibrate(
-    sampler: Literal["metropolis", "nuts"] = "metropolis", *, n_sets: int = 200, n_kept: int = 99,
-    least_ess: int = 500, seed: int = 0, space: pk.SpaceLike | None = None, progress: bool = False,
-    jobs: int = 1, client: object = None,
+    sampler: Literal["metropolis", "nuts"] = "metropolis",
+    *,
+    n_sets: int = 200,
+    n_kept: int = 99,
+    least_ess: int = 500,
+    seed: int = 0,
+    space: pk.SpaceLike | None = None,
+    progress: bool = False,
+    jobs: int = 1,
+    client: object = None,
 ) -> Calibration:
     """Simulation-based calibration of a sampler.
 
@@ -98,12 +110,21 @@ def calibrate(
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
     stats = need("scipy.stats", "stats", "the test of ranks")
     one = functools.partial(_ranks, sampler, n_kept, least_ess, seed, space_of(space, jobs, client))
-    found = map_numbers(one, n_sets, jobs=jobs, description=f"{n_sets} data sets, {sampler}", progress=progress, client=client,
-                        space=space)
+    found = map_numbers(
+        one,
+        n_sets,
+        jobs=jobs,
+        description=f"{n_sets} data sets, {sampler}",
+        progress=progress,
+        client=client,
+        space=space,
+    )
     ranks, effective, sizes = (np.array(column) for column in zip(*found))
     boxes = max(b for b in range(2, _BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
-    p_values = {name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
-                for name, column in zip(FREE, ranks.T)}
+    p_values = {
+        name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
+        for name, column in zip(FREE, ranks.T)
+    }
     return Calibration(ranks, n_kept, p_values, float(min(effective)), int(min(sizes)))
 
 
@@ -127,15 +148,25 @@ def _data_set(seed, space):
         truth = Parameters(tau_x=1.0, tau_t=1.0, **values)
         if truth.theta >= 1.0:  # its clusters have no mean size; the prior says so once in ten thousand draws
             continue
-        made = simulate(truth, n_immigrants=truth.mu0 * _IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2,
-                        seed=random)
+        made = simulate(
+            truth,
+            n_immigrants=truth.mu0 * _IMMIGRANTS,
+            horizon_h=_HORIZON_H,
+            box_km=((0.0, _SIDE_KM),) * 2,
+            seed=random,
+        )
         # Observation begins with the first event, before which there was nothing: of the prior, next to nothing is lost.
         if len(made.times) >= 200:
             break
     inside = ((made.locations >= 0.0) & (made.locations <= _SIDE_KM)).all(axis=1)
-    background = Background(np.where(inside, _IMMIGRANTS / (_SIDE_KM**2 * _HORIZON_H), 0.0), _IMMIGRANTS,
-                            _IMMIGRANTS * made.times / _HORIZON_H)
-    return truth, Likelihood(made.locations, made.times, background=background, horizon_h=_HORIZON_H, space=space)
+    background = Background(
+        np.where(inside, _IMMIGRANTS / (_SIDE_KM**2 * _HORIZON_H), 0.0),
+        _IMMIGRANTS,
+        _IMMIGRANTS * made.times / _HORIZON_H,
+    )
+    return truth, Likelihood(
+        made.locations, made.times, background=background, horizon_h=_HORIZON_H, space=space
+    )
 
 
 def _sample(sampler, likelihood, least_ess, seed):
@@ -144,9 +175,13 @@ def _sample(sampler, likelihood, least_ess, seed):
     length = 4_000 if sampler == "metropolis" else 300
     while True:
         if sampler == "metropolis":
-            posterior = sample_posterior(likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed)
+            posterior = sample_posterior(
+                likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed
+            )
         else:
-            posterior = sample_nuts(likelihood, n_chains=2, n_draws=length, n_warmup=150, start=start, priors=PRIORS, seed=seed)
+            posterior = sample_nuts(
+                likelihood, n_chains=2, n_draws=length, n_warmup=150, start=start, priors=PRIORS, seed=seed
+            )
         ess = min(row["ess_bulk"] for row in posterior.summary().values())
         if ess >= least_ess:
             return posterior, ess

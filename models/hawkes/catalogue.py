@@ -99,7 +99,9 @@ class Catalogue:
         for name, values in results.items():
             values = np.asarray(values)
             if values.shape != self.times.shape:
-                raise ShapeError(f"{name} has shape {values.shape}; {self.times.shape} is wanted: one an event")
+                raise ShapeError(
+                    f"{name} has shape {values.shape}; {self.times.shape} is wanted: one an event"
+                )
             table[name] = np.empty(len(values), values.dtype)
             table[name][self.rows] = values
         return table
@@ -117,14 +119,23 @@ class Catalogue:
             The hours themselves where the table had no dates.
         """
         times = np.asarray(times, dtype=np.float64)
-        return times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
+        return (
+            times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
+        )
 
 
 def read_catalogue(
-    source: Any, *, places: Sequence[str] = ("x_km", "y_km"), time: str = "t_hours", ids: str | None = None,
-    marks: str | None = None, reference_mark: float | str | None = None,
-    end: float | str | datetime.date | np.datetime64 | None = None, length_unit: LengthUnit = "km",
-    time_unit: TimeUnit = "h", lonlat: bool = False,
+    source: Any,
+    *,
+    places: Sequence[str] = ("x_km", "y_km"),
+    time: str = "t_hours",
+    ids: str | None = None,
+    marks: str | None = None,
+    reference_mark: float | str | None = None,
+    end: float | str | datetime.date | np.datetime64 | None = None,
+    length_unit: LengthUnit = "km",
+    time_unit: TimeUnit = "h",
+    lonlat: bool = False,
     date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
     """Events from a file or a data frame, with names, dates and marks.
@@ -159,7 +170,9 @@ def read_catalogue(
     check_flag(lonlat, "lonlat")
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
-        raise InputError(f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted")
+        raise InputError(
+            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted"
+        )
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
     name, table = _table(source, (*places, time, *extra))
     locations = np.stack([files._numbers(table[column], column, name) for column in places], axis=1)
@@ -168,10 +181,16 @@ def read_catalogue(
         moments = as_dates(table[time], f"'{name}', column '{time}'", date_order)
         origin = moments.min()
         hours = (moments - origin) / np.timedelta64(1, "us") / 3.6e9
-        horizon = None if end is None else float((as_date(end, "end") - origin) / np.timedelta64(1, "us") / 3.6e9)
+        horizon = (
+            None if end is None else float((as_date(end, "end") - origin) / np.timedelta64(1, "us") / 3.6e9)
+        )
     else:
         hours = files._numbers(table[time], time, name) * TIMES_H[time_unit]
-        horizon = None if end is None else check_number(end, "end") * TIMES_H[time_unit] - (hours.min() if len(hours) else 0.0)
+        horizon = (
+            None
+            if end is None
+            else check_number(end, "end") * TIMES_H[time_unit] - (hours.min() if len(hours) else 0.0)
+        )
     if not len(hours):
         raise InputError(f"'{name}' holds no events; at least one row is wanted")
     files._warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
@@ -184,7 +203,9 @@ def read_catalogue(
     order = np.argsort(hours, kind="stable")
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:
-        raise InputError(f"end is {times[-1] - horizon:g} hours before the last event; when the record ended is wanted")
+        raise InputError(
+            f"end is {times[-1] - horizon:g} hours before the last event; when the record ended is wanted"
+        )
     files._warn_of_rows(locations[order], times)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)
     size, least = None, reference_mark
@@ -215,7 +236,17 @@ def _table(source, wanted):
 
 def write_table(path, table):
     """Columns, a dict of arrays, as CSV."""
-    with replacing(path, "--output") as beside, open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with (
+        replacing(path, "--output") as beside,
+        open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(table)
-        writer.writerows(zip(*(column.tolist() if column.dtype.kind != "M" else column.astype(str) for column in table.values())))
+        writer.writerows(
+            zip(
+                *(
+                    column.tolist() if column.dtype.kind != "M" else column.astype(str)
+                    for column in table.values()
+                )
+            )
+        )

@@ -46,7 +46,9 @@ def first_later(t, low, high, time):
 
 
 @pk.kernel
-def background_by_cells(team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background):
+def background_by_cells(
+    team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background
+):
     """Sums of (1) over at least the events within `reach` hours in the cells around; a team an event."""
     i = team.league_rank
     mu = pk.local(n_mu, pk.float64)
@@ -77,8 +79,26 @@ def cell_kernels_of(trigger):
     size, g, marked = 1 + len(trigger.names), trigger.functions, trigger.marked
 
     @pk.kernel
-    def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of,
-                   mark_at, earlier):
+    def list_pairs(
+        i,
+        n_dims,
+        fill,
+        x,
+        t,
+        cell,
+        start,
+        shape,
+        reach,
+        cut,
+        p,
+        counts,
+        first,
+        stride,
+        r2_of,
+        dt_of,
+        mark_at,
+        earlier,
+    ):
         """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs.
 
         With fill = 2 also which place, in the order of cells, the earlier event has.
@@ -119,7 +139,9 @@ def cell_kernels_of(trigger):
                     xi[k] = 0.0
                 for e in range(width):
                     place = begin[rank] + e * WIDTH + r
-                    functions.terms_of(n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms)
+                    functions.terms_of(
+                        n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms
+                    )
                     for k in range(n_xi):
                         xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
                 if length[row] > 0:
@@ -129,7 +151,9 @@ def cell_kernels_of(trigger):
             for k in range(n_xi):
                 xi[k] = 0.0
             for place in team.thread_range(begin[rank], begin[rank + 1]):
-                functions.terms_of(n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms)
+                functions.terms_of(
+                    n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms
+                )
                 for k in range(n_xi):
                     xi[k] += pk.float64(terms[k])
             for k in range(n_xi):
@@ -140,6 +164,8 @@ def cell_kernels_of(trigger):
     @pk.kernel
     def listed_sums(team, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
         """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
-        row_sums(team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation)
+        row_sums(
+            team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
+        )
 
     return types.SimpleNamespace(list_pairs=list_pairs, listed_sums=listed_sums, row_sums=row_sums)

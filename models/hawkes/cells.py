@@ -34,7 +34,9 @@ class Grid:
         n_events, n_dims = locations.shape
         low = locations.min(axis=0)
         extent = locations.max(axis=0) - low
-        most = max(1, int((4 * n_events) ** (1.0 / n_dims)))  # along a dimension: about as many cells as events
+        most = max(
+            1, int((4 * n_events) ** (1.0 / n_dims))
+        )  # along a dimension: about as many cells as events
         wide = np.maximum(reach_km, extent / most)
         shape = np.minimum(extent // wide, most - 1).astype(np.int64) + 1
         cell = np.minimum(((locations - low) // wide).astype(np.int64), shape - 1)
@@ -92,11 +94,28 @@ class PairList:
         reach = trigger.reach_h(p, range_.cut, most)
         with pk.use(space):
             grid = Grid(locations, times, trigger.reach_km(p, range_.cut, most), np.float64, marks)
-            counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, dtype)
+            counts, no_indices, no_pairs = (
+                pk.zeros(n_events, np.int64),
+                pk.zeros(1, np.int64),
+                pk.zeros(1, dtype),
+            )
             visit = pk.static(n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
             policy = pk.RangePolicy(0, n_events)
-            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(0), *visit[1:], counts, no_indices, no_indices,
-                            no_pairs, no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
+            pk.parallel_for(
+                policy,
+                kernels.list_pairs,
+                visit[0],
+                pk.static(0),
+                *visit[1:],
+                counts,
+                no_indices,
+                no_indices,
+                no_pairs,
+                no_pairs,
+                no_pairs,
+                no_indices,
+                label="hawkes.count_pairs",
+            )
             layout = _layout(counts.to_numpy(), grid.order.to_numpy())
             self.n_pairs, n_places = int(layout["n_pairs"]), int(layout["n_places"])
             if n_places > MOST_PAIRS:
@@ -104,10 +123,25 @@ class PairList:
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
             self.marks = pk.zeros(max(n_places, 1) if trigger.marked else 1, dtype)
             first, stride = pk.copy_of(layout["first"]), pk.copy_of(layout["stride"])
-            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(1), *visit[1:], counts, first, stride, self.r2,
-                            self.dt, self.marks, no_indices, label="hawkes.list_pairs")
+            pk.parallel_for(
+                policy,
+                kernels.list_pairs,
+                visit[0],
+                pk.static(1),
+                *visit[1:],
+                counts,
+                first,
+                stride,
+                self.r2,
+                self.dt,
+                self.marks,
+                no_indices,
+                label="hawkes.list_pairs",
+            )
             self.n_slices, self.n_teams = layout["n_slices"], len(layout["begin"]) - 1
-            self.begin, self.length, self.event = (pk.copy_of(layout[name]) for name in ("begin", "length", "event"))
+            self.begin, self.length, self.event = (
+                pk.copy_of(layout[name]) for name in ("begin", "length", "event")
+            )
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
 
     @property
@@ -118,8 +152,15 @@ class PairList:
     def sums(self, n_xi, p, excitation):
         """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be zero already."""
         if self.n_teams:
-            pk.parallel_for(self._policy, cell_kernels_of(self.trigger).listed_sums, pk.static(n_xi),
-                            *self.args, p, excitation, label="hawkes.listed_sums")
+            pk.parallel_for(
+                self._policy,
+                cell_kernels_of(self.trigger).listed_sums,
+                pk.static(n_xi),
+                *self.args,
+                p,
+                excitation,
+                label="hawkes.listed_sums",
+            )
 
 
 def largest(marks):
@@ -136,18 +177,54 @@ def all_pairs_within(locations, times, params, cut, space, marks=None):
     with pk.use(space):
         grid = Grid(locations, times, trigger.reach_km(p, cut, most), np.float64, marks)
         visit = *grid.args, trigger.reach_h(p, cut, most), cut, params.kernel_values
-        counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, np.float64)
-        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(0), *visit, counts, no_indices, no_indices, no_pairs,
-                        no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
+        counts, no_indices, no_pairs = (
+            pk.zeros(n_events, np.int64),
+            pk.zeros(1, np.int64),
+            pk.zeros(1, np.float64),
+        )
+        pk.parallel_for(
+            n_events,
+            kernel,
+            pk.static(n_dims),
+            pk.static(0),
+            *visit,
+            counts,
+            no_indices,
+            no_indices,
+            no_pairs,
+            no_pairs,
+            no_pairs,
+            no_indices,
+            label="hawkes.count_pairs",
+        )
         lengths = counts.to_numpy()
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
-            raise InputError(f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out.")
+            raise InputError(
+                f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out."
+            )
         first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
-        r2, dt, earlier = pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1), np.int64)
+        r2, dt, earlier = (
+            pk.zeros(max(n_pairs, 1)),
+            pk.zeros(max(n_pairs, 1)),
+            pk.zeros(max(n_pairs, 1), np.int64),
+        )
         mark_at = pk.zeros(max(n_pairs, 1) if trigger.marked else 1)
-        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(2), *visit, counts, first, stride, r2, dt, mark_at,
-                        earlier, label="hawkes.list_pairs")
+        pk.parallel_for(
+            n_events,
+            kernel,
+            pk.static(n_dims),
+            pk.static(2),
+            *visit,
+            counts,
+            first,
+            stride,
+            r2,
+            dt,
+            mark_at,
+            earlier,
+            label="hawkes.list_pairs",
+        )
         order = grid.order.to_numpy()
         return r2, dt, mark_at, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
 
@@ -173,5 +250,13 @@ def _layout(counts, order):
         length = np.zeros(1, np.int64)
     if not event.size:
         event = np.zeros(1, np.int64)
-    return {"first": first, "stride": stride, "begin": begin, "length": length, "event": event, "n_slices": n_slices,
-            "n_pairs": counts.sum(), "n_places": begin[-1]}
+    return {
+        "first": first,
+        "stride": stride,
+        "begin": begin,
+        "length": length,
+        "event": event,
+        "n_slices": n_slices,
+        "n_pairs": counts.sum(),
+        "n_places": begin[-1],
+    }

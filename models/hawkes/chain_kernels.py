@@ -33,7 +33,9 @@ EVERYTHING, NOTHING = -1, -2
 # Why a chain waits for the host: its proposal leaves the range of the list of pairs; the bound on the error was not met.
 OUT_OF_RANGE, TOO_COARSE = 1, 2
 
-DRAWS = 64  # random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
+DRAWS = (
+    64  # random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
+)
 TARGET = 0.44  # acceptance rate of univariate proposals (Roberts and Rosenthal), as in the paper
 N_SUMS = 4
 SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 in float64
@@ -56,14 +58,29 @@ def log_prior_of(prior, v):
 
 
 @pk.kernel
-def chain_background(team, n_dims, n_parts, wide, n_teams, x, t, reach, self_term, counts, place_of, proposed, background):
+def chain_background(
+    team, n_dims, n_parts, wide, n_teams, x, t, reach, self_term, counts, place_of, proposed, background
+):
     """Sums of (1) for the chains that move tau_x or tau_t; a team a chain and a group of events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
         tau_x, tau_t = proposed[chain, 1], proposed[chain, 2]
         half = 1 - counts[chain, MU_HALF]
-        background_group(team, team.league_rank % n_teams, n_dims, n_parts, wide, pk.static(1), x, t, reach, self_term,
-                         -0.5 / (tau_x * tau_x), -0.5 / (tau_t * tau_t), background[chain, half])
+        background_group(
+            team,
+            team.league_rank % n_teams,
+            n_dims,
+            n_parts,
+            wide,
+            pk.static(1),
+            x,
+            t,
+            reach,
+            self_term,
+            -0.5 / (tau_x * tau_x),
+            -0.5 / (tau_t * tau_t),
+            background[chain, half],
+        )
 
 
 @functools.cache
@@ -82,25 +99,63 @@ def chain_kernels_of(trigger):
             p[k] = 1.0 / v if reciprocal[k] else v
 
     @pk.kernel
-    def chain_listed(team, n_teams, n_slices, r2_of, dt_of, mark_at, begin, length, event, counts, place_of, proposed,
-                     excitation):
+    def chain_listed(
+        team,
+        n_teams,
+        n_slices,
+        r2_of,
+        dt_of,
+        mark_at,
+        begin,
+        length,
+        event,
+        counts,
+        place_of,
+        proposed,
+        excitation,
+    ):
         """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering function."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            lists.row_sums(team, team.league_rank % n_teams, pk.static(1), n_slices, r2_of, dt_of, mark_at, begin, length,
-                           event, p, excitation[chain, 1 - counts[chain, XI_HALF]])
+            lists.row_sums(
+                team,
+                team.league_rank % n_teams,
+                pk.static(1),
+                n_slices,
+                r2_of,
+                dt_of,
+                mark_at,
+                begin,
+                length,
+                event,
+                p,
+                excitation[chain, 1 - counts[chain, XI_HALF]],
+            )
 
     @pk.kernel
-    def chain_windowed(team, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation):
+    def chain_windowed(
+        team, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation
+    ):
         """The same over windows in time, where the list would be too long."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            windows.excitation_group(team, team.league_rank % n_teams, n_dims, n_parts, wide, pk.static(1), x, t, reach, p,
-                                     excitation[chain, 1 - counts[chain, XI_HALF]])
+            windows.excitation_group(
+                team,
+                team.league_rank % n_teams,
+                n_dims,
+                n_parts,
+                wide,
+                pk.static(1),
+                x,
+                t,
+                reach,
+                p,
+                excitation[chain, 1 - counts[chain, XI_HALF]],
+            )
 
     @pk.function
     def scales(n_dims, given, proposed, chain, p):
@@ -108,12 +163,30 @@ def chain_kernels_of(trigger):
         mu0 = proposed[chain, 0]
         background = mu0
         if not given:
-            background = mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * normal_scale(1, 1.0 / proposed[chain, 2])
+            background = (
+                mu0
+                * normal_scale(n_dims, 1.0 / proposed[chain, 1])
+                * normal_scale(1, 1.0 / proposed[chain, 2])
+            )
         return background, proposed[chain, 3] * g.scale(n_dims, p)
 
     @pk.kernel
-    def chain_events(team, n_dims, given, n_teams, block, t, marks, horizon, counts, place_of, proposed, background, excitation,
-                     sums):
+    def chain_events(
+        team,
+        n_dims,
+        given,
+        n_teams,
+        block,
+        t,
+        marks,
+        horizon,
+        counts,
+        place_of,
+        proposed,
+        background,
+        excitation,
+        sums,
+    ):
         """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of (3)."""
         chain = team.league_rank // n_teams
         if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
@@ -165,7 +238,9 @@ def chain_kernels_of(trigger):
             tallies[chain, k, BATCH_SIZE] = pk.int64(pk.ceil(pk.exp(1.1 * pk.log(pk.float64(size)))))
 
     @pk.function
-    def propose(seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state):
+    def propose(
+        seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
+    ):
         """A parameter at random, and a value for it from a normal density cut off at 0."""
         k = pk.random.randint(seed, chain, step * DRAWS, place_of.shape[0])
         place = place_of[k]
@@ -181,15 +256,38 @@ def chain_kernels_of(trigger):
         allowed = new > priors[k, 4] and new < priors[k, 5] and new > 1e-15 and new < 1e15
         state[chain, LOG_RATIO] = -1e300
         if allowed:
-            ratio = pk.log(pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k]))  # q(v | new) / q(new | v)
+            ratio = pk.log(
+                pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k])
+            )  # q(v | new) / q(new | v)
             state[chain, LOG_RATIO] = ratio + log_prior_of(priors[k], new) - log_prior_of(priors[k], v)
             proposed[chain, place] = 1.0 / new if inverted[k] else new
             if proposed[chain, place] < low[place] or proposed[chain, place] > high[place]:
                 counts[chain, STALLED] = OUT_OF_RANGE
 
     @pk.kernel
-    def chain_decide(team, n_dims, given, seed, missed_mu, missed_xi, tolerance, place_of, inverted, priors, low, high, sums,
-                     values, proposed, sds, counts, tallies, state, thin, draws):
+    def chain_decide(
+        team,
+        n_dims,
+        given,
+        seed,
+        missed_mu,
+        missed_xi,
+        tolerance,
+        place_of,
+        inverted,
+        priors,
+        low,
+        high,
+        sums,
+        values,
+        proposed,
+        sds,
+        counts,
+        tallies,
+        state,
+        thin,
+        draws,
+    ):
         """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a team a chain.
 
         A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays.
@@ -247,7 +345,25 @@ def chain_kernels_of(trigger):
                     counts[chain, STEP] = step
                 counts[chain, MOVED] = NOTHING
                 if step < thin * draws.shape[1]:
-                    propose(seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state)
+                    propose(
+                        seed,
+                        chain,
+                        step,
+                        place_of,
+                        inverted,
+                        priors,
+                        low,
+                        high,
+                        values,
+                        proposed,
+                        sds,
+                        counts,
+                        state,
+                    )
 
-    return types.SimpleNamespace(chain_listed=chain_listed, chain_windowed=chain_windowed, chain_events=chain_events,
-                                 chain_decide=chain_decide)
+    return types.SimpleNamespace(
+        chain_listed=chain_listed,
+        chain_windowed=chain_windowed,
+        chain_events=chain_events,
+        chain_decide=chain_decide,
+    )

@@ -40,7 +40,13 @@ class Chains:
     """
 
     def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
-        self.likelihood, self.free, self.seed, self.thin, self.n_steps = likelihood, free, seed, thin, n_rows * thin
+        self.likelihood, self.free, self.seed, self.thin, self.n_steps = (
+            likelihood,
+            free,
+            seed,
+            thin,
+            n_rows * thin,
+        )
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains = likelihood.space, len(starts)
@@ -64,12 +70,22 @@ class Chains:
         state = np.zeros((self.n_chains, 5))
         if self.given:
             state[:, ck.SHARE] = likelihood.background.mass
-        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths),
-                "tallies": tallies, "state": state, "counts": np.zeros((self.n_chains, 5), np.int64),
-                "draws": np.full((self.n_chains, n_rows, len(free) + 1), np.nan)}
+        host = {
+            "values": values,
+            "proposed": values,
+            "sds": coordinates * (0.1 if widths is None else widths),
+            "tallies": tallies,
+            "state": state,
+            "counts": np.zeros((self.n_chains, 5), np.int64),
+            "draws": np.full((self.n_chains, n_rows, len(free) + 1), np.nan),
+        }
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}
-            self._places, self._reciprocal, self._priors = pk.copy_of(places), pk.copy_of(reciprocal), pk.copy_of(table)
+            self._places, self._reciprocal, self._priors = (
+                pk.copy_of(places),
+                pk.copy_of(reciprocal),
+                pk.copy_of(table),
+            )
             self._background = pk.zeros((*halves, 1, n), np.float64)
             self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
@@ -96,7 +112,11 @@ class Chains:
         cuts = []
         for start in starts:
             self.likelihood.log_likelihood(start)
-            most = self.likelihood.n_events * start.excitation_scale(self.likelihood.n_dims) * self.likelihood.inverse_rates
+            most = (
+                self.likelihood.n_events
+                * start.excitation_scale(self.likelihood.n_dims)
+                * self.likelihood.inverse_rates
+            )
             cuts.append(math.log(max(2.0 * most / self.tolerance, math.e)))
         return max(cuts) + _SPARE_CUT
 
@@ -114,8 +134,15 @@ class Chains:
         if own:
             low[4:], high[4:] = range_.low, range_.high
         try:
-            self.pairs = PairList(self.sums.locations, self.sums.times, self.trigger, range_, self.sums.dtype, self.space,
-                                  self.sums.marks)
+            self.pairs = PairList(
+                self.sums.locations,
+                self.sums.times,
+                self.trigger,
+                range_,
+                self.sums.dtype,
+                self.space,
+                self.sums.marks,
+            )
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
@@ -135,23 +162,87 @@ class Chains:
         who = m["counts"], self._places
         n_groups = -(-self.likelihood.n_events // kernels.GROUP)
         if self.scales_moved:
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), ck.chain_background, n_dims, n_parts, wide, n_groups,
-                            *data, 2.0 * self.sums.span_h + 1.0, self.sums.self_term, *who, m["proposed"],
-                            self._background)
+            pk.parallel_for(
+                pk.TeamPolicy(self.n_chains * n_groups, 32),
+                ck.chain_background,
+                n_dims,
+                n_parts,
+                wide,
+                n_groups,
+                *data,
+                2.0 * self.sums.span_h + 1.0,
+                self.sums.self_term,
+                *who,
+                m["proposed"],
+                self._background,
+            )
         if self.pairs is not None and self.pairs.n_teams:
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32), kernels_.chain_listed,
-                            self.pairs.n_teams, *self.pairs.args, *who, m["proposed"], self._excitation)
+            pk.parallel_for(
+                pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32),
+                kernels_.chain_listed,
+                self.pairs.n_teams,
+                *self.pairs.args,
+                *who,
+                m["proposed"],
+                self._excitation,
+            )
         elif self.pairs is None:
-            reach = self.trigger.reach_h(self.trigger.slowest(self.range.low, self.range.high), self.range.cut, self.sums.largest)
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), kernels_.chain_windowed, n_dims, n_parts, wide, n_groups,
-                            *data, reach, *who, m["proposed"], self._excitation)
-        pk.parallel_for(pk.TeamPolicy(self.n_chains * self._n_blocks, 128), kernels_.chain_events, n_dims, given,
-                        self._n_blocks, self._block, self.sums.t, self.sums.event_marks, self.likelihood.horizon_h, *who, m["proposed"],
-                        self._background, self._excitation, self._sums)
-        pk.parallel_for(pk.TeamPolicy(self.n_chains, 128), kernels_.chain_decide, n_dims, given, np.uint64(self.seed),
-                        self._missed_mu, self.likelihood.n_events * math.exp(-self.range.cut), self.tolerance, self._places,
-                        self._reciprocal, self._priors, self._low, self._high, self._sums, m["values"], m["proposed"],
-                        m["sds"], m["counts"], m["tallies"], m["state"], self.thin, m["draws"])
+            reach = self.trigger.reach_h(
+                self.trigger.slowest(self.range.low, self.range.high), self.range.cut, self.sums.largest
+            )
+            pk.parallel_for(
+                pk.TeamPolicy(self.n_chains * n_groups, 32),
+                kernels_.chain_windowed,
+                n_dims,
+                n_parts,
+                wide,
+                n_groups,
+                *data,
+                reach,
+                *who,
+                m["proposed"],
+                self._excitation,
+            )
+        pk.parallel_for(
+            pk.TeamPolicy(self.n_chains * self._n_blocks, 128),
+            kernels_.chain_events,
+            n_dims,
+            given,
+            self._n_blocks,
+            self._block,
+            self.sums.t,
+            self.sums.event_marks,
+            self.likelihood.horizon_h,
+            *who,
+            m["proposed"],
+            self._background,
+            self._excitation,
+            self._sums,
+        )
+        pk.parallel_for(
+            pk.TeamPolicy(self.n_chains, 128),
+            kernels_.chain_decide,
+            n_dims,
+            given,
+            np.uint64(self.seed),
+            self._missed_mu,
+            self.likelihood.n_events * math.exp(-self.range.cut),
+            self.tolerance,
+            self._places,
+            self._reciprocal,
+            self._priors,
+            self._low,
+            self._high,
+            self._sums,
+            m["values"],
+            m["proposed"],
+            m["sds"],
+            m["counts"],
+            m["tallies"],
+            m["state"],
+            self.thin,
+            m["draws"],
+        )
 
     def restart(self):
         """Have every chain evaluate its parameters anew before its next proposal."""
@@ -173,7 +264,9 @@ class Chains:
             self._margin = min(self._margin**2, _FAR)
             if self._rested:  # the posterior is wider than the list that was to be its own
                 self._near, self._rested = self._margin, False
-            self._list_anew(done, self.memory["proposed"].to_numpy())  # numbered, so the same proposals will be made again
+            self._list_anew(
+                done, self.memory["proposed"].to_numpy()
+            )  # numbered, so the same proposals will be made again
         elif self._margin > self._near and done - self._listed_at >= _QUIET:
             self._margin, self._rested = self._near, True
             self._list_anew(done, self.memory["values"].to_numpy())
@@ -188,8 +281,13 @@ class Chains:
     def snapshot(self):
         """Everything that the rest of the chains depends on, as host arrays."""
         arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
-        return arrays | {"range_low": np.array(self.range.low), "range_high": np.array(self.range.high),
-                         "cut": np.array([self._cut, self.range.cut, self._margin, self._near, self._rested, self._listed_at])}
+        return arrays | {
+            "range_low": np.array(self.range.low),
+            "range_high": np.array(self.range.high),
+            "cut": np.array(
+                [self._cut, self.range.cut, self._margin, self._near, self._rested, self._listed_at]
+            ),
+        }
 
     def restore(self, arrays):
         """Go on from a snapshot."""

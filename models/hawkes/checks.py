@@ -31,7 +31,9 @@ def check_events(locations, times):
         raise ShapeError(f"locations has shape {locations.shape}; shape (n_events, n_dims) is wanted.{hint}")
     n_events, n_dims = locations.shape
     if n_events != len(times):
-        raise ShapeError(f"locations has {n_events} rows, times has {len(times)} entries; as many of both are wanted")
+        raise ShapeError(
+            f"locations has {n_events} rows, times has {len(times)} entries; as many of both are wanted"
+        )
     if n_dims not in (1, 2, 3):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; 1, 2 or 3 are wanted")
     if not len(times):
@@ -56,15 +58,23 @@ def check_marks(marks, reference, n_events):
     marks = check_finite(as_numbers(marks, "marks", 1), "marks")
     if len(marks) != n_events:
         raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; one each is wanted")
-    reference = marks.min() if reference is None else check_finite(as_numbers(reference, "reference_mark"), "reference_mark")
+    reference = (
+        marks.min()
+        if reference is None
+        else check_finite(as_numbers(reference, "reference_mark"), "reference_mark")
+    )
     if reference.shape not in ((), marks.shape):
-        raise ShapeError(f"reference_mark has shape {reference.shape}; one number, or one an event, is wanted")
+        raise ShapeError(
+            f"reference_mark has shape {reference.shape}; one number, or one an event, is wanted"
+        )
     less = marks - reference
     below = np.flatnonzero(less < -1e-9)
     if below.size:
         n = below[0]
-        raise InputError(f"marks[{n}] is {marks[n]}, below reference_mark = {np.broadcast_to(reference, marks.shape)[n]:g} "
-                         f"({below.size} such event{'s' * (below.size > 1)}); leave such events out, or give a smaller reference")
+        raise InputError(
+            f"marks[{n}] is {marks[n]}, below reference_mark = {np.broadcast_to(reference, marks.shape)[n]:g} "
+            f"({below.size} such event{'s' * (below.size > 1)}); leave such events out, or give a smaller reference"
+        )
     return np.maximum(less, 0.0)
 
 
@@ -78,7 +88,9 @@ def check_horizon(horizon_h, times):
     if not np.isfinite(horizon):
         raise FiniteError(f"horizon_h is {horizon}; a finite number is wanted")
     if horizon < times[-1]:
-        raise InputError(f"horizon_h is {horizon}, before the last event at {times[-1]}; that or later is wanted")
+        raise InputError(
+            f"horizon_h is {horizon}, before the last event at {times[-1]}; that or later is wanted"
+        )
     return float(horizon)
 
 
@@ -95,5 +107,7 @@ def check_background(background, n_events):
     if not isinstance(background, Background):
         raise DTypeError(f"background must be hawkes.Background or None, got {type(background).__name__}")
     if len(background.density) != n_events:
-        raise ShapeError(f"background.density has {len(background.density)} entries for {n_events} events; one each is wanted")
+        raise ShapeError(
+            f"background.density has {len(background.density)} entries for {n_events} events; one each is wanted"
+        )
     return background

@@ -143,12 +143,19 @@ def _power_law(at, growth, n_dims):
         return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)[:, :dims]
 
     names, units = ("h", "q", "gamma")[: 2 + growth], ("km", "1", "1")[: 2 + growth]
-    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0})
+    return _Shape(
+        names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0}
+    )
 
 
 def compose(
-    decay: str | int | Decay = "exponential", *, space: str = "normal", marks: bool = False, growth: bool = False,
-    n_dims: int = 2, within_h: float | None = None,
+    decay: str | int | Decay = "exponential",
+    *,
+    space: str = "normal",
+    marks: bool = False,
+    growth: bool = False,
+    n_dims: int = 2,
+    within_h: float | None = None,
 ) -> type[ParametersBase]:
     """The parameters' class of a triggering function made of parts; everything that takes Parameters takes it.
 
@@ -184,7 +191,9 @@ def compose(
     if isinstance(decay, Decay):
         part = decay
     elif isinstance(decay, str):
-        part = {"exponential": exponentials, "omori": omori}[check_choice(decay, "decay", ("exponential", "omori"))]
+        part = {"exponential": exponentials, "omori": omori}[
+            check_choice(decay, "decay", ("exponential", "omori"))
+        ]
         part = part(within_h) if decay == "omori" else part()
     elif isinstance(decay, bool) or not isinstance(decay, int):
         raise DTypeError(f"decay must be a name, a number of exponentials or a Decay, got {decay!r}")
@@ -215,10 +224,22 @@ def _class_of(decay, space, marks, growth, n_dims, spec):
     trigger = _triggering(decay.completed(), space, marks, growth, n_dims)
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     if spec:
-        spec = {"decay": spec[0], "space": space, "marks": marks, "growth": growth, "n_dims": n_dims, "within_h": spec[1]}
+        spec = {
+            "decay": spec[0],
+            "space": space,
+            "marks": marks,
+            "growth": growth,
+            "n_dims": n_dims,
+            "within_h": spec[1],
+        }
     own = {"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."}
-    return make_dataclass("ComposedParameters", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,
-                          namespace=own)
+    return make_dataclass(
+        "ComposedParameters",
+        [(name, float) for name in names],
+        bases=(ParametersBase,),
+        frozen=True,
+        namespace=own,
+    )
 
 
 def _triggering(decay, space, marks, growth, n_dims):
@@ -248,7 +269,9 @@ def _triggering(decay, space, marks, growth, n_dims):
     def value(r2, dt, mark, p):
         there = near(r2, mark, p)
         found = 0.0
-        if pk.any(there > _NOTHING):  # far pairs are spared the decay, which costs a logarithm or several exponentials
+        if pk.any(
+            there > _NOTHING
+        ):  # far pairs are spared the decay, which costs a logarithm or several exponentials
             if mixed:
                 found = decay.value(dt, p) * pk.fast_exp2(there)
             else:
@@ -328,8 +351,22 @@ def _triggering(decay, space, marks, growth, n_dims):
     names = (*decay.names, *shape.names, *("alpha",) * marks)
     falls = {*decay.falls, *shape.falls, "alpha"}
     return Triggering(
-        names, (*decay.units, *shape.units, *("1",) * marks), value, moments, slopes, integral, integral_gradient, exponent, scale,
-        slowest, reach_h=lambda p, k, mark: decay.reach_h(p[:n_time], k + more(p, mark)),
-        reach_km=lambda p, k, mark: shape.reach_km(p, k + more(p, mark), mark), draw=draw,
-        productivity=(lambda m, p: np.exp(p[alpha] * m)) if marks else None, marked=marks,
-        n_dims=n_dims if growth or space == "power_law" else None, most_h=decay.most_h, least=decay.least | shape.least)
+        names,
+        (*decay.units, *shape.units, *("1",) * marks),
+        value,
+        moments,
+        slopes,
+        integral,
+        integral_gradient,
+        exponent,
+        scale,
+        slowest,
+        reach_h=lambda p, k, mark: decay.reach_h(p[:n_time], k + more(p, mark)),
+        reach_km=lambda p, k, mark: shape.reach_km(p, k + more(p, mark), mark),
+        draw=draw,
+        productivity=(lambda m, p: np.exp(p[alpha] * m)) if marks else None,
+        marked=marks,
+        n_dims=n_dims if growth or space == "power_law" else None,
+        most_h=decay.most_h,
+        least=decay.least | shape.least,
+    )

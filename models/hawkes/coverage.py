@@ -17,7 +17,10 @@ from .simulate import simulate
 
 BACKGROUNDS = ("constant", "piecewise", "declustered", "paper")
 # Minutes and metres; days and hundreds of metres.
-CLUSTERS = {"fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02), "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5)}
+CLUSTERS = {
+    "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
+    "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
+}
 NAMES = ("theta", "omega", "h")
 Z = 1.6448536269514722  # of 90 %
 _SIDE_KM, _HORIZON_H, _IMMIGRANTS = 10.0, 8766.0, 300.0
@@ -49,8 +52,15 @@ class Coverage:
 
 
 def coverage(
-    background: str = "declustered", clusters: str = "slow", *, n_sets: int = 200, seed: int = 0,
-    space=None, jobs: int = 1, progress: bool = False, client=None,
+    background: str = "declustered",
+    clusters: str = "slow",
+    *,
+    n_sets: int = 200,
+    seed: int = 0,
+    space=None,
+    jobs: int = 1,
+    progress: bool = False,
+    client=None,
 ) -> Coverage:
     """Coverage of 90 % intervals over simulated data sets.
 
@@ -81,8 +91,15 @@ def coverage(
     truth = CLUSTERS[check_choice(clusters, "clusters", tuple(CLUSTERS))]
     n_sets, seed = check_count(n_sets, "n_sets"), check_seed(seed)
     one = functools.partial(_one, background, truth, seed, space_of(space, jobs, client))
-    found = map_numbers(one, n_sets, jobs=jobs, description=f"{background}, {clusters}", progress=progress,
-                        client=client, space=space)
+    found = map_numbers(
+        one,
+        n_sets,
+        jobs=jobs,
+        description=f"{background}, {clusters}",
+        progress=progress,
+        client=client,
+        space=space,
+    )
     held, estimates, converged = (np.array(column) for column in zip(*found))
     shares = dict(zip(NAMES, held.mean(axis=0).tolist()))
     means = dict(zip(NAMES, estimates.mean(axis=0).tolist()))
@@ -91,8 +108,14 @@ def coverage(
 
 def _one(background, truth, seed, space, k):
     """Of data set k: whether intervals hold the truth, the estimates, and whether the fit converged."""
-    made = simulate(truth, n_immigrants=_IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2,
-                    immigrants=_IMMIGRANTS_OF.get(background), seed=np.random.default_rng([seed, k]))
+    made = simulate(
+        truth,
+        n_immigrants=_IMMIGRANTS,
+        horizon_h=_HORIZON_H,
+        box_km=((0.0, _SIDE_KM),) * 2,
+        immigrants=_IMMIGRANTS_OF.get(background),
+        seed=np.random.default_rng([seed, k]),
+    )
     found, done = _estimate(background, made, truth, space)
     inside = []
     for name in NAMES:
@@ -106,8 +129,15 @@ def _estimate(background, made, truth, space):
     if background == "paper":
         found = fit(Likelihood(made.locations, made.times, horizon_h=_HORIZON_H, space=space), start=start)
         return found, found.converged
-    found = fit_background(made.locations, made.times, background, box_km=((0.0, _SIDE_KM),) * 2, start=start,
-                           horizon_h=_HORIZON_H, space=space)
+    found = fit_background(
+        made.locations,
+        made.times,
+        background,
+        box_km=((0.0, _SIDE_KM),) * 2,
+        start=start,
+        horizon_h=_HORIZON_H,
+        space=space,
+    )
     return found.fit, found.converged
 
 

@@ -268,12 +268,26 @@ def exponentials(n_scales: int = 1) -> Decay:
         return random.exponential(size=size) / np.array(p[:n])[which]
 
     names = (*(f"omega_{k + 1}" for k in range(n)), *(f"weight_{k + 1}" for k in range(1, n)))
-    return Decay(names, ("1/h",) * n + ("1",) * (n - 1), exponent, scale, share, (), None, scale_slopes, share_slopes,
-                 lambda p, k: k / min(p[:n]), draw, value, value_slopes)
+    return Decay(
+        names,
+        ("1/h",) * n + ("1",) * (n - 1),
+        exponent,
+        scale,
+        share,
+        (),
+        None,
+        scale_slopes,
+        share_slopes,
+        lambda p, k: k / min(p[:n]),
+        draw,
+        value,
+        value_slopes,
+    )
 
 
 def _exponential():
     """omega exp(-omega dt)."""
+
     @pk.function
     def exponent(dt, p):
         return p[0] * dt
@@ -298,8 +312,19 @@ def _exponential():
     def share_slopes(left, p, out):
         out[0] = p[0] * left * pk.exp(-p[0] * left)
 
-    return Decay(("omega",), ("1/h",), exponent, scale, share, (), slopes, scale_slopes, share_slopes, lambda p, k: k / p[0],
-                 lambda random, n, p: random.exponential(1.0 / p[0], n))
+    return Decay(
+        ("omega",),
+        ("1/h",),
+        exponent,
+        scale,
+        share,
+        (),
+        slopes,
+        scale_slopes,
+        share_slopes,
+        lambda p, k: k / p[0],
+        lambda random, n, p: random.exponential(1.0 / p[0], n),
+    )
 
 
 @functools.cache
@@ -406,5 +431,18 @@ def omori(within_h: float | None = None) -> Decay:
         logs = u * length if abs(y) < 1e-9 else np.log1p(u * np.expm1(y)) / (1.0 - power)
         return c * np.expm1(logs)
 
-    return Decay(("c", "p"), ("h", "1"), exponent, scale, share, ("c",), slopes, scale_slopes, share_slopes, reach_h, draw,
-                 most_h=most, least={"p": 1.0} if endless else {})
+    return Decay(
+        ("c", "p"),
+        ("h", "1"),
+        exponent,
+        scale,
+        share,
+        ("c",),
+        slopes,
+        scale_slopes,
+        share_slopes,
+        reach_h,
+        draw,
+        most_h=most,
+        least={"p": 1.0} if endless else {},
+    )

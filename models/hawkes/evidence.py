@@ -105,9 +105,19 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     each = log_means - penalty
     n = len(each)
     base, stats = (need(module, "arviz", "leave-one-out") for module in ("arviz_base", "arviz_stats"))
-    tree = base.from_dict({"posterior": {"theta": np.zeros((1, len(terms)))}, "log_likelihood": {"events": terms[None]}})
+    tree = base.from_dict(
+        {"posterior": {"theta": np.zeros((1, len(terms)))}, "log_likelihood": {"events": terms[None]}}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of large Pareto shapes, which worst_k tells
         left_out = stats.loo(tree, pointwise=True)
-    return Evidence(float(each.sum()), float(np.sqrt(n * each.var(ddof=1))) if n > 1 else 0.0, float(penalty.sum()),
-                    float(left_out.elpd), float(left_out.se), float(left_out.p), float(np.max(left_out.pareto_k)), terms)
+    return Evidence(
+        float(each.sum()),
+        float(np.sqrt(n * each.var(ddof=1))) if n > 1 else 0.0,
+        float(penalty.sum()),
+        float(left_out.elpd),
+        float(left_out.se),
+        float(left_out.p),
+        float(np.max(left_out.pareto_k)),
+        terms,
+    )

@@ -75,7 +75,9 @@ def _pair_kernels(trigger):
     functions = excitation_functions(trigger)
 
     @pk.kernel
-    def pair_tiles(team, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
+    def pair_tiles(
+        team, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi
+    ):
         """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
 
         The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
@@ -84,7 +86,9 @@ def _pair_kernels(trigger):
         registers and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
         rows * team.size pairs.
         """
-        mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)  # of the members' events, over all earlier ones so far
+        mu_sums = team.scratch(
+            (n_mu, rows, MEMBERS), pk.float64
+        )  # of the members' events, over all earlier ones so far
         xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
         # The earlier events at hand, with their marks.
         x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + n_marks), TERMS), x.dtype)
@@ -123,7 +127,9 @@ def _pair_kernels(trigger):
                 for k in range(n_xi):
                     xi_sums[k, r, team.rank] = 0.0
             stop = min(end, first + width)
-            free = max(min(before[first], stop), begin) if first + width <= last else begin  # before it no pair is in doubt
+            free = (
+                max(min(before[first], stop), begin) if first + width <= last else begin
+            )  # before it no pair is in doubt
             for limited in (False, True):
                 limit = stop if limited else free
                 for start in range(free if limited else begin, limit, TERMS):
@@ -196,7 +202,9 @@ def _pair_kernels(trigger):
         few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1)
         bytes for GROUP pairs.
         """
-        functions.excitation_group(team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation)
+        functions.excitation_group(
+            team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
+        )
 
     return {"pair_tiles": pair_tiles, "excitation_sums": excitation_sums}
 
@@ -214,8 +222,25 @@ def _event_kernels(trigger):
         return pk.log(rate) - theta * g.integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
 
     @pk.kernel
-    def event_slopes(team, n_dims, first, end, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, marks, background,
-                     excitation, sums):
+    def event_slopes(
+        team,
+        n_dims,
+        first,
+        end,
+        block,
+        a_x,
+        a_t,
+        mu_scale,
+        xi_scale,
+        theta,
+        p,
+        horizon,
+        t,
+        marks,
+        background,
+        excitation,
+        sums,
+    ):
         """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
         logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
         """

@@ -18,4 +18,6 @@ def need(module, extra, purpose):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\"") from error
+        raise InputError(
+            f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\""
+        ) from error

@@ -19,7 +19,9 @@ from .residuals import Residuals
 def _axes(axes, **options):
     if axes is not None:
         return axes
-    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=options.pop("figsize", (6.4, 4.4)), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=options.pop("figsize", (6.4, 4.4)), layout="constrained"
+    )
     return figure.subplots()
 
 
@@ -27,7 +29,9 @@ def _events(array, name, n_dims, probabilities):
     """What is known of events, and their probabilities, as arrays of one length."""
     array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
     if len(array) != len(probabilities) or not len(array):
-        raise ShapeError(f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one an event is wanted")
+        raise ShapeError(
+            f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one an event is wanted"
+        )
     return array, probabilities
 
 
@@ -52,9 +56,13 @@ def probability_map(locations, probabilities, *, axes=None):
         axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
-    places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)  # rounded coordinates hold many events each
+    places, which = np.unique(
+        locations[:, :2], axis=0, return_inverse=True
+    )  # rounded coordinates hold many events each
     mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
-    shown = axes.scatter(*places.T, c=mean, s=_area(len(places)), cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
+    shown = axes.scatter(
+        *places.T, c=mean, s=_area(len(places)), cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True
+    )
     axes.figure.colorbar(shown, ax=axes, label="probability of having been triggered")
     axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal")
     return axes
@@ -81,7 +89,9 @@ def posterior_densities(posterior, names=None):
     if not isinstance(posterior, Posterior):
         raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
     names = list(names or posterior.free)
-    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=(3.0 * len(names), 2.8), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=(3.0 * len(names), 2.8), layout="constrained"
+    )
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
         draws = posterior[name].ravel()
         low, high = np.quantile(draws, [0.025, 0.975])
@@ -90,7 +100,11 @@ def posterior_densities(posterior, names=None):
         axes.axvspan(low, high, color="C0", alpha=0.15, linewidth=0)
         unit = posterior.kind.unit(name)
         axes.locator_params(axis="x", nbins=4)
-        axes.set(xlabel=name if unit == "1" else f"{name} ({unit})", yticks=[], title=f"{draws.mean():.4g} ({low:.4g}, {high:.4g})")
+        axes.set(
+            xlabel=name if unit == "1" else f"{name} ({unit})",
+            yticks=[],
+            title=f"{draws.mean():.4g} ({low:.4g}, {high:.4g})",
+        )
         axes.title.set_fontsize("small")
     return figure
 
@@ -141,8 +155,14 @@ def residual_plot(found, *, axes=None):
     axes.fill_between(theory, theory - band, theory + band, color="0.85", linewidth=0)
     axes.plot(theory, theory, color="0.4", linewidth=0.8)
     axes.plot(theory, np.sort(np.exp(-found.gaps)), color="C0")
-    axes.set(xlabel="uniform", ylabel="exp(-expected events between events)", xlim=(0, 1), ylim=(0, 1), aspect="equal",
-             title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}")
+    axes.set(
+        xlabel="uniform",
+        ylabel="exp(-expected events between events)",
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}",
+    )
     return axes
 
 
@@ -196,8 +216,13 @@ def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
     places = likelihood.sums.locations + likelihood.centre
     when = likelihood.origin_h + likelihood.horizon_h if time_h is None else time_h
     grid = [np.linspace(low, high, n_points) for low, high in zip(places.min(axis=0), places.max(axis=0))]
-    shown = axes.pcolormesh(*grid, intensity_grid(likelihood, params, grid, [when])[0].T, cmap="viridis", shading="nearest",
-                            rasterized=True)
+    shown = axes.pcolormesh(
+        *grid,
+        intensity_grid(likelihood, params, grid, [when])[0].T,
+        cmap="viridis",
+        shading="nearest",
+        rasterized=True,
+    )
     axes.figure.colorbar(shown, ax=axes, label="events per km$^2$ and hour")
     before = likelihood.sums.times + likelihood.origin_h <= when
     axes.plot(*places[before].T, ".", color="white", markersize=1.0, alpha=0.4)

@@ -24,9 +24,15 @@ TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
 TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
-_WORDS = {"min": ("min", "minute", "minutes"), "s": ("s", "sec", "second", "seconds"), "d": ("d", "day", "days"),
-          "h": ("h", "hr", "hour", "hours"), "km": ("km", "kilometres", "kilometers"), "m": ("m", "metres", "meters"),
-          "mile": ("mi", "mile", "miles")}
+_WORDS = {
+    "min": ("min", "minute", "minutes"),
+    "s": ("s", "sec", "second", "seconds"),
+    "d": ("d", "day", "days"),
+    "h": ("h", "hr", "hour", "hours"),
+    "km": ("km", "kilometres", "kilometers"),
+    "m": ("m", "metres", "meters"),
+    "mile": ("mi", "mile", "miles"),
+}
 
 
 class Events(NamedTuple):
@@ -43,8 +49,13 @@ class Events(NamedTuple):
 
 
 def read_events(
-    path: str | os.PathLike[str], *, places: str | Sequence[str] = ("x_km", "y_km"), time: str = "t_hours",
-    length_unit: LengthUnit = "km", time_unit: TimeUnit = "h", lonlat: bool = False,
+    path: str | os.PathLike[str],
+    *,
+    places: str | Sequence[str] = ("x_km", "y_km"),
+    time: str = "t_hours",
+    length_unit: LengthUnit = "km",
+    time_unit: TimeUnit = "h",
+    lonlat: bool = False,
 ) -> Events:
     """Read events from a file.
 
@@ -84,12 +95,16 @@ def read_events(
     check_flag(lonlat, "lonlat")
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
-        raise InputError(f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted")
+        raise InputError(
+            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted"
+        )
     table = _read(path, (*places, time))
     _check_lengths(table, path)
     locations = np.stack([_numbers(table[name], name, path) for name in places], axis=1)
     dated = looks_dated(table[time])
-    times = _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
+    times = (
+        _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
+    )
     if not len(times):
         raise InputError(f"'{path}' holds no events; at least one row is wanted")
     _warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
@@ -124,8 +139,10 @@ def _read(path, wanted):
 def _check_columns(names, wanted, path):
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise InputError(f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns of places "
-                         "and time.")
+        raise InputError(
+            f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns of places "
+            "and time."
+        )
 
 
 def _check_lengths(table, path):
@@ -133,7 +150,9 @@ def _check_lengths(table, path):
     first = next(iter(lengths))
     for name, shape in lengths.items():
         if len(shape) != 1 or shape != lengths[first]:
-            raise InputError(f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number an event is wanted")
+            raise InputError(
+                f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number an event is wanted"
+            )
 
 
 def _numbers(column, name, path):
@@ -145,12 +164,16 @@ def _numbers(column, name, path):
             try:
                 float(text)
             except (TypeError, ValueError):
-                raise DTypeError(f"'{path}', column '{name}', row {row} is {text!r}; a number is wanted") from None
+                raise DTypeError(
+                    f"'{path}', column '{name}', row {row} is {text!r}; a number is wanted"
+                ) from None
         raise
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        raise FiniteError(f"'{path}', column '{name}', row {bad[0] + 1} is {values[bad[0]]}; a finite number is wanted "
-                          f"({bad.size} such row{'s' * (bad.size > 1)})")
+        raise FiniteError(
+            f"'{path}', column '{name}', row {bad[0] + 1} is {values[bad[0]]}; a finite number is wanted "
+            f"({bad.size} such row{'s' * (bad.size > 1)})"
+        )
     return values
 
 
@@ -165,45 +188,72 @@ def _project(degrees, names):
     for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
-            raise InputError(f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is wanted "
-                             "(longitude comes first)")
+            raise InputError(
+                f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is wanted "
+                "(longitude comes first)"
+            )
     longitude, latitude = np.radians(degrees).T
     middle = latitude.mean()
     if np.ptp(degrees[:, 0]) > 180.0:
-        raise InputError(f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date line are "
-                         "not projected: add 360 to the negative longitudes")
-    return _EARTH_KM * np.stack([(longitude - longitude.mean()) * math.cos(middle), latitude - middle], axis=1)
+        raise InputError(
+            f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date line are "
+            "not projected: add 360 to the negative longitudes"
+        )
+    return _EARTH_KM * np.stack(
+        [(longitude - longitude.mean()) * math.cos(middle), latitude - middle], axis=1
+    )
 
 
 def _warn_of_units(places, times, length_unit, time_unit, lonlat):
     """A column named t_minutes that is to be read as hours is a mistake of a factor of sixty."""
-    for names, unit, units in ((() if lonlat else places, length_unit, LENGTHS_KM), (times, time_unit, TIMES_H)):
+    for names, unit, units in (
+        (() if lonlat else places, length_unit, LENGTHS_KM),
+        (times, time_unit, TIMES_H),
+    ):
         for name in names:
             words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
             for other in units:
                 if other != unit and any(word in _WORDS[other] for word in words):
-                    warnings.warn(f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
-                                  UserWarning, stacklevel=4)
+                    warnings.warn(
+                        f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
+                        UserWarning,
+                        stacklevel=4,
+                    )
 
 
 def _warn_of_degrees(names, locations):
     words = " ".join(names).lower()
     if "lon" in words and "lat" in words:
-        warnings.warn(f"columns {', '.join(names)} look like degrees, but are read as lengths (they span "
-                      f"{', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project them",
-                      UserWarning, stacklevel=4)
+        warnings.warn(
+            f"columns {', '.join(names)} look like degrees, but are read as lengths (they span "
+            f"{', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project them",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _warn_of_rows(locations, times):
     rows = np.column_stack([times, locations])
     repeated = len(rows) - len(np.unique(rows, axis=0))
     if repeated:
-        warnings.warn(f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do not excite "
-                      "each other, but each counts in the background", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do not excite "
+            "each other, but each counts in the background",
+            UserWarning,
+            stacklevel=4,
+        )
     if times[-1] > 2e2 * 8766:
-        warnings.warn(f"events span {times[-1] / 8766:.0f} years; are the times in another unit?", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"events span {times[-1] / 8766:.0f} years; are the times in another unit?",
+            UserWarning,
+            stacklevel=4,
+        )
     gaps = np.diff(times)
     gaps = gaps[gaps > 0]
     if gaps.size >= 100 and float(np.median(gaps)) >= 1.0 and np.allclose(gaps, np.rint(gaps), atol=1e-9):
-        warnings.warn(f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or seconds that "
-                      "are read as hours?", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or seconds that "
+            "are read as hours?",
+            UserWarning,
+            stacklevel=4,
+        )

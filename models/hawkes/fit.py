@@ -94,7 +94,9 @@ class Fit(Shown):
         if check_number(z, "z", above=0.0) > 10.0:
             raise InputError(f"z is {z} standard errors; at most 10 is wanted: 1.96 for 95 %")
         if name not in self.free:
-            raise InputError(f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}")
+            raise InputError(
+                f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}"
+            )
         k = self.free.index(name)
         if math.isnan(self.standard_errors[name]):
             return math.nan, math.nan
@@ -106,8 +108,14 @@ class Fit(Shown):
 
 
 def fit(
-    likelihood: Likelihood, *, start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"),
-    posterior: bool = False, priors: dict | None = None, least: dict | None = None, max_iter: int = 100,
+    likelihood: Likelihood,
+    *,
+    start: ParametersBase | None = None,
+    fixed: Sequence[str] = ("tau_x", "tau_t"),
+    posterior: bool = False,
+    priors: dict | None = None,
+    least: dict | None = None,
+    max_iter: int = 100,
     tol: float = 1e-8,
 ) -> Fit:
     """Estimate the parameters.
@@ -177,11 +185,21 @@ def fit(
     covariance, flat = _covariance(objective.information(z), held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
     said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
-    said += [f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]]
+    said += [
+        f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
+    ]
     if not converged:
         said.append(f"not converged after {n_iter} iterations")
-    return Fit(params, likelihood.log_likelihood(params), free, dict(zip(free, errors.tolist())), covariance, converged, n_iter,
-               (*said, *notes(likelihood, params, np.array(free)[~held])))
+    return Fit(
+        params,
+        likelihood.log_likelihood(params),
+        free,
+        dict(zip(free, errors.tolist())),
+        covariance,
+        converged,
+        n_iter,
+        (*said, *notes(likelihood, params, np.array(free)[~held])),
+    )
 
 
 def no_rate(likelihood, start, value):
@@ -189,9 +207,11 @@ def no_rate(likelihood, start, value):
     words = f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate"
     if likelihood.background is None and not likelihood.background_self:
         far = likelihood.sums
-        words += (". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all digits: begin with "
-                  f"larger scales, such as tau_x = {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t = "
-                  f"{max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)")
+        words += (
+            ". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all digits: begin with "
+            f"larger scales, such as tau_x = {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t = "
+            f"{max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)"
+        )
     return words
 
 
@@ -264,9 +284,14 @@ class Objective:
         if self.priors is not None:
             prior, prior_slopes = log_prior(params, self.priors, self.free)
             value, slopes = value + prior, slopes + prior_slopes
-        if self.jacobian:  # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+        if (
+            self.jacobian
+        ):  # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
             signs = np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
-            value, slopes = value + float(signs @ np.log([getattr(params, name) for name in self.free])), slopes + signs
+            value, slopes = (
+                value + float(signs @ np.log([getattr(params, name) for name in self.free])),
+                slopes + signs,
+            )
         return value, slopes
 
     def information(self, z):
@@ -312,14 +337,20 @@ def check_free(fixed, start, likelihood):
     names = start.names()
     unknown = [name for name in fixed if name not in names]
     if unknown:
-        raise InputError(f"fixed has {unknown[0]!r}, which is no parameter; wanted some of {', '.join(names)}")
+        raise InputError(
+            f"fixed has {unknown[0]!r}, which is no parameter; wanted some of {', '.join(names)}"
+        )
     free = tuple(name for name in names if name not in fixed)
     if not free:
         raise InputError("fixed holds every parameter; at least one must be free")
     scales = [name for name in ("tau_x", "tau_t") if name in free]
     if scales and likelihood.background:
-        raise InputError(f"{scales[0]} is free, but the background is given and does not depend on it; put it into fixed")
+        raise InputError(
+            f"{scales[0]} is free, but the background is given and does not depend on it; put it into fixed"
+        )
     if scales and likelihood.background_self:
-        raise InputError(f"{scales[0]} is free with background_self=True: the likelihood then grows without bound as it "
-                         "shrinks. Make the Likelihood with background_self=False, or put it into fixed.")
+        raise InputError(
+            f"{scales[0]} is free with background_self=True: the likelihood then grows without bound as it "
+            "shrinks. Make the Likelihood with background_self=False, or put it into fixed."
+        )
     return free

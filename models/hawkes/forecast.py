@@ -72,7 +72,12 @@ class Forecast(Shown):
 
 
 def forecast(
-    likelihood: Likelihood, params: ParametersBase | Posterior, hours: float, *, n_draws: int = 500, seed: int = 0,
+    likelihood: Likelihood,
+    params: ParametersBase | Posterior,
+    hours: float,
+    *,
+    n_draws: int = 500,
+    seed: int = 0,
     max_events: int = 1_000_000,
 ) -> Forecast:
     """Draw what happens after the record: offspring of its events, new background events, and theirs.
@@ -103,8 +108,13 @@ def forecast(
         likelihood.check_params(one)
         found.append(_after(likelihood, one, begin, begin + hours, random, max_events))
     origin = likelihood.origin_h
-    return Forecast(origin + begin, origin + begin + hours, np.array([len(t) for _, t in found]), [x for x, _ in found],
-                    [origin + t for _, t in found])
+    return Forecast(
+        origin + begin,
+        origin + begin + hours,
+        np.array([len(t) for _, t in found]),
+        [x for x, _ in found],
+        [origin + t for _, t in found],
+    )
 
 
 def _draws_of(params, n_draws):
@@ -130,8 +140,9 @@ def _after(likelihood, params, begin, end, random, max_events):
     fresh_places, fresh_times = _immigrants(likelihood, params, begin, end, random)
     locations = np.concatenate([places, fresh_places])
     times = np.clip(np.concatenate([sums.times[parent] + delay, fresh_times]), begin, end)
-    locations, times, _, _ = generations(params, locations, times, end, max_events, random,
-                                         lambda r, n: r.choice(marks, n))
+    locations, times, _, _ = generations(
+        params, locations, times, end, max_events, random, lambda r, n: r.choice(marks, n)
+    )
     order = np.argsort(times)
     return locations[order], times[order]
 
@@ -148,9 +159,13 @@ def _immigrants(likelihood, params, begin, end, random):
     given, sums, n_dims = likelihood.background, likelihood.sums, likelihood.n_dims
     if given is not None:
         if given.draw is None:
-            raise InputError("likelihood: its background is known at the events alone; one of fit_background, or "
-                             "Background(draw=), is wanted to draw from it")
-        locations, times = given.draw(random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end)
+            raise InputError(
+                "likelihood: its background is known at the events alone; one of fit_background, or "
+                "Background(draw=), is wanted to draw from it"
+            )
+        locations, times = given.draw(
+            random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end
+        )
         return locations, times - likelihood.origin_h
     cdf = np.vectorize(NormalDist().cdf, otypes=[float])
     weights = params.mu0 * (cdf((end - sums.times) / params.tau_t) - cdf((begin - sums.times) / params.tau_t))
@@ -184,7 +199,11 @@ class PredictiveCheck(Shown):
 
 
 def predictive_check(
-    likelihood: Likelihood, params: ParametersBase | Posterior, *, n_draws: int = 100, seed: int = 0,
+    likelihood: Likelihood,
+    params: ParametersBase | Posterior,
+    *,
+    n_draws: int = 100,
+    seed: int = 0,
     max_events: int = 1_000_000,
 ) -> PredictiveCheck:
     """Compare the events with catalogues drawn from the model over the same time.
@@ -209,13 +228,17 @@ def predictive_check(
     rows = []
     for one in some:
         locations, times = _immigrants(likelihood, one, 0.0, end, random)
-        locations, times, _, _ = generations(one, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n))
+        locations, times, _, _ = generations(
+            one, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n)
+        )
         order = np.argsort(times)
         rows.append(_statistics(locations[order], times[order], end, near_km, near_h))
     observed = _statistics(likelihood.sums.locations, likelihood.sums.times, end, near_km, near_h)
     drawn = {name: np.array([row[name] for row in rows]) for name in observed}
-    p_values = {name: float(min(1.0, 2.0 * min((values >= observed[name]).mean(), (values <= observed[name]).mean())))
-                for name, values in drawn.items()}
+    p_values = {
+        name: float(min(1.0, 2.0 * min((values >= observed[name]).mean(), (values <= observed[name]).mean())))
+        for name, values in drawn.items()
+    }
     return PredictiveCheck(observed, drawn, p_values)
 
 
@@ -225,8 +248,11 @@ def _statistics(locations, times, end, near_km, near_h):
     for i, j in enumerate(first):
         if i > j:
             near += bool((((locations[j:i] - locations[i]) ** 2).sum(axis=1) < near_km**2).any())
-    return {"n_events": float(len(times)), "dispersion": float(counts.var() / max(counts.mean(), 1e-300)),
-            "near": near / max(len(times), 1)}
+    return {
+        "n_events": float(len(times)),
+        "dispersion": float(counts.var() / max(counts.mean(), 1e-300)),
+        "near": near / max(len(times), 1),
+    }
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,10 @@ class Places:
         return self.repeated > _REPEATED
 
     def __str__(self):
-        return (f"{self.repeated:.0%} of {self.n_events:,} events share the place of another: there are {self.n_distinct:,} distinct "
-                f"places, typically {self.spacing_km:.3g} km from the next")
+        return (
+            f"{self.repeated:.0%} of {self.n_events:,} events share the place of another: there are {self.n_distinct:,} distinct "
+            f"places, typically {self.spacing_km:.3g} km from the next"
+        )
 
 
 def places(locations: npt.ArrayLike) -> Places:
@@ -86,7 +88,10 @@ def _spacing(distinct, most=2_000):
 
 
 def jitter(
-    locations: npt.ArrayLike, width_km: float | None = None, *, seed: int = 0,
+    locations: npt.ArrayLike,
+    width_km: float | None = None,
+    *,
+    seed: int = 0,
 ) -> npt.NDArray[np.float64]:
     """Places moved at random within their rounding.
 
@@ -108,7 +113,9 @@ def jitter(
         Locations of another shape, or that are no finite numbers; a width that is not positive.
     """
     locations = check_finite(as_numbers(locations, "locations", 2), "locations")
-    width = places(locations).spacing_km if width_km is None else check_number(width_km, "width_km", above=0.0)
+    width = (
+        places(locations).spacing_km if width_km is None else check_number(width_km, "width_km", above=0.0)
+    )
     return locations + np.random.default_rng(seed).uniform(-0.5 * width, 0.5 * width, locations.shape)
 
 
@@ -121,12 +128,17 @@ def check_places(likelihood, params, free):
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
     found = likelihood.places
-    smooth = params.tau_x if likelihood.background is None else _SMOOTH * float(np.ptp(likelihood.sums.locations, axis=0).max())
+    smooth = (
+        params.tau_x
+        if likelihood.background is None
+        else _SMOOTH * float(np.ptp(likelihood.sums.locations, axis=0).max())
+    )
     if found.rounded and found.spacing_km > _SPACED * smooth:
         raise InputError(
             f"locations: {found}. The background cannot follow them, so events that share a place would pass for offspring of each "
             "other, whatever their times. Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the "
-            "places, or make the Likelihood with repeats='accept' (--repeats accept)")
+            "places, or make the Likelihood with repeats='accept' (--repeats accept)"
+        )
 
 
 def notes(
@@ -151,18 +163,24 @@ def notes(
     found = []
     ratio = likelihood.branching_ratio(params)
     if ratio >= 1.0 and "theta" in free:
-        found.append(f"the branching ratio is {ratio:.3g}: from 1 on families have no finite size, and forecasts grow without end")
+        found.append(
+            f"the branching ratio is {ratio:.3g}: from 1 on families have no finite size, and forecasts grow without end"
+        )
     where = likelihood.places
     if where.rounded and "h" in free and params.h < where.spacing_km:
-        found.append(f"h is {params.h:.3g} km, less than the spacing of places ({where}): it says how often places repeat; bound it by "
-                     "the rounding (least=), or see what jittered places give")
+        found.append(
+            f"h is {params.h:.3g} km, less than the spacing of places ({where}): it says how often places repeat; bound it by "
+            "the rounding (least=), or see what jittered places give"
+        )
     if likelihood.background is None:
         found += _scales(likelihood, params)
     delay = _typical_delay(params)
     if likelihood.background is None and delay > 0.25 * params.tau_t and "theta" in free:
-        found.append(f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a background that "
-                     "is a kernel density over all events takes slow clusters for its own, and theta is too small; a constant or declustered "
-                     "background does not (hawkes.fit_background)")
+        found.append(
+            f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a background that "
+            "is a kernel density over all events takes slow clusters for its own, and theta is too small; a constant or declustered "
+            "background does not (hawkes.fit_background)"
+        )
     return tuple(found)
 
 
@@ -171,11 +189,16 @@ def _scales(likelihood, params):
     sums = likelihood.sums
     spread, span = float(np.sqrt(sums.locations.var(axis=0).mean())), sums.span_h
     found = []
-    for name, value, unit, whole in (("tau_x", params.tau_x, "km", spread), ("tau_t", params.tau_t, "h", span)):
+    for name, value, unit, whole in (
+        ("tau_x", params.tau_x, "km", spread),
+        ("tau_t", params.tau_t, "h", span),
+    ):
         if whole > 0.0 and not 1e-3 * whole < value < whole:
             what = "places spread" if name == "tau_x" else "times span"
-            found.append(f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of that and all of "
-                         "it is wanted")
+            found.append(
+                f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of that and all of "
+                "it is wanted"
+            )
     return found
 
 
@@ -186,5 +209,9 @@ def _typical_delay(params):
     low, high = -30.0, math.log(min(trigger.most_h, 1e12))
     for _ in range(50):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if float(trigger.integral(math.exp(middle), 0.0, p)) < 0.5 * whole else (low, middle)
+        low, high = (
+            (middle, high)
+            if float(trigger.integral(math.exp(middle), 0.0, p)) < 0.5 * whole
+            else (low, middle)
+        )
     return math.exp(low)

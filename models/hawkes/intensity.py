@@ -18,7 +18,10 @@ from .summary_kernels import summary_kernels_of
 
 
 def intensity(
-    likelihood: Likelihood, params: ParametersBase, locations: npt.ArrayLike, times: npt.ArrayLike,
+    likelihood: Likelihood,
+    params: ParametersBase,
+    locations: npt.ArrayLike,
+    times: npt.ArrayLike,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Background and excitation at places and times.
 
@@ -46,11 +49,15 @@ def intensity(
     locations = check_finite(as_numbers(locations, "locations", 2), "locations")
     times = check_finite(as_numbers(times, "times", 1), "times")
     if locations.shape != (len(times), likelihood.n_dims):
-        raise ShapeError(f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place for each "
-                         "time, in the dimensions of the events")
+        raise ShapeError(
+            f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place for each "
+            "time, in the dimensions of the events"
+        )
     sums, given = likelihood.sums, likelihood.background
     if given is not None and given.at is None:
-        raise InputError("likelihood: its background is known at the events alone; give Background(at=) for intensities elsewhere")
+        raise InputError(
+            "likelihood: its background is known at the events alone; give Background(at=) for intensities elsewhere"
+        )
     with pk.use(likelihood.space):
         out = pk.zeros((2, max(len(times), 1)))
         places = pk.copy_of(np.ascontiguousarray((locations - likelihood.centre).T))
@@ -58,11 +65,22 @@ def intensity(
         events = pk.copy_of(np.ascontiguousarray(rows))
         if len(times):
             mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
-            pk.parallel_for(pk.TeamPolicy(len(times), 128), summary_kernels_of(params.triggering).intensity_at,
-                            pk.static(likelihood.n_dims), mu_scale,
-                            params.excitation_scale(likelihood.n_dims), places, pk.copy_of(times - likelihood.origin_h), events,
-                            sums.t, -0.5 / params.tau_x**2, -0.5 / params.tau_t**2, params.kernel_values, out,
-                            label="hawkes.intensity_at")
+            pk.parallel_for(
+                pk.TeamPolicy(len(times), 128),
+                summary_kernels_of(params.triggering).intensity_at,
+                pk.static(likelihood.n_dims),
+                mu_scale,
+                params.excitation_scale(likelihood.n_dims),
+                places,
+                pk.copy_of(times - likelihood.origin_h),
+                events,
+                sums.t,
+                -0.5 / params.tau_x**2,
+                -0.5 / params.tau_t**2,
+                params.kernel_values,
+                out,
+                label="hawkes.intensity_at",
+            )
         background, excitation = out.to_numpy()[:, : len(times)]
     if given is not None:
         background = params.mu0 * np.asarray(given.at(locations, times), dtype=np.float64)
@@ -70,7 +88,10 @@ def intensity(
 
 
 def intensity_grid(
-    likelihood: Likelihood, params: ParametersBase, axes: Sequence[npt.ArrayLike], times: npt.ArrayLike,
+    likelihood: Likelihood,
+    params: ParametersBase,
+    axes: Sequence[npt.ArrayLike],
+    times: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
     """The intensity, background and excitation together, on a grid in space and time.
 
@@ -93,7 +114,9 @@ def intensity_grid(
     """
     check_likelihood(likelihood)
     if len(axes) != likelihood.n_dims:
-        raise InputError(f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; one each is wanted")
+        raise InputError(
+            f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; one each is wanted"
+        )
     axes = [check_finite(as_numbers(axis, f"axes[{k}]", 1), f"axes[{k}]") for k, axis in enumerate(axes)]
     times = check_finite(as_numbers(times, "times", 1), "times")
     t, *coordinates = (part.ravel() for part in np.meshgrid(times, *axes, indexing="ij"))

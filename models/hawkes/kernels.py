@@ -21,8 +21,12 @@ import math
 
 import portable as pk
 
-LOG2_E = math.log2(math.e)  # exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
-TERMS = 32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
+LOG2_E = math.log2(
+    math.e
+)  # exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
+TERMS = (
+    32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
+)
 GROUP = 4  # events of a team of background_sums
 
 
@@ -158,7 +162,21 @@ def background_sums(team, first, n_dims, n_parts, wide, n_mu, x, t, reach, self_
     Their windows are nearly one, so each takes the union and an event that is read serves them all. Two bisections a
     team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP pairs.
     """
-    background_group(team, first + team.league_rank, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background)
+    background_group(
+        team,
+        first + team.league_rank,
+        n_dims,
+        n_parts,
+        wide,
+        n_mu,
+        x,
+        t,
+        reach,
+        self_term,
+        a_x,
+        a_t,
+        background,
+    )
 
 
 @pk.function

@@ -112,13 +112,22 @@ class Likelihood:
     inverse_rates: float | Any
 
     def __init__(
-        self, locations: npt.ArrayLike, times: npt.ArrayLike, *,
-        method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
-        tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
-        horizon_h: float | None = None, keep_background: bool = True, background: Background | None = None,
-        marks: npt.ArrayLike | None = None, reference_mark: npt.ArrayLike | None = None,
+        self,
+        locations: npt.ArrayLike,
+        times: npt.ArrayLike,
+        *,
+        method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
+        background_self: bool = True,
+        tolerance: float = 1e-9,
+        precision: Literal["float64", "mixed"] = "float64",
+        horizon_h: float | None = None,
+        keep_background: bool = True,
+        background: Background | None = None,
+        marks: npt.ArrayLike | None = None,
+        reference_mark: npt.ArrayLike | None = None,
         repeats: Literal["refuse", "accept"] = "refuse",
-        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+        client: object = None,
     ) -> None:
         locations, times = check_events(locations, times)
         marks = check_marks(marks, reference_mark, len(times))
@@ -129,24 +138,37 @@ class Likelihood:
         self.repeats = check_choice(repeats, "repeats", ("refuse", "accept"))
         self.tolerance = check_positive(tolerance, "tolerance")
         if self.tolerance < _LEAST_TOLERANCE:
-            raise InputError(f"tolerance is {self.tolerance:g}, a bound that sums in float64 cannot meet, for they round; "
-                             f"{_LEAST_TOLERANCE:g} or more is wanted")
+            raise InputError(
+                f"tolerance is {self.tolerance:g}, a bound that sums in float64 cannot meet, for they round; "
+                f"{_LEAST_TOLERANCE:g} or more is wanted"
+            )
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
         self.windows = self.error_bound = self.inverse_rates = None
-        data = (locations, times - times[0], np.float64 if precision == "float64" else np.float32, background_self,
-                check_flag(keep_background, "keep_background"), self.background)
+        data = (
+            locations,
+            times - times[0],
+            np.float64 if precision == "float64" else np.float32,
+            background_self,
+            check_flag(keep_background, "keep_background"),
+            self.background,
+        )
         self._shards = None
         if client is not None or isinstance(space, (list, tuple)):
             with contextlib.ExitStack() as stack:
                 client = stack.enter_context(connected(client))
                 self._shards = shards_of(data, marks, method, client, space)
-                weakref.finalize(self, stack.pop_all().close)  # the cluster that "local" has made ends with the likelihood
+                weakref.finalize(
+                    self, stack.pop_all().close
+                )  # the cluster that "local" has made ends with the likelihood
         self.sums = PairSums(*data, here(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
-        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)  # what is taken off times and locations
+        self.origin_h, self.centre = (
+            float(times[0]),
+            locations.mean(axis=0),
+        )  # what is taken off times and locations
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
@@ -191,12 +213,16 @@ class Likelihood:
         check_params(params)
         trigger = params.triggering
         if trigger.marked and self.sums.marks is None:
-            raise InputError("params want marks, but the Likelihood was made without: give marks=, such as magnitudes")
+            raise InputError(
+                "params want marks, but the Likelihood was made without: give marks=, such as magnitudes"
+            )
         if trigger.n_dims not in (None, self.n_dims):
             raise InputError(f"params are for {trigger.n_dims} dimensions, the events have {self.n_dims}")
         if self.horizon_h > trigger.most_h:
-            raise InputError(f"params: offspring come within {trigger.most_h:g} hours, but the record is {self.horizon_h:g} hours "
-                             "long; within_h of at least that is wanted")
+            raise InputError(
+                f"params: offspring come within {trigger.most_h:g} hours, but the record is {self.horizon_h:g} hours "
+                "long; within_h of at least that is wanted"
+            )
         return params
 
     def productivity(self, params: ParametersBase) -> npt.NDArray[np.float64]:
@@ -281,7 +307,9 @@ class Likelihood:
         return value, slopes
 
     def excitation_probabilities(
-        self, params: ParametersBase, rows: tuple[pk.View, pk.View] | None = None,
+        self,
+        params: ParametersBase,
+        rows: tuple[pk.View, pk.View] | None = None,
     ) -> npt.NDArray[np.float64]:
         """Probability (5) that each event was triggered by an earlier one.
 
@@ -302,10 +330,14 @@ class Likelihood:
             What is no Parameters, or does not fit the events: see `check_params`.
         """
         background, excitation = self.rates(params, rows)
-        return np.divide(excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0)
+        return np.divide(
+            excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0
+        )
 
     def rates(
-        self, params: ParametersBase, rows: tuple[pk.View, pk.View] | None = None,
+        self,
+        params: ParametersBase,
+        rows: tuple[pk.View, pk.View] | None = None,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The background mu_n of (1) and the excitation xi_n of (2) at the events.
 
@@ -324,7 +356,9 @@ class Likelihood:
         DTypeError, InputError
             What is no Parameters, or does not fit the events: see `check_params`.
         """
-        background, excitation = (view[0].to_numpy() for view in (self.rows(params) if rows is None else rows))
+        background, excitation = (
+            view[0].to_numpy() for view in (self.rows(params) if rows is None else rows)
+        )
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
     def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
@@ -368,7 +402,9 @@ class Likelihood:
             The events are shared among spaces or workers.
         """
         if self._shards is not None:
-            raise InputError(f"{what} wants a Likelihood on one space, without client= and without a list of spaces")
+            raise InputError(
+                f"{what} wants a Likelihood on one space, without client= and without a list of spaces"
+            )
 
     @functools.cached_property
     def places(self) -> Places:
@@ -393,23 +429,43 @@ class Likelihood:
         tolerance = self.tolerance
         given = params.mu0 * self.background.typical if self.background else None
         while True:
-            windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given,
-                             in_space=self.asked == "cells", largest=self.sums.largest)
+            windows = choose(
+                params,
+                self.n_dims,
+                self.n_events,
+                self.sums.span_h,
+                tolerance,
+                given=given,
+                in_space=self.asked == "cells",
+                largest=self.sums.largest,
+            )
             method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
             if method == "cells" and self.asked == "auto":
-                windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given, in_space=True,
-                                 largest=self.sums.largest)
+                windows = choose(
+                    params,
+                    self.n_dims,
+                    self.n_events,
+                    self.sums.span_h,
+                    tolerance,
+                    given=given,
+                    in_space=True,
+                    largest=self.sums.largest,
+                )
             if method == "all_pairs" or not math.isfinite(windows.cut):
                 windows, method = EVERYTHING, "all_pairs"
             if self._shards is not None:
                 method = "windowed" if method == "cells" else method
-                self._asked = Asked(params, windows, n_mu, n_xi, self.background_scale(params), self.horizon_h)
+                self._asked = Asked(
+                    params, windows, n_mu, n_xi, self.background_scale(params), self.horizon_h
+                )
             try:
                 if self._shards is None:
                     self.sums.fill(params, windows, method, n_mu, n_xi)
             except OverflowError as error:
                 if self.asked == "cells":
-                    raise InputError(f"method is 'cells', but {error}; 'auto' visits pairs without a list") from error
+                    raise InputError(
+                        f"method is 'cells', but {error}; 'auto' visits pairs without a list"
+                    ) from error
                 self.sums.crowded = True
                 continue
             self.method = method
@@ -437,34 +493,68 @@ class Likelihood:
         if self.background:
             return self.background.mass, 0.0
         if self._kept_share is None or self._kept_share[0] != params.tau_t:
-            shares = pk.parallel_reduce(self._events, kernels.observed_share, math.sqrt(0.5) / params.tau_t, self.horizon_h,
-                                        self.sums.t, reducer=(pk.Sum, pk.Sum), label="hawkes.observed_share")
+            shares = pk.parallel_reduce(
+                self._events,
+                kernels.observed_share,
+                math.sqrt(0.5) / params.tau_t,
+                self.horizon_h,
+                self.sums.t,
+                reducer=(pk.Sum, pk.Sum),
+                label="hawkes.observed_share",
+            )
             self._kept_share = params.tau_t, shares
         return self._kept_share[1]
 
     def _event_args(self, params):
-        return (self.background_scale(params), params.excitation_scale(self.n_dims), params.theta, params.kernel_values,
-                self.horizon_h, self.sums.t, self.sums.event_marks, self.sums.background, self.sums.excitation)
+        return (
+            self.background_scale(params),
+            params.excitation_scale(self.n_dims),
+            params.theta,
+            params.kernel_values,
+            self.horizon_h,
+            self.sums.t,
+            self.sums.event_marks,
+            self.sums.background,
+            self.sums.excitation,
+        )
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
-        terms, inverse_rates = self._shards.reduce("terms", self._asked) if self._shards is not None else pk.parallel_reduce(
-            self._events, kernels_of(params.triggering).event_terms, *self._event_args(params), reducer=(pk.Sum, pk.Sum),
-            label="hawkes.event_terms")
+        terms, inverse_rates = (
+            self._shards.reduce("terms", self._asked)
+            if self._shards is not None
+            else pk.parallel_reduce(
+                self._events,
+                kernels_of(params.triggering).event_terms,
+                *self._event_args(params),
+                reducer=(pk.Sum, pk.Sum),
+                label="hawkes.event_terms",
+            )
+        )
         return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)
 
     def _sum_slopes(self, params):
         """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the parameters."""
         if self._shards is not None:
-            sums, = self._shards.reduce("slopes", self._asked)
+            (sums,) = self._shards.reduce("slopes", self._asked)
             return self._with_share(params, *sums.tolist())
         block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
         n_blocks = -(-self.n_events // block)
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, pk.static(self.n_dims), 0, self.n_events, block,
-                            -0.5 / params.tau_x**2, -0.5 / params.tau_t**2,
-                            *self._event_args(params), sums, label="hawkes.event_slopes")
+            pk.parallel_for(
+                pk.TeamPolicy(n_blocks, 128),
+                kernels_of(params.triggering).event_slopes,
+                pk.static(self.n_dims),
+                0,
+                self.n_events,
+                block,
+                -0.5 / params.tau_x**2,
+                -0.5 / params.tau_t**2,
+                *self._event_args(params),
+                sums,
+                label="hawkes.event_slopes",
+            )
         return self._with_share(params, *sums.to_numpy().sum(axis=1).tolist())
 
     def _with_share(self, params, terms, inverse_rates, *slopes):

@@ -25,9 +25,17 @@ class _NoDensity(ValueError):
 
 
 def sample_nuts(
-    likelihood: Likelihood, *, n_chains: int = 4, n_draws: int = 1_000, n_warmup: int = 300,
-    start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"), priors: dict | None = None,
-    least: dict | None = None, seed: int = 0, progress: bool = False,
+    likelihood: Likelihood,
+    *,
+    n_chains: int = 4,
+    n_draws: int = 1_000,
+    n_warmup: int = 300,
+    start: ParametersBase | None = None,
+    fixed: Sequence[str] = ("tau_x", "tau_t"),
+    priors: dict | None = None,
+    least: dict | None = None,
+    seed: int = 0,
+    progress: bool = False,
 ) -> Posterior:
     """Draws from the posterior by the no-U-turn sampler of nutpie.
 
@@ -77,14 +85,40 @@ def sample_nuts(
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     target = _Target(likelihood, mode, log_covariance, free, cut)
     n = len(free)
-    model = from_pyfunc(n, lambda: target.log_density, lambda *_: target.expand, [np.dtype(np.float64)] * 2, [(n,), (1,)],
-                        ["z", "value"], make_initial_point_fn=lambda seed: target.first(seed))
-    trace = nutpie.sample(model, draws=n_draws, tune=n_warmup, chains=n_chains, cores=1, seed=seed % 2**32, save_warmup=False,
-                          progress_bar=progress)
+    model = from_pyfunc(
+        n,
+        lambda: target.log_density,
+        lambda *_: target.expand,
+        [np.dtype(np.float64)] * 2,
+        [(n,), (1,)],
+        ["z", "value"],
+        make_initial_point_fn=lambda seed: target.first(seed),
+    )
+    trace = nutpie.sample(
+        model,
+        draws=n_draws,
+        tune=n_warmup,
+        chains=n_chains,
+        cores=1,
+        seed=seed % 2**32,
+        save_warmup=False,
+        progress_bar=progress,
+    )
     draws = np.exp(trace.posterior["z"].to_numpy())
     acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
-    return Posterior(type(start), mode, free, draws, trace.posterior["value"].to_numpy()[..., 0], acceptance,
-                     target.worst, in_words(cut, type(start), free), "NUTS (nutpie)", seed, True)
+    return Posterior(
+        type(start),
+        mode,
+        free,
+        draws,
+        trace.posterior["value"].to_numpy()[..., 0],
+        acceptance,
+        target.worst,
+        in_words(cut, type(start), free),
+        "NUTS (nutpie)",
+        seed,
+        True,
+    )
 
 
 class _Target:

@@ -24,7 +24,9 @@ class ParametersBase:
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
-    spec: ClassVar[dict[str, Any] | None] = None  # what `compose` makes this class of again; None for the paper's, and for users' own
+    spec: ClassVar[dict[str, Any] | None] = (
+        None  # what `compose` makes this class of again; None for the paper's, and for users' own
+    )
 
     if TYPE_CHECKING:  # the classes that `compose` makes have names that no type checker knows
         mu0: float
@@ -43,8 +45,10 @@ class ParametersBase:
             if not 1e-15 <= value <= 1e15:
                 raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
             if value <= self.triggering.least.get(name, 0.0):
-                raise InputError(f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the density "
-                                 "has no integral else")
+                raise InputError(
+                    f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the density "
+                    "has no integral else"
+                )
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -204,8 +208,12 @@ class Background:
     if TYPE_CHECKING:  # it takes more than it holds
 
         def __init__(
-            self, density: npt.ArrayLike, mass: float, mass_until: npt.ArrayLike | None = None,
-            at: Callable[..., Any] | None = None, draw: Callable[..., Any] | None = None,
+            self,
+            density: npt.ArrayLike,
+            mass: float,
+            mass_until: npt.ArrayLike | None = None,
+            at: Callable[..., Any] | None = None,
+            draw: Callable[..., Any] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -215,9 +223,13 @@ class Background:
             raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; at least 0 is wanted")
         object.__setattr__(self, "density", density)
         if self.mass_until is not None:
-            until = check_finite(as_numbers(self.mass_until, "Background: mass_until", 1), "Background: mass_until")
+            until = check_finite(
+                as_numbers(self.mass_until, "Background: mass_until", 1), "Background: mass_until"
+            )
             if until.shape != density.shape:
-                raise ShapeError(f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is wanted")
+                raise ShapeError(
+                    f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is wanted"
+                )
             object.__setattr__(self, "mass_until", until)
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
 

@@ -123,7 +123,9 @@ class Posterior(Shown):
         Parameters
         """
         n_chains, length, _ = self.draws.shape
-        for flat in np.unique(np.linspace(0, n_chains * length - 1, min(n_draws, n_chains * length)).astype(int)):
+        for flat in np.unique(
+            np.linspace(0, n_chains * length - 1, min(n_draws, n_chains * length)).astype(int)
+        ):
             yield self.params(flat // length, flat % length)
 
     def summary(self, names: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
@@ -149,9 +151,16 @@ class Posterior(Shown):
         for name in names or self.free:
             draws = self[name]
             low, high = np.quantile(draws, [0.025, 0.975])
-            found[name] = {"mean": draws.mean(), "sd": draws.std(ddof=1), "q2.5": low, "q97.5": high,
-                           "r_hat": stats.rhat(draws), "ess_bulk": stats.ess(draws, method="bulk"),
-                           "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)), "mcse": stats.mcse(draws, method="mean")}
+            found[name] = {
+                "mean": draws.mean(),
+                "sd": draws.std(ddof=1),
+                "q2.5": low,
+                "q97.5": high,
+                "r_hat": stats.rhat(draws),
+                "ess_bulk": stats.ess(draws, method="bulk"),
+                "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
+                "mcse": stats.mcse(draws, method="mean"),
+            }
             found[name] = {key: float(value) for key, value in found[name].items()}
         return found
 
@@ -168,18 +177,32 @@ class Posterior(Shown):
             ArviZ is not installed.
         """
         base = need("arviz_base", "arviz", "ArviZ objects")
-        attributes = {"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete),
-                      "error_bound": self.error_bound}
-        tree = base.from_dict({"posterior": {name: self[name] for name in self.free},
-                               "sample_stats": {"log_likelihood": self.log_likelihood}})
+        attributes = {
+            "sampler": self.sampler,
+            "seed": str(self.seed),
+            "complete": int(self.complete),
+            "error_bound": self.error_bound,
+        }
+        tree = base.from_dict(
+            {
+                "posterior": {name: self[name] for name in self.free},
+                "sample_stats": {"log_likelihood": self.log_likelihood},
+            }
+        )
         for name in self.free:
             tree["posterior"][name].attrs["units"] = self.kind.units()[name]
         tree["posterior"].attrs.update(attributes)
-        tree["posterior"].attrs.update({"parameters": json.dumps(self.kind.spec),
-                                        "acceptance": json.dumps(self.acceptance.tolist())})
+        tree["posterior"].attrs.update(
+            {"parameters": json.dumps(self.kind.spec), "acceptance": json.dumps(self.acceptance.tolist())}
+        )
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
-        tree["posterior"].attrs.update({f"fixed {name}": getattr(self.start, name) for name in self.start.names()
-                                        if name not in self.free})
+        tree["posterior"].attrs.update(
+            {
+                f"fixed {name}": getattr(self.start, name)
+                for name in self.start.names()
+                if name not in self.free
+            }
+        )
         return tree
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -231,15 +254,35 @@ def load_posterior(path: str | os.PathLike[str]) -> Posterior:
             log_likelihood = tree["sample_stats"]["log_likelihood"].to_numpy()
         spec = json.loads(attributes["parameters"])
         kind = Parameters if spec is None else compose(**spec)
-        fixed = {name.removeprefix("fixed "): float(value) for name, value in attributes.items() if name.startswith("fixed ")}
-        priors = {name.removeprefix("prior of "): text for name, text in attributes.items() if name.startswith("prior of ")}
+        fixed = {
+            name.removeprefix("fixed "): float(value)
+            for name, value in attributes.items()
+            if name.startswith("fixed ")
+        }
+        priors = {
+            name.removeprefix("prior of "): text
+            for name, text in attributes.items()
+            if name.startswith("prior of ")
+        }
         free = tuple(name for name in kind.names() if name not in fixed)
         values = np.stack([draws[name].to_numpy() for name in free], axis=-1)
         start = kind(**fixed | dict(zip(free, values[0, 0].tolist())))
-        return Posterior(kind, start, free, values, log_likelihood, np.array(json.loads(attributes["acceptance"])),
-                         float(attributes["error_bound"]), priors, str(attributes["sampler"]), int(attributes["seed"]),
-                         bool(attributes["complete"]))
+        return Posterior(
+            kind,
+            start,
+            free,
+            values,
+            log_likelihood,
+            np.array(json.loads(attributes["acceptance"])),
+            float(attributes["error_bound"]),
+            priors,
+            str(attributes["sampler"]),
+            int(attributes["seed"]),
+            bool(attributes["complete"]),
+        )
     except (OSError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"'{path}' holds no posterior of models.hawkes: {type(error).__name__}: {error}") from error
+        raise InputError(
+            f"'{path}' holds no posterior of models.hawkes: {type(error).__name__}: {error}"
+        ) from error

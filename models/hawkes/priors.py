@@ -190,12 +190,18 @@ def is_reciprocal(params_type, name):
 def default_priors(params_type):
     """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has any."""
     least = params_type.triggering.least
-    return {coordinate_name(params_type, name): _half_normal_above(least[name]) if name in least
-            else half_normal(1.0 if name == "mu0" else 10.0) for name in params_type.names()}
+    return {
+        coordinate_name(params_type, name): _half_normal_above(least[name])
+        if name in least
+        else half_normal(1.0 if name == "mu0" else 10.0)
+        for name in params_type.names()
+    }
 
 
 def _half_normal_above(low):
-    return Prior((0.0, low / 10.0**2, -0.5 / 10.0**2, 0.0), low, math.inf, f"half-normal above {low:g}, sd 10")
+    return Prior(
+        (0.0, low / 10.0**2, -0.5 / 10.0**2, 0.0), low, math.inf, f"half-normal above {low:g}, sd 10"
+    )
 
 
 def check_priors(priors, params_type):
@@ -209,7 +215,9 @@ def check_priors(priors, params_type):
         if name not in found:
             raise InputError(f"priors has '{name}', which is no coordinate; wanted: {', '.join(found)}")
         if not isinstance(prior, Prior):
-            raise DTypeError(f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}")
+            raise DTypeError(
+                f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}"
+            )
     return found | priors
 
 
@@ -223,15 +231,19 @@ def cut_priors(priors, params_type, least):
         if coordinate != name:
             low, high = prior.low, min(prior.high, 1.0 / bound)
         if not low < high:
-            raise InputError(f"least['{name}'] is {bound:g}, where the prior of {coordinate} has no density "
-                             f"({prior.text})")
+            raise InputError(
+                f"least['{name}'] is {bound:g}, where the prior of {coordinate} has no density ({prior.text})"
+            )
         cut[coordinate] = replace(prior, low=low, high=high, text=f"{prior.text}; {name} at least {bound:g}")
     return priors | cut
 
 
 def in_words(priors, params_type, free):
     """The priors of the free parameters' coordinates as text."""
-    return {coordinate: priors[coordinate].text for coordinate in (coordinate_name(params_type, name) for name in free)}
+    return {
+        coordinate: priors[coordinate].text
+        for coordinate in (coordinate_name(params_type, name) for name in free)
+    }
 
 
 def check_start(params, priors, free):
@@ -242,8 +254,10 @@ def check_start(params, priors, free):
         v = 1.0 / value if coordinate != name else value
         prior = priors[coordinate]
         if not prior.low < v < prior.high:
-            raise InputError(f"start: {coordinate} = {v:g} has no density under its prior ({prior.text}); start between "
-                             f"{prior.low:g} and {prior.high:g}, or widen the prior")
+            raise InputError(
+                f"start: {coordinate} = {v:g} has no density under its prior ({prior.text}); start between "
+                f"{prior.low:g} and {prior.high:g}, or widen the prior"
+            )
 
 
 def log_prior(params, priors, free):

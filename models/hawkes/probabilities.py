@@ -42,8 +42,12 @@ class ProbabilitySummary(NamedTuple):
 
 
 def posterior_probabilities(
-    likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 500,
-    quantiles: Sequence[float] = (0.025, 0.5, 0.975), keep: bool = False,
+    likelihood: Likelihood,
+    posterior: Posterior,
+    *,
+    n_draws: int = 500,
+    quantiles: Sequence[float] = (0.025, 0.5, 0.975),
+    keep: bool = False,
 ) -> ProbabilitySummary:
     """Mean, sd and quantiles of each event's probability of having been triggered, over a posterior.
 
@@ -84,15 +88,25 @@ def posterior_probabilities(
             rows = likelihood.rows(params)
             if keep:
                 kept.append(likelihood.excitation_probabilities(params, rows))
-            pk.parallel_for(n, add_probability, likelihood.background_scale(params), params.excitation_scale(likelihood.n_dims),
-                            *rows, moments, bins, label="hawkes.add_probability")
+            pk.parallel_for(
+                n,
+                add_probability,
+                likelihood.background_scale(params),
+                params.excitation_scale(likelihood.n_dims),
+                *rows,
+                moments,
+                bins,
+                label="hawkes.add_probability",
+            )
             done += 1
         found = pk.zeros((max(len(quantiles), 1), n))
         for row, q in enumerate(quantiles):
             pk.parallel_for(n, bin_quantile, float(q), done, bins, row, found, label="hawkes.bin_quantile")
         total, squares = moments.to_numpy() / done
         sd = np.sqrt(np.maximum(squares - total**2, 0.0))
-        return ProbabilitySummary(total, sd, found.to_numpy()[: len(quantiles)].copy(), np.array(kept) if keep else None)
+        return ProbabilitySummary(
+            total, sd, found.to_numpy()[: len(quantiles)].copy(), np.array(kept) if keep else None
+        )
 
 
 class Parents(NamedTuple):
@@ -153,15 +167,29 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     background, excitation = likelihood.rates(params)
     rates = background + excitation
     scale = params.excitation_scale(likelihood.n_dims)
-    cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0  # exp(-745) is the least float64
+    cut = (
+        max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
+    )  # exp(-745) is the least float64
     sums = likelihood.sums
-    r2, dt, marks, children, parents = all_pairs_within(sums.locations, sums.times, params, min(cut, 745.0), likelihood.space,
-                                                        sums.marks)
+    r2, dt, marks, children, parents = all_pairs_within(
+        sums.locations, sums.times, params, min(cut, 745.0), likelihood.space, sums.marks
+    )
     with pk.use(likelihood.space):
         shares = pk.zeros(r2.shape[0])
         if children.size:
-            pk.parallel_for(children.size, summary_kernels_of(params.triggering).pair_shares, scale, r2, dt, marks,
-                            params.kernel_values, pk.copy_of(children), pk.copy_of(rates), shares, label="hawkes.pair_shares")
+            pk.parallel_for(
+                children.size,
+                summary_kernels_of(params.triggering).pair_shares,
+                scale,
+                r2,
+                dt,
+                marks,
+                params.kernel_values,
+                pk.copy_of(children),
+                pk.copy_of(rates),
+                shares,
+                label="hawkes.pair_shares",
+            )
         shares = shares.to_numpy()[: children.size]
     kept = np.flatnonzero(shares >= least)
     kept = kept[np.lexsort((parents[kept], children[kept]))]
@@ -184,7 +212,11 @@ def cluster_sizes(parents: Parents) -> npt.NDArray[np.float64]:
         raise DTypeError(f"parents must come from parent_probabilities, got {type(parents).__name__}")
     n = len(parents.background)
     sizes, generation = np.ones(n), np.ones(n)
-    while (generation > 1e-12).any():  # children are later than parents, so after n generations at most nothing is left
-        generation = np.bincount(parents.parents, parents.probabilities * generation[parents.children], minlength=n)
+    while (
+        generation > 1e-12
+    ).any():  # children are later than parents, so after n generations at most nothing is left
+        generation = np.bincount(
+            parents.parents, parents.probabilities * generation[parents.children], minlength=n
+        )
         sizes += generation
     return sizes

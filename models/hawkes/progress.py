@@ -14,14 +14,21 @@ class Progress:
     def __init__(self, chains, shown):
         self._chains, self._bar = chains, None
         if shown:
-            columns = ["[progress.description]{task.description}", rich.progress.BarColumn(),
-                       rich.progress.MofNCompleteColumn(), rich.progress.TimeRemainingColumn(), "{task.fields[rates]}"]
+            columns = [
+                "[progress.description]{task.description}",
+                rich.progress.BarColumn(),
+                rich.progress.MofNCompleteColumn(),
+                rich.progress.TimeRemainingColumn(),
+                "{task.fields[rates]}",
+            ]
             self._bar = rich.progress.Progress(*columns)
 
     def __enter__(self):
         if self._bar:
             self._bar.start()
-            self._task = self._bar.add_task(f"{self._chains.n_chains} chains", total=self._chains.n_steps, rates="")
+            self._task = self._bar.add_task(
+                f"{self._chains.n_chains} chains", total=self._chains.n_steps, rates=""
+            )
         return self
 
     def update(self, done):

@@ -87,7 +87,9 @@ def compensators(likelihood, params):
     """Events expected until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
-        raise InputError("likelihood: its background has no mass_until; residuals want the background's mass until each event")
+        raise InputError(
+            "likelihood: its background has no mass_until; residuals want the background's mass until each event"
+        )
     n = likelihood.n_events
     reach_mu = _FAR_SDS * params.tau_t
     first_mu = np.searchsorted(times, times - reach_mu)
@@ -99,9 +101,22 @@ def compensators(likelihood, params):
     come = np.concatenate([[0.0], np.cumsum(likelihood.productivity(params))])
     with pk.use(likelihood.space):
         out = pk.zeros(n)
-        pk.parallel_for(pk.TeamPolicy(n, 32), summary_kernels_of(params.triggering).compensator, 0.0 if given else params.mu0,
-                        params.theta, per_hour, params.kernel_values, likelihood.sums.t, likelihood.sums.event_marks,
-                        pk.copy_of(first_mu), pk.copy_of(last_mu), pk.copy_of(gone), pk.copy_of(first_xi), pk.copy_of(come),
-                        out, label="hawkes.compensator")
+        pk.parallel_for(
+            pk.TeamPolicy(n, 32),
+            summary_kernels_of(params.triggering).compensator,
+            0.0 if given else params.mu0,
+            params.theta,
+            per_hour,
+            params.kernel_values,
+            likelihood.sums.t,
+            likelihood.sums.event_marks,
+            pk.copy_of(first_mu),
+            pk.copy_of(last_mu),
+            pk.copy_of(gone),
+            pk.copy_of(first_xi),
+            pk.copy_of(come),
+            out,
+            label="hawkes.compensator",
+        )
         found = out.to_numpy().copy()
     return found + params.mu0 * given.mass_until if given else found

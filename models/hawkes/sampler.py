@@ -27,13 +27,24 @@ from .progress import Progress
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
 # Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants them.
 _DISPERSION = 4.0
-_WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
+_WIDTH = (
+    2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
+)
 
 
 def sample_posterior(
-    likelihood: Likelihood, *, n_chains: int = 4, n_draws: int = 10_000, n_warmup: int = 1_000, thin: int = 1,
-    start: ParametersBase | Sequence[ParametersBase] | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"),
-    priors: dict | None = None, least: dict | None = None, seed: int = 0, progress: bool = False,
+    likelihood: Likelihood,
+    *,
+    n_chains: int = 4,
+    n_draws: int = 10_000,
+    n_warmup: int = 1_000,
+    thin: int = 1,
+    start: ParametersBase | Sequence[ParametersBase] | None = None,
+    fixed: Sequence[str] = ("tau_x", "tau_t"),
+    priors: dict | None = None,
+    least: dict | None = None,
+    seed: int = 0,
+    progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Posterior:
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
@@ -116,12 +127,22 @@ def sample_posterior(
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
     """What the draws of chains depend on, but for their length."""
     sums, background = likelihood.sums, likelihood.background
-    return {"locations": sums.locations, "times": sums.times, "marks": sums.marks, "n_chains": n_chains, "thin": thin, "seed": seed,
-            "start": [[type(params).__name__, params.spec, *params.values()] for params in given], "free": free,
-            "priors": {name: [*prior.coefficients, prior.low, prior.high] for name, prior in priors.items()},
-            "tolerance": likelihood.tolerance, "background_self": likelihood.background_self,
-            "horizon_h": likelihood.horizon_h, "dtype": str(np.dtype(sums.dtype)),
-            "background": background and [background.density, background.mass]}
+    return {
+        "locations": sums.locations,
+        "times": sums.times,
+        "marks": sums.marks,
+        "n_chains": n_chains,
+        "thin": thin,
+        "seed": seed,
+        "start": [[type(params).__name__, params.spec, *params.values()] for params in given],
+        "free": free,
+        "priors": {name: [*prior.coefficients, prior.low, prior.high] for name, prior in priors.items()},
+        "tolerance": likelihood.tolerance,
+        "background_self": likelihood.background_self,
+        "horizon_h": likelihood.horizon_h,
+        "dtype": str(np.dtype(sums.dtype)),
+        "background": background and [background.density, background.mass],
+    }
 
 
 def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
@@ -156,12 +177,27 @@ def _run(chains, kept, progress):
 def _collect(arrays, start, free, n_rows, n_warmup, thin, seed, complete, priors):
     n_done = int(arrays["counts"][:, ck.STEP].min())
     if not complete:
-        warnings.warn(f"stopped after {n_done} of {n_rows * thin} steps; these are returned", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"stopped after {n_done} of {n_rows * thin} steps; these are returned",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     n_kept = max(n_done // thin, 1)
-    draws = arrays["draws"][:, min(n_warmup, n_kept - 1):n_kept]
+    draws = arrays["draws"][:, min(n_warmup, n_kept - 1) : n_kept]
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
-    return Posterior(type(start), start, free, draws[:, :, :-1], draws[:, :, -1], arrays["tallies"][:, :, ck.ACCEPTED] / tried,
-                     float(arrays["state"][:, ck.WORST].max()), in_words(priors, type(start), free), "Algorithm 1", seed, complete)
+    return Posterior(
+        type(start),
+        start,
+        free,
+        draws[:, :, :-1],
+        draws[:, :, -1],
+        arrays["tallies"][:, :, ck.ACCEPTED] / tried,
+        float(arrays["state"][:, ck.WORST].max()),
+        in_words(priors, type(start), free),
+        "Algorithm 1",
+        seed,
+        complete,
+    )
 
 
 def _check_starts(start, n_chains):

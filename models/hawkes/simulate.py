@@ -47,28 +47,48 @@ class MarkedSimulation(NamedTuple):
 
 @overload
 def simulate(
-    params: Parameters, *, n_immigrants: float, horizon_h: float, box_km: npt.ArrayLike = ...,
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ..., immigrants: _Immigrants | None = ...,
-    method: Literal["branching", "thinning"] = ..., seed: int | np.random.Generator | None = ...,
-    marks: _Marks | npt.ArrayLike | None = ..., max_events: int = ...,
+    params: Parameters,
+    *,
+    n_immigrants: float,
+    horizon_h: float,
+    box_km: npt.ArrayLike = ...,
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
+    immigrants: _Immigrants | None = ...,
+    method: Literal["branching", "thinning"] = ...,
+    seed: int | np.random.Generator | None = ...,
+    marks: _Marks | npt.ArrayLike | None = ...,
+    max_events: int = ...,
 ) -> Simulation: ...
 
 
 @overload
 def simulate(
-    params: ParametersBase, *, n_immigrants: float, horizon_h: float, box_km: npt.ArrayLike = ...,
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ..., immigrants: _Immigrants | None = ...,
-    method: Literal["branching", "thinning"] = ..., seed: int | np.random.Generator | None = ...,
-    marks: _Marks | npt.ArrayLike | None = ..., max_events: int = ...,
+    params: ParametersBase,
+    *,
+    n_immigrants: float,
+    horizon_h: float,
+    box_km: npt.ArrayLike = ...,
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
+    immigrants: _Immigrants | None = ...,
+    method: Literal["branching", "thinning"] = ...,
+    seed: int | np.random.Generator | None = ...,
+    marks: _Marks | npt.ArrayLike | None = ...,
+    max_events: int = ...,
 ) -> Any: ...
 
 
 def simulate(
-    params: ParametersBase, *, n_immigrants: float, horizon_h: float,
+    params: ParametersBase,
+    *,
+    n_immigrants: float,
+    horizon_h: float,
     box_km: npt.ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = None, immigrants: _Immigrants | None = None,
-    method: Literal["branching", "thinning"] = "branching", seed: int | np.random.Generator | None = None,
-    marks: _Marks | npt.ArrayLike | None = None, max_events: int = 10_000_000,
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    immigrants: _Immigrants | None = None,
+    method: Literal["branching", "thinning"] = "branching",
+    seed: int | np.random.Generator | None = None,
+    marks: _Marks | npt.ArrayLike | None = None,
+    max_events: int = 10_000_000,
 ) -> Any:
     """Events with known parents, from theta and the triggering function of `params`.
 
@@ -112,12 +132,17 @@ def simulate(
         do not fit; more events than `max_events`.
     """
     check_params(params)
-    n_immigrants, horizon_h = check_positive(n_immigrants, "n_immigrants"), check_positive(horizon_h, "horizon_h")
+    n_immigrants, horizon_h = (
+        check_positive(n_immigrants, "n_immigrants"),
+        check_positive(horizon_h, "horizon_h"),
+    )
     check_choice(method, "method", ("branching", "thinning"))
     low, high = _check_box(box_km)
     centres = None if centres is None else _check_centres(centres, horizon_h)
     if not isinstance(max_events, numbers.Integral) or isinstance(max_events, bool):
-        raise DTypeError(f"max_events must be an integer, got {max_events!r} of type {type(max_events).__name__}")
+        raise DTypeError(
+            f"max_events must be an integer, got {max_events!r} of type {type(max_events).__name__}"
+        )
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
     random = _generator(seed)
@@ -159,7 +184,10 @@ def _marks_of(marks, trigger):
 
 
 def _branch(params, locations, times, horizon_h, max_events, random, draw_marks):
-    return _in_order(*generations(params, locations, times, horizon_h, max_events, random, draw_marks), params.triggering.marked)
+    return _in_order(
+        *generations(params, locations, times, horizon_h, max_events, random, draw_marks),
+        params.triggering.marked,
+    )
 
 
 def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
@@ -168,9 +196,14 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
     trigger, p = params.triggering, params.trigger_values
     marks = draw_marks(random, n)
     found = [(locations, times, np.full(n, -1), marks)]
-    n_events, first = n, 0  # first: number of the generation's first event, counting generation after generation
+    n_events, first = (
+        n,
+        0,
+    )  # first: number of the generation's first event, counting generation after generation
     while n:
-        n_offspring = random.poisson(params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n)
+        n_offspring = random.poisson(
+            params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n
+        )
         if n_events + n_offspring.sum() > max_events:
             raise _too_many(max_events, params)
         parent = np.repeat(np.arange(n), n_offspring)
@@ -190,7 +223,9 @@ def _thin(params, locations, times, horizon_h, max_events, random):
     """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of it then."""
     p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
     q = params.kernel_values
-    scale = params.theta * float(trigger.scale(0, q))  # without space, value at distance 0 is the density of delays
+    scale = params.theta * float(
+        trigger.scale(0, q)
+    )  # without space, value at distance 0 is the density of delays
 
     def weights(now):
         return np.array([scale * float(trigger.value(0.0, now - t, 0.0, q)) for t, _, _ in active])
@@ -247,8 +282,10 @@ def _around(centres, params, horizon_h, n, random):
 
 
 def _too_many(max_events, params):
-    return InputError(f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter horizon_h "
-                      "or fewer immigrants are wanted")
+    return InputError(
+        f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter horizon_h "
+        "or fewer immigrants are wanted"
+    )
 
 
 def _check_centres(centres, horizon_h):
@@ -256,7 +293,9 @@ def _check_centres(centres, horizon_h):
         raise DTypeError(f"centres must be a pair (locations, times), got {type(centres).__name__}")
     locations, times = check_events(*centres)
     if times[0] < 0.0 or times[-1] > horizon_h:
-        raise InputError(f"centres: times run from {times[0]} to {times[-1]}; 0 to horizon_h = {horizon_h} is wanted")
+        raise InputError(
+            f"centres: times run from {times[0]} to {times[-1]}; 0 to horizon_h = {horizon_h} is wanted"
+        )
     return locations, times
 
 
@@ -276,4 +315,6 @@ def _generator(seed):
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise InputError(f"seed is {seed!r}; None, a non-negative integer or a NumPy Generator is wanted") from error
+        raise InputError(
+            f"seed is {seed!r}; None, a non-negative integer or a NumPy Generator is wanted"
+        ) from error

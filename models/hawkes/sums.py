@@ -107,7 +107,11 @@ class PairSums:
             return "all_pairs"
         if self.crowded:
             return "windowed"
-        reach = _power_of_two(windows.excitation_h), _power_of_two(windows.background_h), _power_of_two(params.tau_x)
+        reach = (
+            _power_of_two(windows.excitation_h),
+            _power_of_two(windows.background_h),
+            _power_of_two(params.tau_x),
+        )
         if self._cheapest is None or self._cheapest[0] != reach:
             self._cheapest = reach, self._compare(params, windows)
         return self._cheapest[1]
@@ -118,11 +122,18 @@ class PairSums:
         in_time = self._within(windows.excitation_h)
         k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
         trigger = params.triggering
-        cut = float(trigger.exponent(0.0, k, 0.0, params.kernel_values)) if trigger is EXPONENTIAL else windows.cut
+        cut = (
+            float(trigger.exponent(0.0, k, 0.0, params.kernel_values))
+            if trigger is EXPONENTIAL
+            else windows.cut
+        )
         near = near_share(self.locations, trigger.reach_km(params.trigger_values, cut, self.largest))
         wide = near_share(self.locations, _background_km(params, windows))
-        costs = {"all_pairs": all_pairs, "windowed": in_time + background,
-                 "cells": self.n_events + _VISIT_COST * near * in_time + _VISIT_COST * wide * background}
+        costs = {
+            "all_pairs": all_pairs,
+            "windowed": in_time + background,
+            "cells": self.n_events + _VISIT_COST * near * in_time + _VISIT_COST * wide * background,
+        }
         return min(costs, key=costs.get)
 
     def _within(self, reach_h):
@@ -136,8 +147,12 @@ class PairSums:
         self.room_for(n_xi)
         wanted = params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
         kept = self._kept
-        stale = not self._given and (not self._keep_background or kept is None or kept[:2] != wanted[:2]
-                                     or any(k < w for k, w in zip(kept[2:], wanted[2:])))
+        stale = not self._given and (
+            not self._keep_background
+            or kept is None
+            or kept[:2] != wanted[:2]
+            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
+        )
         if stale:
             self._kept = None  # until the launches below have succeeded
         if stale and (method == "all_pairs" or not windows.missing):
@@ -163,14 +178,36 @@ class PairSums:
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
             n_dims, n_parts, wide, x, t = self.data(params.tau_x)
-            pk.parallel_for(*self._each(groups, kernels.background_sums), n_dims, n_parts, wide, pk.static(n_mu), x, t,
-                            windows.background_h, self.self_term, *widths, self.background, label="hawkes.background_sums")
+            pk.parallel_for(
+                *self._each(groups, kernels.background_sums),
+                n_dims,
+                n_parts,
+                wide,
+                pk.static(n_mu),
+                x,
+                t,
+                windows.background_h,
+                self.self_term,
+                *widths,
+                self.background,
+                label="hawkes.background_sums",
+            )
             return
         with pk.use(self.space):
             grid = Grid(self.locations, self.times, _background_km(params, windows), self.dtype)
-            pk.parallel_for(pk.TeamPolicy(self.n_events, _TEAM_SIZE), background_by_cells, self._n_dims, pk.static(n_mu),
-                            *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self.self_term,
-                            *widths, self.background, label="hawkes.background_by_cells")
+            pk.parallel_for(
+                pk.TeamPolicy(self.n_events, _TEAM_SIZE),
+                background_by_cells,
+                self._n_dims,
+                pk.static(n_mu),
+                *grid.args,
+                grid.order,
+                min(windows.background_h, 2.0 * self.span_h + 1.0),
+                self.self_term,
+                *widths,
+                self.background,
+                label="hawkes.background_by_cells",
+            )
 
     def _each(self, groups, kernel):
         """The beginning of a launch for some groups, all by default."""
@@ -186,8 +223,19 @@ class PairSums:
             return
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
-        pk.parallel_for(*self._each(groups, kernels_of(params.triggering).excitation_sums), n_dims, n_parts, wide, pk.static(n_xi), x, t,
-                        windows.excitation_h, p, self.excitation, label="hawkes.excitation_sums")
+        pk.parallel_for(
+            *self._each(groups, kernels_of(params.triggering).excitation_sums),
+            n_dims,
+            n_parts,
+            wide,
+            pk.static(n_xi),
+            x,
+            t,
+            windows.excitation_h,
+            p,
+            self.excitation,
+            label="hawkes.excitation_sums",
+        )
 
     def list_pairs(self, params, windows, range_=None):
         """Make the list of pairs, unless the one at hand serves."""
@@ -197,7 +245,9 @@ class PairSums:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
         if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
             self.pairs = None
-            self.pairs = PairList(self.locations, self.times, trigger, range_, self.dtype, self.space, self.marks)
+            self.pairs = PairList(
+                self.locations, self.times, trigger, range_, self.dtype, self.space, self.marks
+            )
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)
@@ -210,7 +260,9 @@ class PairSums:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
             n_blocks = -(-self.n_events // block)
             later, earlier = np.tril_indices(n_blocks)
-            order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
+            order = np.argsort(
+                later == earlier, kind="stable"
+            )  # half the work is in those: last, to end evenly
             with pk.use(self.space):
                 tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
@@ -220,11 +272,35 @@ class PairSums:
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(min(shortest_km(params), params.tau_x))
-        pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
-                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), n_dims, n_parts, wide, *sizes, x, t,
-                        self._before, tiles, block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space), kernels.add_tiles, n_mu, block,
-                        self.self_term, *tables, self.background, self.excitation, label="hawkes.add_tiles")
+        pk.parallel_for(
+            policy,
+            kernels_of(params.triggering).pair_tiles,
+            pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]),
+            n_dims,
+            n_parts,
+            wide,
+            *sizes,
+            x,
+            t,
+            self._before,
+            tiles,
+            block,
+            *widths,
+            params.kernel_values,
+            *tables,
+            label="hawkes.pair_tiles",
+        )
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space),
+            kernels.add_tiles,
+            n_mu,
+            block,
+            self.self_term,
+            *tables,
+            self.background,
+            self.excitation,
+            label="hawkes.add_tiles",
+        )
 
 
 def shortest_km(params):

@@ -138,7 +138,11 @@ class TemporalLikelihood:
     """
 
     def __init__(
-        self, times: npt.ArrayLike, *, horizon_h: float | None = None, space: pk.SpaceLike | None = None,
+        self,
+        times: npt.ArrayLike,
+        *,
+        horizon_h: float | None = None,
+        space: pk.SpaceLike | None = None,
     ) -> None:
         times = check_finite(as_numbers(times, "times", 1), "times")
         if not len(times):
@@ -146,7 +150,9 @@ class TemporalLikelihood:
         falls = np.flatnonzero(np.diff(times) < 0)
         if falls.size:
             n = int(falls[0]) + 1
-            raise OrderError(f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}")
+            raise OrderError(
+                f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}"
+            )
         self.horizon_h = check_horizon(horizon_h, times) - float(times[0])
         times = times - times[0]
         self.n_events = len(times)
@@ -155,8 +161,10 @@ class TemporalLikelihood:
         last = np.minimum(first + self._block, self.n_events) - 1
         with pk.use(pk.default_space() if space is None else space) as self.space:
             self._t, self._sums = pk.copy_of(times), pk.zeros((2, len(first)))
-            self._before, self._share = pk.zeros((2, len(first))), pk.copy_of(
-                (first - np.searchsorted(times, times[first], side="left")).astype(float))
+            self._before, self._share = (
+                pk.zeros((2, len(first))),
+                pk.copy_of((first - np.searchsorted(times, times[first], side="left")).astype(float)),
+            )
         self._gaps = np.append(times[first[1:]] - times[last[:-1]], 0.0)
         self._policy = pk.RangePolicy(0, len(first), space=self.space)
         self._lengths = times[last] - times[first]
@@ -206,16 +214,34 @@ class TemporalLikelihood:
         return self._evaluate(mu, theta, omega, True)
 
     def _evaluate(self, mu, theta, omega, slopes):
-        mu, theta, omega = (check_positive(v, name) for v, name in ((mu, "mu"), (theta, "theta"), (omega, "omega")))
-        pk.parallel_for(self._policy, sum_blocks, self._block, omega, self._t, self._sums, label="hawkes.sum_blocks")
+        mu, theta, omega = (
+            check_positive(v, name) for v, name in ((mu, "mu"), (theta, "theta"), (omega, "omega"))
+        )
+        pk.parallel_for(
+            self._policy, sum_blocks, self._block, omega, self._t, self._sums, label="hawkes.sum_blocks"
+        )
         pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
         logs, inverse, excited, faded, offspring, late = pk.parallel_reduce(
-            self._policy, walk_blocks, self._block, pk.static(slopes), omega, mu, theta * omega, self.horizon_h, self._t,
-            self._before, self._share, reducer=(pk.Sum,) * 6, label="hawkes.walk_blocks")
+            self._policy,
+            walk_blocks,
+            self._block,
+            pk.static(slopes),
+            omega,
+            mu,
+            theta * omega,
+            self.horizon_h,
+            self._t,
+            self._before,
+            self._share,
+            reducer=(pk.Sum,) * 6,
+            label="hawkes.walk_blocks",
+        )
         value = float(logs - mu * self.horizon_h - theta * offspring)
         if not slopes:
             return value, None
-        return value, np.array([inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)])
+        return value, np.array(
+            [inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)]
+        )
 
     def fit(self, mu: float | None = None, theta: float = 0.3, omega: float | None = None) -> TemporalFit:
         """Maximum likelihood, by Newton's method on the logarithms.
@@ -237,8 +263,13 @@ class TemporalLikelihood:
         if not self.horizon_h > 0.0:
             raise InputError("times span no time; give horizon_h")
         rate = self.n_events / self.horizon_h
-        z = np.log([0.7 * rate if mu is None else check_positive(mu, "mu"), check_positive(theta, "theta"),
-                    rate if omega is None else check_positive(omega, "omega")])
+        z = np.log(
+            [
+                0.7 * rate if mu is None else check_positive(mu, "mu"),
+                check_positive(theta, "theta"),
+                rate if omega is None else check_positive(omega, "omega"),
+            ]
+        )
 
         def slopes_at(z):
             value, slopes = self.gradient(*np.exp(z).tolist())
@@ -249,7 +280,9 @@ class TemporalLikelihood:
         for _ in range(_ROUNDS):
             information = self._information(slopes_at, z)
             curvatures, axes = np.linalg.eigh(information)
-            step = axes @ ((axes.T @ slopes) / np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300))
+            step = axes @ (
+                (axes.T @ slopes) / np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
+            )
             step *= min(1.0, 1.0 / np.abs(step).max())
             if slopes @ step < 1e-12 * (1.0 + abs(value)):
                 converged = True
@@ -267,8 +300,12 @@ class TemporalLikelihood:
         with np.errstate(divide="ignore"):
             spread = np.sqrt((axes**2 / np.where(values > 1e-3, values, 0.0)).sum(axis=1))
         found = dict(zip(("mu", "theta", "omega"), np.exp(z).tolist()))
-        return TemporalFit(**found, log_likelihood=value, converged=converged,
-                           standard_errors=dict(zip(found, (spread * np.exp(z)).tolist())))
+        return TemporalFit(
+            **found,
+            log_likelihood=value,
+            converged=converged,
+            standard_errors=dict(zip(found, (spread * np.exp(z)).tolist())),
+        )
 
     @staticmethod
     def _information(slopes_at, z):

@@ -164,10 +164,20 @@ def _scale(n_dims, p):
 
 
 EXPONENTIAL = Triggering(
-    ("omega", "h"), ("1/h", "km"), _value, _moments, _slopes, _integral, _integral_gradient, _exponent, _scale,
+    ("omega", "h"),
+    ("1/h", "km"),
+    _value,
+    _moments,
+    _slopes,
+    _integral,
+    _integral_gradient,
+    _exponent,
+    _scale,
     slowest=lambda low, high: (low[0], high[1]),
     reach_h=lambda p, k, mark: k / p[0],
     reach_km=lambda p, k, mark: p[1] * math.sqrt(2.0 * k),
-    draw=lambda random, marks, n_dims, p: (random.exponential(1.0 / p[0], len(marks)),
-                                           random.normal(0.0, p[1], (len(marks), n_dims))),
+    draw=lambda random, marks, n_dims, p: (
+        random.exponential(1.0 / p[0], len(marks)),
+        random.normal(0.0, p[1], (len(marks), n_dims)),
+    ),
 )

@@ -36,4 +36,13 @@ from .posterior import Posterior
 from .prior import Prior
 from .sklearn_protocol import ConvergenceWarning
 
-__all__ = ["ConvergenceWarning", "DirichletMixture", "Move", "Posterior", "Prior", "Start", "cytometry", "log_density"]
+__all__ = [
+    "ConvergenceWarning",
+    "DirichletMixture",
+    "Move",
+    "Posterior",
+    "Prior",
+    "Start",
+    "cytometry",
+    "log_density",
+]

@@ -21,7 +21,10 @@ from .sweeps import Piece, Sweeps, padded
 # multiprocessors with two teams each the last of a block's teams end together.
 _BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
-_LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
+_LEAST, _BLOCKS = (
+    4096,
+    8,
+)  # small data are one block, others at least so many: the logarithms of all are never held
 _MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
 
 
@@ -95,7 +98,13 @@ class Points:
     """
 
     def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None, client=None):
-        self.X, self.centre, self.diagonal, self.k, self.streamed = X, centre, diagonal, n_components, streamed
+        self.X, self.centre, self.diagonal, self.k, self.streamed = (
+            X,
+            centre,
+            diagonal,
+            n_components,
+            streamed,
+        )
         self.n, self.p = X.shape
         self.weights, self.where = weights, {"client": client, "space": space}
         counts = weights.to_numpy() if isinstance(weights, pk.View) else weights
@@ -107,13 +116,23 @@ class Points:
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
-        pieces = [Piece(start, rows_of(X, start, start + self._block),
-                        None if weights is None else weights[start:start + self._block]) for start in self.starts]
+        pieces = [
+            Piece(
+                start,
+                rows_of(X, start, start + self._block),
+                None if weights is None else weights[start : start + self._block],
+            )
+            for start in self.starts
+        ]
         with pk.use(here(client, space)) as self.space:
             pass
         apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
-        self.make = functools.partial(Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height)
-        self._shards = Shards(self.make, pieces, client=client, space=space, room=0.0 if apart else None, label="mixture")
+        self.make = functools.partial(
+            Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height
+        )
+        self._shards = Shards(
+            self.make, pieces, client=client, space=space, room=0.0 if apart else None, label="mixture"
+        )
 
     @property
     def starts(self):
@@ -132,16 +151,18 @@ class Points:
         if not np.isfinite(total):
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
-            rows = np.abs(np.asarray(self.X[start:start + self._block], np.float64) - self.centre)
+            rows = np.abs(np.asarray(self.X[start : start + self._block], np.float64) - self.centre)
             row, column = np.unravel_index(rows.argmax(), rows.shape)
             row += start
-            raise FiniteError(f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its log-density is beyond "
-                              f"{np.dtype(self.dtype)}. Leave such points out, or divide that column by its own scale")
+            raise FiniteError(
+                f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its log-density is beyond "
+                f"{np.dtype(self.dtype)}. Leave such points out, or divide that column by its own scale"
+            )
         return total
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
-        total, = self._shards.reduce("log_likelihood", self._records(components))
+        (total,) = self._shards.reduce("log_likelihood", self._records(components))
         return self._check(float(total[0]), components)
 
     def gather(self, components, change=None):
@@ -153,7 +174,9 @@ class Points:
         """
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype), chosen
-        total, self.added, *more = self._shards.reduce("gather", self._records(components), *self.about, change)
+        total, self.added, *more = self._shards.reduce(
+            "gather", self._records(components), *self.about, change
+        )
         return self._check(float(total[0]), components), *more
 
     def sweep(self, components, change=None):
@@ -187,7 +210,9 @@ class Points:
 
     def pair_entropies(self, components, pairs):
         """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
-        return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[0]
+        return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[
+            0
+        ]
 
     def group_entropies(self, components, groups, pairs):
         """How far groups of components are told apart: of each pair the sum over points of the entropy of being in one
@@ -202,7 +227,9 @@ class Points:
             Of groups.
         """
         begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups).astype(np.int64)
-        return self._shards.reduce("group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64))[0]
+        return self._shards.reduce(
+            "group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64)
+        )[0]
 
     def log_densities(self, components):
         """lse_i, shape (n,)."""

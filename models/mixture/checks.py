@@ -10,7 +10,9 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_finite, first_not_finite
 
-_ROWS = 8192  # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
+_ROWS = (
+    8192  # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
+)
 _SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
@@ -21,23 +23,29 @@ def check_points(points, name="X", n_features=None):
     """
     points = _plain_numbers(points, name)
     if points.ndim != 2:
-        raise ShapeError(f"{name} has shape {points.shape}; one row a point is wanted: shape (n_samples, n_features). "
-                         f"Reshape your data: {name}.reshape(-1, 1) if it has a single coordinate")
+        raise ShapeError(
+            f"{name} has shape {points.shape}; one row a point is wanted: shape (n_samples, n_features). "
+            f"Reshape your data: {name}.reshape(-1, 1) if it has a single coordinate"
+        )
     if not points.shape[1]:
         raise ShapeError(f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.")
     if not len(points):
         raise ShapeError(f"{name} has shape {points.shape}; at least one point is wanted")
     if n_features is not None and points.shape[1] != n_features:
-        raise ShapeError(f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
-                         "as input")
+        raise ShapeError(
+            f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
+            "as input"
+        )
     if points.dtype not in (np.float32, np.float64):
         points = points.astype(np.float64)
     for start in range(0, len(points), _ROWS):
-        at = first_not_finite(points[start:start + _ROWS])
+        at = first_not_finite(points[start : start + _ROWS])
         if at is not None:
             row, column = at[0] + start, at[1]
-            raise FiniteError(f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
-                              "or infinity")
+            raise FiniteError(
+                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                "or infinity"
+            )
     return points
 
 
@@ -78,8 +86,8 @@ def spread_of(X, weights=None):
     first = np.asarray(X[0], np.float64)
     count, mean, squares = 0, np.zeros(p), np.zeros(p)
     for start in range(0, n, _ROWS):
-        part = np.subtract(X[start:start + _ROWS], first, order="C")
-        share = None if weights is None else weights[start:start + _ROWS, None]
+        part = np.subtract(X[start : start + _ROWS], first, order="C")
+        share = None if weights is None else weights[start : start + _ROWS, None]
         own = len(part) if share is None else share.sum()
         if own == 0.0:
             continue
@@ -87,7 +95,9 @@ def spread_of(X, weights=None):
         part -= own_mean
         away = own_mean - mean
         np.square(part, out=part)
-        squares += _column_sums(part if share is None else part * share) + away**2 * (count * own / (count + own))
+        squares += _column_sums(part if share is None else part * share) + away**2 * (
+            count * own / (count + own)
+        )
         mean = mean + away * (own / (count + own))
         count += own
     still = np.flatnonzero(squares == 0.0)
@@ -114,7 +124,9 @@ def check_weights(weights, k, name="weights"):
     """Probabilities of k components, shape (k,)."""
     weights = check_array(weights, name, (k,))
     if (weights < 0.0).any() or abs(weights.sum() - 1.0) > 1e-8:
-        raise InputError(f"{name} is negative somewhere or adds up to {weights.sum()}; probabilities are wanted")
+        raise InputError(
+            f"{name} is negative somewhere or adds up to {weights.sum()}; probabilities are wanted"
+        )
     return weights
 
 
@@ -143,7 +155,9 @@ def check_random_state(random_state):
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise InputError(f"random_state is {random_state!r}; None, a whole number >= 0 or a NumPy Generator is wanted") from error
+        raise InputError(
+            f"random_state is {random_state!r}; None, a whole number >= 0 or a NumPy Generator is wanted"
+        ) from error
 
 
 def feature_names(X):
@@ -158,9 +172,16 @@ def check_feature_names(X, wanted):
     """Columns named as at the fit; names on one side alone are worth a warning, as in scikit-learn."""
     names = feature_names(X)
     if names is not None and wanted is None:
-        warnings.warn("X has feature names, but DirichletMixture was fitted without feature names", stacklevel=3)
+        warnings.warn(
+            "X has feature names, but DirichletMixture was fitted without feature names", stacklevel=3
+        )
     elif names is None and wanted is not None:
-        warnings.warn("X does not have valid feature names, but DirichletMixture was fitted with feature names", stacklevel=3)
+        warnings.warn(
+            "X does not have valid feature names, but DirichletMixture was fitted with feature names",
+            stacklevel=3,
+        )
     elif names is not None and list(names) != list(wanted):
-        raise InputError("The feature names should match those that were passed during fit: "
-                         f"got {list(names)}, wanted {list(wanted)}")
+        raise InputError(
+            "The feature names should match those that were passed during fit: "
+            f"got {list(names)}, wanted {list(wanted)}"
+        )

@@ -53,7 +53,9 @@ class Climb:
         value = self.steps.objective(self.steps.sweep())  # others may have used the points since
         if not self.history:
             self.history.append(value)
-        while not run.converged and (run.done < n_iter or (beat is not None and self._may_beat(beat, run.done))):
+        while not run.converged and (
+            run.done < n_iter or (beat is not None and self._may_beat(beat, run.done))
+        ):
             self.steps.advance()
             self.history.append(self.steps.objective(self.steps.sweep()))
             run.done += 1

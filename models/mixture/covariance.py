@@ -25,7 +25,7 @@ def moments(kind, sums):
     """n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of `blocks.Points.sweep`."""
     if is_diagonal(kind):
         p = (sums.shape[1] - 1) // 2
-        return sums[:, 0], sums[:, 1:1 + p], sums[:, 1 + p:]
+        return sums[:, 0], sums[:, 1 : 1 + p], sums[:, 1 + p :]
     return sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
 
 
@@ -67,8 +67,10 @@ def factors_of(kind, covariances):
 
 def collapsed():
     """The error that says so."""
-    return InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for fewer "
-                      "components, or give a prior")
+    return InputError(
+        "a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for fewer "
+        "components, or give a prior"
+    )
 
 
 def inverse_of_lower(lower):
@@ -77,7 +79,7 @@ def inverse_of_lower(lower):
     for a in range(lower.shape[-1]):
         inverse[..., a, a] = 1.0
         inverse[..., a, :a] = -np.einsum("...b,...bc->...c", lower[..., a, :a], inverse[..., :a, :a])
-        inverse[..., a, :a + 1] /= lower[..., a, a, None]
+        inverse[..., a, : a + 1] /= lower[..., a, a, None]
     return inverse
 
 

@@ -13,8 +13,14 @@ from .blocks import Components, Points
 from .checks import check_array, check_points, check_weights
 
 
-def log_density(X: npt.ArrayLike, means: npt.ArrayLike, precisions_cholesky: npt.ArrayLike, weights: npt.ArrayLike,
-                *, space: pk.SpaceLike | None = None) -> Array:
+def log_density(
+    X: npt.ArrayLike,
+    means: npt.ArrayLike,
+    precisions_cholesky: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    *,
+    space: pk.SpaceLike | None = None,
+) -> Array:
     """Log-density of a Gaussian mixture at each point.
 
     Parameters
@@ -44,7 +50,9 @@ def log_density(X: npt.ArrayLike, means: npt.ArrayLike, precisions_cholesky: npt
     X = check_points(X)
     means = check_array(means, "means")
     if means.ndim != 2 or means.shape[1] != X.shape[1] or not len(means):
-        raise InputError(f"means has shape {means.shape}; points of {X.shape[1]} coordinates are wanted, a row a component")
+        raise InputError(
+            f"means has shape {means.shape}; points of {X.shape[1]} coordinates are wanted, a row a component"
+        )
     k, p = means.shape
     diagonal = np.ndim(precisions_cholesky) == 2
     factors = check_array(precisions_cholesky, "precisions_cholesky", (k, p) if diagonal else (k, p, p))

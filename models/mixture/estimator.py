@@ -120,21 +120,39 @@ class DirichletMixture(Fitted):
     G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
     """
 
-    def __init__(self, n_components: Whole = 1, *, prior: Prior | Literal["default"] | None = "default",
-                 covariance: Literal["full", "tied", "diag", "spherical"] = "full", max_iter: Whole = 1000,
-                 tol: Real = 1e-6, reg_covar: Real = 1e-6, n_init: Whole = 1,
-                 init_params: Literal["k-means++", "random"] = "k-means++", means_init: npt.ArrayLike | None = None,
-                 covariances_init: npt.ArrayLike | None = None, weights_init: npt.ArrayLike | None = None,
-                 moves: bool | None = None, warm_start: bool = False,
-                 random_state: Whole | np.random.Generator | None = None,
-                 space: Spaces | None = None) -> None:
+    def __init__(
+        self,
+        n_components: Whole = 1,
+        *,
+        prior: Prior | Literal["default"] | None = "default",
+        covariance: Literal["full", "tied", "diag", "spherical"] = "full",
+        max_iter: Whole = 1000,
+        tol: Real = 1e-6,
+        reg_covar: Real = 1e-6,
+        n_init: Whole = 1,
+        init_params: Literal["k-means++", "random"] = "k-means++",
+        means_init: npt.ArrayLike | None = None,
+        covariances_init: npt.ArrayLike | None = None,
+        weights_init: npt.ArrayLike | None = None,
+        moves: bool | None = None,
+        warm_start: bool = False,
+        random_state: Whole | np.random.Generator | None = None,
+        space: Spaces | None = None,
+    ) -> None:
         self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
         self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
         self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None, *,
-            checkpoint: PathLike | None = None, client: ClientLike = None) -> DirichletMixture:
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: object = None,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | None = None,
+        client: ClientLike = None,
+    ) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
@@ -172,17 +190,53 @@ class DirichletMixture(Fitted):
         weights = check_sample_weight(sample_weight, len(X))
         self._centre, variances = spread_of(X, weights)
         prior, first = self._first(X, variances)
-        options = Options(self.covariance, self.max_iter, self.tol, self.reg_covar, self.n_init, self.init_params,
-                          prior is not None if self.moves is None else self.moves)
+        options = Options(
+            self.covariance,
+            self.max_iter,
+            self.tol,
+            self.reg_covar,
+            self.n_init,
+            self.init_params,
+            prior is not None if self.moves is None else self.moves,
+        )
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
-            raise InputError(f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that the same "
-                             "starts are made again")
-        settings = {"X": X, "sample_weight": weights, "prior": prior and vars(prior), "first": vars(first), "kind": options.kind,
-                    "tol": options.tol, "reg_covar": options.reg_covar, "init_params": options.init_params, "moves": options.moves,
-                    "random_state": self.random_state}
+            raise InputError(
+                f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that the same "
+                "starts are made again"
+            )
+        settings = {
+            "X": X,
+            "sample_weight": weights,
+            "prior": prior and vars(prior),
+            "first": vars(first),
+            "kind": options.kind,
+            "tol": options.tol,
+            "reg_covar": options.reg_covar,
+            "init_params": options.init_params,
+            "moves": options.moves,
+            "random_state": self.random_state,
+        }
         with Store(checkpoint, "mixture.fit", settings) as store, connected(client) as client:
-            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store), client)
-        self.prior_, self.converged_, self.moves_, self.starts_ = found.prior, found.converged, found.moves, found.starts
+            found = Fit(
+                X,
+                weights,
+                self._centre,
+                variances,
+                prior,
+                first,
+                options,
+                random,
+                self.space,
+                streamed,
+                Log(store),
+                client,
+            )
+        self.prior_, self.converged_, self.moves_, self.starts_ = (
+            found.prior,
+            found.converged,
+            found.moves,
+            found.starts,
+        )
         self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()
         self.n_iter_, self.n_features_in_ = len(found.history) - 1, X.shape[1]
@@ -194,12 +248,17 @@ class DirichletMixture(Fitted):
             self.feature_names_in_ = names
         if not self.converged_ and self.tol >= 0.0:
             grew = (found.history[-1] - found.history[-2]) / found.points.total if self.n_iter_ else np.nan
-            warnings.warn(f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by {grew:.2g}, more than "
-                          f"tol={self.tol:g}. Raise max_iter or tol", convergence_warning(), stacklevel=2)
+            warnings.warn(
+                f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by {grew:.2g}, more than "
+                f"tol={self.tol:g}. Raise max_iter or tol",
+                convergence_warning(),
+                stacklevel=2,
+            )
         return self
 
-    def partial_fit(self, X: npt.ArrayLike, y: object = None,
-                    sample_weight: npt.ArrayLike | None = None) -> DirichletMixture:
+    def partial_fit(
+        self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None
+    ) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
 
@@ -227,10 +286,18 @@ class DirichletMixture(Fitted):
             return self.fit(X, y, sample_weight)
         self._check_parameters()
         X = self._check(X)
-        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), True,
-                        check_sample_weight(sample_weight, len(X)))
-        self.lower_bound_, self._online, found = online.step(points, self.covariance, self._fitted(), self.prior_, self.reg_covar,
-                                                             self._online)
+        points = Points(
+            X,
+            len(self.means_),
+            self.space,
+            self._centre,
+            covariance.is_diagonal(self.covariance),
+            True,
+            check_sample_weight(sample_weight, len(X)),
+        )
+        self.lower_bound_, self._online, found = online.step(
+            points, self.covariance, self._fitted(), self.prior_, self.reg_covar, self._online
+        )
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found
         self.n_iter_ += 1
         return self
@@ -274,8 +341,17 @@ class DirichletMixture(Fitted):
         """
         return saving.load(cls, path)
 
-    def sample_posterior(self, X: npt.ArrayLike, n_draws: Whole = 1000, *, n_burn: Whole = 100, n_thin: Whole = 1,
-                         seed: Whole = 0, n_moves: Whole = 1, checkpoint: PathLike | None = None) -> Posterior:
+    def sample_posterior(
+        self,
+        X: npt.ArrayLike,
+        n_draws: Whole = 1000,
+        *,
+        n_burn: Whole = 100,
+        n_thin: Whole = 1,
+        seed: Whole = 0,
+        n_moves: Whole = 1,
+        checkpoint: PathLike | None = None,
+    ) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -306,18 +382,38 @@ class DirichletMixture(Fitted):
         self._check_fitted()
         if self.prior is None:
             raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
-        counts = check_count(n_draws, "n_draws", 1), check_count(n_burn, "n_burn", 0), check_count(n_thin, "n_thin", 1)
+        counts = (
+            check_count(n_draws, "n_draws", 1),
+            check_count(n_burn, "n_burn", 0),
+            check_count(n_thin, "n_thin", 1),
+        )
         streamed = isinstance(X, np.memmap)
         X = self._check(X)
         if check_count(n_moves, "n_moves", 0) and len(X) < 2:
-            raise ShapeError(f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0")
-        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
+            raise ShapeError(
+                f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0"
+            )
+        points = Points(
+            X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
+        )
         n_draws, n_burn, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
-        settings = vars(self.prior_) | vars(start) | {"X": X, "covariance": self.covariance, "n_burn": n_burn, "n_thin": n_thin, "seed": seed,
-                                                      "n_moves": n_moves}
+        settings = (
+            vars(self.prior_)
+            | vars(start)
+            | {
+                "X": X,
+                "covariance": self.covariance,
+                "n_burn": n_burn,
+                "n_thin": n_thin,
+                "seed": seed,
+                "n_moves": n_moves,
+            }
+        )
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
-            return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
+            return gibbs.sample(
+                points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store
+            )
 
     def _check_parameters(self):
         """Of what needs no data; the generator of starts."""
@@ -339,13 +435,17 @@ class DirichletMixture(Fitted):
         k, kind, prior = self.n_components, self.covariance, self._full_prior()
         n, p = X.shape
         if prior is None and n < k:
-            raise ShapeError(f"X has shape {X.shape}: with {k} components at least {k} points are wanted, or a prior")
+            raise ShapeError(
+                f"X has shape {X.shape}: with {k} components at least {k} points are wanted, or a prior"
+            )
         if prior is not None:
             prior.for_data(self._centre, variances)  # checked before anything is computed
         if self.warm_start and hasattr(self, "means_"):
             if self.means_.shape != (k, p) or self.covariances_.shape != covariance.shape(kind, k, p):
-                raise ShapeError(f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and covariance={kind!r} are "
-                                 "asked for now")
+                raise ShapeError(
+                    f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and covariance={kind!r} are "
+                    "asked for now"
+                )
             if prior is not None and prior.scale is None and self.prior_ is not None:
                 prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)
             return prior, Given(self.weights_, self.means_, self.covariances_, True)
@@ -358,8 +458,12 @@ class DirichletMixture(Fitted):
             if means.shape != (k, p):
                 raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         if self.covariances_init is None:
-            first = {"full": np.tile(np.diag(variances), (k, 1, 1)), "tied": np.diag(variances),
-                     "diag": np.tile(variances, (k, 1)), "spherical": np.full(k, variances.mean())}[kind]
+            first = {
+                "full": np.tile(np.diag(variances), (k, 1, 1)),
+                "tied": np.diag(variances),
+                "diag": np.tile(variances, (k, 1)),
+                "spherical": np.full(k, variances.mean()),
+            }[kind]
         else:
             check = check_variances if covariance.is_diagonal(kind) else check_covariances
             first = check(self.covariances_init, covariance.shape(kind, k, p), "covariances_init")

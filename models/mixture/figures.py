@@ -20,8 +20,9 @@ def figure_class():
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("figures are drawn by Matplotlib, which is not installed: "
-                         "pip install 'portable-kernels[plot]'") from error
+        raise InputError(
+            "figures are drawn by Matplotlib, which is not installed: pip install 'portable-kernels[plot]'"
+        ) from error
     return Figure
 
 

@@ -43,7 +43,9 @@ class Fitted(Parameters):
         if not hasattr(self, "precisions_cholesky_"):
             raise AttributeError("precisions_ is there after fit")
         factors = self.precisions_cholesky_
-        return factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
+        return (
+            factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
+        )
 
     def save(self, path: PathLike) -> None:
         """Write the fitted mixture to a file that holds arrays and text only: NumPy's .npz, without pickles.
@@ -215,7 +217,9 @@ class Fitted(Parameters):
         """
         self._check_fitted()
         random = check_random_state(self.random_state)
-        counts = random.multinomial(check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum())
+        counts = random.multinomial(
+            check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum()
+        )
         labels = np.repeat(np.arange(len(counts)), counts)
         away = random.standard_normal((len(labels), self.n_features_in_))
         factors = self._fitted().factors
@@ -223,7 +227,7 @@ class Fitted(Parameters):
             away /= factors[labels]
         else:
             for j, end in enumerate(np.cumsum(counts)):
-                part = away[end - counts[j]:end]
+                part = away[end - counts[j] : end]
                 part[:] = np.linalg.solve(factors[j].T, part.T).T
         return self.means_[labels] + away, labels
 
@@ -249,8 +253,15 @@ class Fitted(Parameters):
 
     def _points(self, X, client=None):
         """Used once, so read block by block."""
-        return Points(self._check(X), len(self.means_), self.space, self._centre,
-                      covariance.is_diagonal(self.covariance), streamed=True, client=client)
+        return Points(
+            self._check(X),
+            len(self.means_),
+            self.space,
+            self._centre,
+            covariance.is_diagonal(self.covariance),
+            streamed=True,
+            client=client,
+        )
 
     @contextlib.contextmanager
     def _shared(self, X, client):

@@ -17,7 +17,9 @@ from .prior import WithoutPrior, WithPrior
 from .starts import Few, typical
 from ..shown import Shown
 
-_COARSE = 1e-4  # growth of the objective per point below which moves are looked for, before `tol` is asked for
+_COARSE = (
+    1e-4  # growth of the objective per point below which moves are looked for, before `tol` is asked for
+)
 _BEFORE = 60  # iterations of a start, at most, before the widths of its components are looked at
 _ROUNDS, _CHANGED = 5, 0.2  # such looks, at most; logarithm of a variance
 _AMONG_FEW = 300  # iterations among the few, at most
@@ -90,8 +92,16 @@ class Fit:
         prior : with every number given.
     """
 
-    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed, log, client=None):
-        self._k, self._options, self._first, self._variances, self._log = len(first.weights), options, first, variances, log
+    def __init__(
+        self, X, weights, centre, variances, prior, first, options, random, space, streamed, log, client=None
+    ):
+        self._k, self._options, self._first, self._variances, self._log = (
+            len(first.weights),
+            options,
+            first,
+            variances,
+            log,
+        )
         diagonal = covariance.is_diagonal(options.kind)
         with pk.use(here(client, space)) as own:
             few = Few(X, weights, self._k, random, own)
@@ -124,10 +134,16 @@ class Fit:
         given = first.means is not None
         if self.prior is not None:
             known = self.prior.scale is not None or first.are_known
-            widths = self._typical(first.weights * self._few.total, first.covariances) if first.are_known else None
+            widths = (
+                self._typical(first.weights * self._few.total, first.covariances) if first.are_known else None
+            )
             self.prior = self.prior.for_data(centre, self._variances, widths)
         for _ in range(1 if given else options.n_init):
-            means = first.means if given else few.means(self._k, np.sqrt(self._variances), options.init_params, random)
+            means = (
+                first.means
+                if given
+                else few.means(self._k, np.sqrt(self._variances), options.init_params, random)
+            )
             state = first.weights, means, first.covariances
             if self.prior is not None and not known:
                 climb, moves = self._search_for_widths(state, given)
@@ -198,13 +214,21 @@ class Fit:
         """EM and moves among the few: the climb, moves and whether it converged."""
         options, climb = self._options, self._climb(self._few, state)
         moves = Moves(self._few, self._model, options.kind, log=self._log) if options.moves else None
-        return climb_with(climb, moves, [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
-                          min(options.max_iter, _AMONG_FEW))
+        return climb_with(
+            climb,
+            moves,
+            [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
+            min(options.max_iter, _AMONG_FEW),
+        )
 
     def _finish(self, climb):
         options, few = self._options, self._few is self.points
         moves = Moves(self.points, self._model, options.kind, not few, self._log) if options.moves else None
-        tols = [options.tol] if options.tol < 0.0 or moves is None or not few else [max(options.tol, _COARSE), options.tol]
+        tols = (
+            [options.tol]
+            if options.tol < 0.0 or moves is None or not few
+            else [max(options.tol, _COARSE), options.tol]
+        )
         climb, more, converged = climb_with(climb, moves, tols, options.max_iter)
         self.moves = [*self.moves, *more]
         return climb, converged
@@ -213,8 +237,10 @@ class Fit:
         if len(climbs) == 1:
             return ()
         labels = [self._few.labels(climb.components) for climb in climbs]
-        return tuple(Start(climb.history[-1], _n_active(climb), agreement(own, labels[best]))
-                     for climb, own in zip(climbs, labels))
+        return tuple(
+            Start(climb.history[-1], _n_active(climb), agreement(own, labels[best]))
+            for climb, own in zip(climbs, labels)
+        )
 
 
 def climb_with(climb, moves, tols, max_iter):
@@ -237,7 +263,9 @@ def agreement(labels, others):
     """The adjusted Rand index of Hubert and Arabie (1985)."""
     table = np.unique(np.stack([labels, others]), axis=1, return_counts=True)[1].astype(float)
     rows, columns = (np.unique(own, return_counts=True)[1].astype(float) for own in (labels, others))
-    both, one, other, n = (float((c * (c - 1.0)).sum() / 2.0) for c in (table, rows, columns, np.array([float(len(labels))])))
+    both, one, other, n = (
+        float((c * (c - 1.0)).sum() / 2.0) for c in (table, rows, columns, np.array([float(len(labels))]))
+    )
     chance = one * other / n if n else 0.0
     most = 0.5 * (one + other)
     return 1.0 if most == chance else (both - chance) / (most - chance)

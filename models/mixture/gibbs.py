@@ -31,15 +31,32 @@ class Assignments:
 
     def draw(self, sweeps, block, joint, lse):
         """For `Points.sweep`."""
-        pk.parallel_for(by_tile(joint, sweeps.space), gibbs_kernels.draw_labels, sweeps.k, block.n, self._seed,
-                        block.start, self.sweep, joint, lse, self.labels, label="mixture.draw_labels")
+        pk.parallel_for(
+            by_tile(joint, sweeps.space),
+            gibbs_kernels.draw_labels,
+            sweeps.k,
+            block.n,
+            self._seed,
+            block.start,
+            self.sweep,
+            joint,
+            lse,
+            self.labels,
+            label="mixture.draw_labels",
+        )
         return ()
 
     def shared(self, others):
         """How many points have label a here and b there, shape (k, k)."""
         pk.deep_copy(self._table, 0)
-        pk.parallel_for(pk.RangePolicy(0, self._points.n, space=self._points.space), gibbs_kernels.count_pairs, self.labels, others,
-                        self._table, label="mixture.count_pairs")
+        pk.parallel_for(
+            pk.RangePolicy(0, self._points.n, space=self._points.space),
+            gibbs_kernels.count_pairs,
+            self.labels,
+            others,
+            self._table,
+            label="mixture.count_pairs",
+        )
         return self._table.to_numpy()
 
 
@@ -68,7 +85,13 @@ class _Chain:
     """
 
     def __init__(self, points, kind, prior, components, n_burn, n_thin, seed, n_moves, store):
-        self._points, self._kind, self._prior, self._start, self._store = points, kind, prior, components, store
+        self._points, self._kind, self._prior, self._start, self._store = (
+            points,
+            kind,
+            prior,
+            components,
+            store,
+        )
         self._n_burn, self._n_thin, self._seed, self._n_moves = n_burn, n_thin, seed, n_moves
         self._assignments, self._labels = Assignments(points, seed), None
         self._moves = SplitMerge(points, kind, prior, self._assignments.labels, seed) if n_moves else None
@@ -82,7 +105,9 @@ class _Chain:
             reference, best = _components(before, "reference"), float(before["best"])
         rows, likelihoods, accepted, sweep = [], [], [], begin
         while sweep < end and not (sweep > begin and self._store.due()):
-            random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
+            random = np.random.Generator(
+                np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,)))
+            )
             self._assignments.sweep = sweep
             likelihood, *sums = self._points.sweep(components, self._assignments.draw)
             if sweep < self._n_burn and likelihood > best:
@@ -94,7 +119,9 @@ class _Chain:
                 done += changed
             log_weights, alpha = draw_sticks(self._prior, alpha, sums[0], random)
             means, covariances, factors = conjugate.draw(self._kind, self._prior, *sums, random)
-            components = Components(log_weights, means, covariance.for_each(self._kind, factors, *means.shape))
+            components = Components(
+                log_weights, means, covariance.for_each(self._kind, factors, *means.shape)
+            )
             likelihoods.append(likelihood)
             accepted.append(done)
             sweep += 1
@@ -105,10 +132,19 @@ class _Chain:
         k, p = components.means.shape
         columns = zip(*rows) if rows else [()] * len(_ROW)
         shapes = (k,), (k, p), covariance.shape(self._kind, k, p), (), (k,)
-        found = {name: np.reshape(column, (len(rows), *shape)) for name, column, shape in zip(_ROW, columns, shapes)}
-        return found | {"end": np.array(sweep), "log_likelihood": np.array(likelihoods), "accepted": np.array(accepted, int),
-                        "state_alpha": np.array(alpha), "best": np.array(best), **_arrays(components, "state"),
-                        **_arrays(reference, "reference")}
+        found = {
+            name: np.reshape(column, (len(rows), *shape))
+            for name, column, shape in zip(_ROW, columns, shapes)
+        }
+        return found | {
+            "end": np.array(sweep),
+            "log_likelihood": np.array(likelihoods),
+            "accepted": np.array(accepted, int),
+            "state_alpha": np.array(alpha),
+            "best": np.array(best),
+            **_arrays(components, "state"),
+            **_arrays(reference, "reference"),
+        }
 
     def _order(self, reference):
         """The draw's components in the order of their names."""
@@ -157,5 +193,7 @@ def assignment_solver():
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError as error:
-        raise InputError("sample_posterior matches labels by SciPy, which is not installed: pip install scipy") from error
+        raise InputError(
+            "sample_posterior matches labels by SciPy, which is not installed: pip install scipy"
+        ) from error
     return linear_sum_assignment

@@ -284,7 +284,25 @@ def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, sha
 
 
 @pk.kernel(teams=2)
-def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
+def moments(
+    team,
+    p,
+    diagonal,
+    n_blocks,
+    n_own,
+    group,
+    unroll,
+    n_slices,
+    x,
+    joint,
+    lse,
+    begin,
+    end,
+    number,
+    references,
+    chosen,
+    sums,
+):
     """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
 
     Shares and features of a tile of points at a time are staged in one half of scratch, while members that are behind still
@@ -309,7 +327,9 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
     features = team.scratch((2 * PAD, n_own * COLUMNS), x.dtype)
-    shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)  # rows lie in different banks, as those of points do
+    shares = team.scratch(
+        (2 * rows * depth, PAD + 4), x.dtype
+    )  # rows lie in different banks, as those of points do
     total = pk.local((n_places, depth, n_own), x.dtype)
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)
@@ -347,7 +367,17 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
         elif n_blocks == 1:
             products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
         else:
-            products(team, p, base, row_of(base), min(row_of(base + n_own * COLUMNS - 1), p) + 1, half * PAD, some, points, features)
+            products(
+                team,
+                p,
+                base,
+                row_of(base),
+                min(row_of(base + n_own * COLUMNS - 1), p) + 1,
+                half * PAD,
+                some,
+                points,
+                features,
+            )
         stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()

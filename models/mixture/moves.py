@@ -190,8 +190,11 @@ class Moves:
             all_so_far = [g for g in all_so_far if g not in (one, other)] + [group]
             if len(all_so_far) > 1:
                 several.append((sum(sums[g] for g in all_so_far), all_so_far))
-            neighbours = [g for g in dict.fromkeys(g for pair in gains if one in pair or other in pair for g in pair)
-                          if g not in (one, other)]
+            neighbours = [
+                g
+                for g in dict.fromkeys(g for pair in gains if one in pair or other in pair for g in pair)
+                if g not in (one, other)
+            ]
             gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
             wholes[group] = state.whole(group)
             if neighbours:
@@ -389,11 +392,22 @@ class _ShareOut:
 
     def __call__(self, sweeps, block, joint, lse):
         weights = pk.copy_of(np.ones(block.n), sweeps.space) if block.weights is None else block.weights
-        pk.parallel_for(by_tile(joint, sweeps.space), search_kernels.share_out, self.k, block.n, 0, weights, joint, lse,
-                        label="mixture.share_out")
+        pk.parallel_for(
+            by_tile(joint, sweeps.space),
+            search_kernels.share_out,
+            self.k,
+            block.n,
+            0,
+            weights,
+            joint,
+            lse,
+            label="mixture.share_out",
+        )
         if not self.entropies:
             return (np.zeros(self.k),)
-        return (sweeps.pair_entropies_of(block.n, self.k + np.arange(2 * self.k).reshape(self.k, 2), joint, lse),)
+        return (
+            sweeps.pair_entropies_of(block.n, self.k + np.arange(2 * self.k).reshape(self.k, 2), joint, lse),
+        )
 
 
 class _Division:
@@ -401,8 +415,15 @@ class _Division:
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
-        self._points = Points(points.X, 3 * points.k, centre=points.centre, diagonal=points.diagonal,
-                              streamed=points.n > _MANY, weights=points.weights, **points.where)
+        self._points = Points(
+            points.X,
+            3 * points.k,
+            centre=points.centre,
+            diagonal=points.diagonal,
+            streamed=points.n > _MANY,
+            weights=points.weights,
+            **points.where,
+        )
 
     def run(self, climb, state):
         """(gain of the bound, j, moments of the children) of each component with enough points."""

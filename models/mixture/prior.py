@@ -70,11 +70,14 @@ class Prior:
         p = len(center)
         checked = Prior(
             mean=center if self.mean is None else check_array(self.mean, "prior.mean", (p,)),
-            mean_scale=None if self.mean_scale is None else check_number(self.mean_scale, "prior.mean_scale", 0.0),
+            mean_scale=None
+            if self.mean_scale is None
+            else check_number(self.mean_scale, "prior.mean_scale", 0.0),
             dof=p + 2.0 if self.dof is None else check_number(self.dof, "prior.dof", p - 1.0),
             scale=None if self.scale is None else check_covariances(self.scale, (p, p), "prior.scale"),
             shape=check_number(self.shape, "prior.shape", 0.0),
-            rate=check_number(self.rate, "prior.rate", 0.0))
+            rate=check_number(self.rate, "prior.rate", 0.0),
+        )
         widths = checked.scale if widths is None else widths
         return checked if widths is None else checked.as_wide_as(widths, variances)
 
@@ -93,8 +96,11 @@ class Prior:
         Prior
         """
         ratio = float((variances * np.diagonal(np.linalg.inv(widths))).max())
-        return replace(self, scale=widths if self.scale is None else self.scale,
-                       mean_scale=max(_MEAN_SCALE, ratio) if self.mean_scale is None else self.mean_scale)
+        return replace(
+            self,
+            scale=widths if self.scale is None else self.scale,
+            mean_scale=max(_MEAN_SCALE, ratio) if self.mean_scale is None else self.mean_scale,
+        )
 
 
 class WithPrior:
@@ -141,7 +147,9 @@ class WithPrior:
         pull = 1.0 + prior.mean_scale * n
         means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
         spread = covariance.squared(self._kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
-        return means, covariance.mean_of(self._kind, scatter + spread, n + 1.0, self._scale, prior.dof + p + 1.0)
+        return means, covariance.mean_of(
+            self._kind, scatter + spread, n + 1.0, self._scale, prior.dof + p + 1.0
+        )
 
     def numbers(self, p):
         """What `step_kernels` take: m, scale, pull, dof, reg_covar."""
@@ -151,14 +159,21 @@ class WithPrior:
         """Twice what (8) takes off for means and covariances; `factors` as in `covariance`."""
         prior, kind, (k, p) = self.prior, self._kind, means.shape
         log_dets = covariance.log_dets(kind, factors, p)
-        of_covariances = ((prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)).sum()
+        of_covariances = (
+            (prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)
+        ).sum()
         away = covariance.squares(kind, factors, means - prior.mean).sum()
         return of_covariances + np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
 
     def objective(self, log_likelihood, penalty):
         """Equation (8)."""
         left, k = np.log1p(-self._sticks).sum(), len(self._sticks) + 1
-        return log_likelihood - left - (k + self.prior.shape - 1.0) * np.log(self.prior.rate - left) - 0.5 * penalty
+        return (
+            log_likelihood
+            - left
+            - (k + self.prior.shape - 1.0) * np.log(self.prior.rate - left)
+            - 0.5 * penalty
+        )
 
 
 class WithoutPrior:
@@ -196,7 +211,9 @@ class WithoutPrior:
 
 def check_prior(prior):
     if prior is not None and not isinstance(prior, Prior):
-        raise DTypeError(f"prior must be mixture.Prior, or None for maximum likelihood, got {type(prior).__name__}")
+        raise DTypeError(
+            f"prior must be mixture.Prior, or None for maximum likelihood, got {type(prior).__name__}"
+        )
     return prior
 
 

@@ -49,8 +49,11 @@ def bayesian_em(X, prior, sticks, means, covariances, n_iter):
         value = lse.sum() - left - (k + e - 1) * np.log(f - left)
         for mean, covariance in zip(means, covariances):
             inverse = np.linalg.inv(covariance)
-            value -= 0.5 * ((nu + p + 2) * np.linalg.slogdet(covariance)[1] + np.trace(psi @ inverse)
-                            + (mean - m) @ inverse @ (mean - m) / g)
+            value -= 0.5 * (
+                (nu + p + 2) * np.linalg.slogdet(covariance)[1]
+                + np.trace(psi @ inverse)
+                + (mean - m) @ inverse @ (mean - m) / g
+            )
         objectives.append(value)
         if len(objectives) > n_iter:
             return objectives, sticks, means, covariances

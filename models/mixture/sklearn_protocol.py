@@ -48,20 +48,31 @@ class Parameters:
         """
         for name, value in params.items():
             if name not in self._names():
-                raise InputError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {self._names()!r}.")
+                raise InputError(
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {self._names()!r}."
+                )
             setattr(self, name, value)
         return self
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
-        changed = [f"{name}={value!r}" for name, value in self.get_params().items()
-                   if value is not defaults[name].default and repr(value) != repr(defaults[name].default)]
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and repr(value) != repr(defaults[name].default)
+        ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
         utils = sys.modules["sklearn.utils"]  # only scikit-learn asks
-        return utils.Tags(estimator_type="density_estimator", target_tags=utils.TargetTags(required=False),
-                          transformer_tags=None, classifier_tags=None, regressor_tags=None, input_tags=utils.InputTags())
+        return utils.Tags(
+            estimator_type="density_estimator",
+            target_tags=utils.TargetTags(required=False),
+            transformer_tags=None,
+            classifier_tags=None,
+            regressor_tags=None,
+            input_tags=utils.InputTags(),
+        )
 
 
 def not_fitted(message):
@@ -81,4 +92,6 @@ def convergence_warning():
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return ConvergenceWarning
-    return type("ConvergenceWarning", (ConvergenceWarning, exceptions.ConvergenceWarning), {"__module__": __name__})
+    return type(
+        "ConvergenceWarning", (ConvergenceWarning, exceptions.ConvergenceWarning), {"__module__": __name__}
+    )

@@ -51,22 +51,48 @@ class Few:
         policy = pk.RangePolicy(0, n, space=space)
         if self._rows is None:
             self._rows, self._names = reached(self.X, space), pk.empty((n,), np.uint64, space)
-            pk.parallel_for(policy, search_kernels.name_rows, self._rows, self._names, label="mixture.name_rows")
+            pk.parallel_for(
+                policy, search_kernels.name_rows, self._rows, self._names, label="mixture.name_rows"
+            )
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
         ones = np.ones(n) if self.weights is None else (self.weights > 0.0).astype(float)
         nearest, free = pk.copy_of(ones, space), pk.copy_of(ones, space)
         chosen = []
         for draw in range(k):
-            when, at = pk.parallel_reduce(policy, search_kernels.arrival, seed, draw, self._names, nearest, reducer=pk.MinLoc,
-                                          label="mixture.arrival")
+            when, at = pk.parallel_reduce(
+                policy,
+                search_kernels.arrival,
+                seed,
+                draw,
+                self._names,
+                nearest,
+                reducer=pk.MinLoc,
+                label="mixture.arrival",
+            )
             if when == np.inf:  # fewer distinct points than components
-                _, at = pk.parallel_reduce(policy, search_kernels.arrival, seed, draw, self._names, free, reducer=pk.MinLoc,
-                                           label="mixture.arrival")
+                _, at = pk.parallel_reduce(
+                    policy,
+                    search_kernels.arrival,
+                    seed,
+                    draw,
+                    self._names,
+                    free,
+                    reducer=pk.MinLoc,
+                    label="mixture.arrival",
+                )
             chosen.append(int(at))
             if draw == 0 and how == "k-means++":
                 pk.deep_copy(nearest, np.where(ones > 0.0, np.inf, 0.0))
-            pk.parallel_for(policy, search_kernels.approach, pk.static(int(how == "k-means++")), self._rows, scales, chosen[-1], nearest,
-                            label="mixture.approach")
+            pk.parallel_for(
+                policy,
+                search_kernels.approach,
+                pk.static(int(how == "k-means++")),
+                self._rows,
+                scales,
+                chosen[-1],
+                nearest,
+                label="mixture.approach",
+            )
         return np.asarray(self.X[chosen], np.float64)
 
 

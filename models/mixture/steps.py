@@ -80,9 +80,21 @@ class FullSteps:
 
     def _prepare(self):
         pull, dof, _ = self._numbers
-        found = pk.parallel_reduce(self._policy, step_kernels.prepare, self._put(self._model.log_weights()), self._centre, *self._prior,
-                                   pull, dof, self._means, self._covariance, self._factor, self._records,
-                                   reducer=(pk.Sum, pk.Sum, pk.Max), label="mixture.prepare")
+        found = pk.parallel_reduce(
+            self._policy,
+            step_kernels.prepare,
+            self._put(self._model.log_weights()),
+            self._centre,
+            *self._prior,
+            pull,
+            dof,
+            self._means,
+            self._covariance,
+            self._factor,
+            self._records,
+            reducer=(pk.Sum, pk.Sum, pk.Max),
+            label="mixture.prepare",
+        )
         bad, self._penalty, self._farthest = found
         if bad:
             raise covariance.collapsed()
@@ -105,7 +117,10 @@ class FullSteps:
 
     def place(self, means, covariances):
         p = self._shape[1]
-        for target, source in ((self._means, means.T), (self._covariance, covariances[:, *np.tril_indices(p)].T)):
+        for target, source in (
+            (self._means, means.T),
+            (self._covariance, covariances[:, *np.tril_indices(p)].T),
+        ):
             pk.deep_copy(target, np.ascontiguousarray(source))
         self._prepare()
 
@@ -120,8 +135,18 @@ class FullSteps:
         about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
         pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
         self._model.weigh(self._n.to_numpy())
-        pk.parallel_for(self._policy, step_kernels.maximise, added, *about, self._centre, *self._prior, *self._numbers,
-                        self._means, self._covariance, label="mixture.maximise")
+        pk.parallel_for(
+            self._policy,
+            step_kernels.maximise,
+            added,
+            *about,
+            self._centre,
+            *self._prior,
+            *self._numbers,
+            self._means,
+            self._covariance,
+            label="mixture.maximise",
+        )
         self._prepare()
 
     def moments(self):

@@ -58,7 +58,9 @@ class Sums:
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
         self.group = group_of(k, dtype)
         self._team = max(self.group * widest // _SHARE, 32)
-        self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])]
+        self._static = [
+            pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])
+        ]
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
@@ -74,17 +76,37 @@ class Sums:
     def add(self, x, joint, lse):
         """What a block adds; arguments as in `kernels`."""
         n_tiles = x.shape[1] // kernels.PAD
-        n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))  # whole tiles may be too few for all: none is left empty
+        n_slices = -(
+            -n_tiles // -(-n_tiles // self._n_slices)
+        )  # whole tiles may be too few for all: none is left empty
         for number, begin, end in self._passes:
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
-            pk.parallel_for(pk.TeamPolicy(teams, self._team, space=self._space), kernels.moments, *self._static, n_slices, x,
-                            joint, lse, begin, end, number, *self._about, self._slices, label="mixture.moments")
+            pk.parallel_for(
+                pk.TeamPolicy(teams, self._team, space=self._space),
+                kernels.moments,
+                *self._static,
+                n_slices,
+                x,
+                joint,
+                lse,
+                begin,
+                end,
+                number,
+                *self._about,
+                self._slices,
+                label="mixture.moments",
+            )
 
     def end(self):
         """The sums, a View of shape (k, n_features) of its own."""
         added = pk.empty(self._slices.shape[1:], np.float64, self._space)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), added.shape, space=self._space), kernels.add_slices, self._slices, added,
-                        label="mixture.add_slices")
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), added.shape, space=self._space),
+            kernels.add_slices,
+            self._slices,
+            added,
+            label="mixture.add_slices",
+        )
         return added
 
 

@@ -31,39 +31,70 @@ from .filtered import Filtered
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
 from .offspring import (
-                        ancestors_to_offspring,
-                        cumulative_to_ancestors,
-                        cumulative_to_offspring,
-                        offspring_to_ancestors,
-                        offspring_to_cumulative,
-                        permute,
+    ancestors_to_offspring,
+    cumulative_to_ancestors,
+    cumulative_to_offspring,
+    offspring_to_ancestors,
+    offspring_to_cumulative,
+    permute,
 )
 from .online import Online
 from .posterior import Posterior
 from .prediction import posterior_densities, posterior_paths, predictive_bands
 from .sampling import Sampling
 from .schemes import (
-                        killing,
-                        megopolis,
-                        metropolis,
-                        multinomial,
-                        partial_rejection,
-                        rejection,
-                        residual,
-                        ssp,
-                        stratified,
-                        systematic,
+    killing,
+    megopolis,
+    metropolis,
+    multinomial,
+    partial_rejection,
+    rejection,
+    residual,
+    ssp,
+    stratified,
+    systematic,
 )
 from .smoothing import backward_paths, lagged_moments
 from .state_space import StateSpaceModel
 from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "Sampling", "StateSpaceModel",
-           "ancestors_to_offspring", "backward_paths", "cumulative_to_ancestors",
-           "cumulative_to_offspring", "effective_sample_size", "exact", "killing", "lagged_moments",
-           "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial",
-           "offspring_to_ancestors", "offspring_to_cumulative", "partial_rejection", "particles_needed",
-           "permute", "posterior_densities", "posterior_paths", "predictive_bands", "priors", "ready",
-           "rejection", "resample", "residual", "sample_gibbs", "sample_pmmh", "ssp", "stratified",
-           "systematic"]
+__all__ = [
+    "Filtered",
+    "Online",
+    "ParticleFilter",
+    "Posterior",
+    "Sampling",
+    "StateSpaceModel",
+    "ancestors_to_offspring",
+    "backward_paths",
+    "cumulative_to_ancestors",
+    "cumulative_to_offspring",
+    "effective_sample_size",
+    "exact",
+    "killing",
+    "lagged_moments",
+    "log_sum_exp",
+    "megopolis",
+    "metropolis",
+    "metropolis_steps",
+    "multinomial",
+    "offspring_to_ancestors",
+    "offspring_to_cumulative",
+    "partial_rejection",
+    "particles_needed",
+    "permute",
+    "posterior_densities",
+    "posterior_paths",
+    "predictive_bands",
+    "priors",
+    "ready",
+    "rejection",
+    "resample",
+    "residual",
+    "sample_gibbs",
+    "sample_pmmh",
+    "ssp",
+    "stratified",
+    "systematic",
+]

@@ -18,9 +18,15 @@ from .study import SCHEMES, decisions, kind_of, load
 from .weights import metropolis_steps
 
 
-def resample(weights: schemes.Rows | None = None, *, method: str = "auto", decisions: PathLike | None = None,
-             log_weights: schemes.Rows | None = None, space: pk.SpaceLike | None = None,
-             **options: Any) -> ArrayOrView:
+def resample(
+    weights: schemes.Rows | None = None,
+    *,
+    method: str = "auto",
+    decisions: PathLike | None = None,
+    log_weights: schemes.Rows | None = None,
+    space: pk.SpaceLike | None = None,
+    **options: Any,
+) -> ArrayOrView:
     """Ancestors by a scheme of a given name, or by the fastest one for weights like these.
 
     Parameters
@@ -52,11 +58,16 @@ def _fastest(path, weights, log_weights, space):
     table = _table(str(path))
     kind = kind_of(pk.default_space() if space is None else space)
     if kind not in table:
-        raise InputError(f"decisions: the study in '{path}' has no cells for {kind}; run the experiment with --space")
+        raise InputError(
+            f"decisions: the study in '{path}' has no cells for {kind}; run the experiment with --space"
+        )
     given = weights if log_weights is None else log_weights
     n = (given if isinstance(given, pk.View) else np.asarray(given)).shape[-1]
     steps = metropolis_steps(weights, log_weights=log_weights, space=space)
-    return min(table[kind].items(), key=lambda item: (abs(math.log(item[0][0] / n)), abs(math.log(_steps_at(item[0][1]) / steps))))[1]
+    return min(
+        table[kind].items(),
+        key=lambda item: (abs(math.log(item[0][0] / n)), abs(math.log(_steps_at(item[0][1]) / steps))),
+    )[1]
 
 
 def _steps_at(y):

@@ -21,12 +21,16 @@ def check_rows(values, name, kinds="fiu"):
         except ValueError as error:  # ragged rows
             raise ShapeError(f"{name} is not a rectangular array: {error}") from error
     if len(values.shape) not in (1, 2):
-        raise ShapeError(f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,), or (n_rows, n) of "
-                         "several filters")
+        raise ShapeError(
+            f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,), or (n_rows, n) of "
+            "several filters"
+        )
     if not values.size:
         raise ShapeError(f"{name} is empty; at least one particle is wanted")
     if values.dtype.kind not in kinds:
-        raise DTypeError(f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}")
+        raise DTypeError(
+            f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}"
+        )
     if values.shape[-1] > MOST or values.shape[0] > MOST:
         raise InputError(f"{name} has shape {values.shape}; at most 2^31 - 1 in each dimension are possible")
     return values
@@ -52,12 +56,20 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
     """
     if np.isnan(largest).any() or (largest == np.inf).any():
         if log:
-            _refuse(values, name, lambda w: np.isnan(w) | (w == np.inf), "finite numbers or -inf are wanted", FiniteError)
+            _refuse(
+                values,
+                name,
+                lambda w: np.isnan(w) | (w == np.inf),
+                "finite numbers or -inf are wanted",
+                FiniteError,
+            )
         _refuse(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
     if not log and (smallest < 0).any():
         _refuse(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
     degenerate = np.flatnonzero(largest == (-np.inf if log else 0.0))
     if degenerate.size and not degenerate_allowed:
         where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"
-        raise InputError(f"{where} all {'-inf' if log else 'zero'}; at least one positive weight is wanted, or "
-                         "on_degenerate='uniform'")
+        raise InputError(
+            f"{where} all {'-inf' if log else 'zero'}; at least one positive weight is wanted, or "
+            "on_degenerate='uniform'"
+        )

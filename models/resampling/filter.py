@@ -323,9 +323,7 @@ class ParticleFilter:
             raise InputError(f"n_particles is {n}; with ordered=True at most {row_kernels.MOST} are possible")
         return n
 
-    def data(
-        self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None
-    ) -> Data:
+    def data(self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None) -> Data:
         """What a run is given, checked.
 
         Parameters

@@ -233,20 +233,62 @@ def model_kernels(functions, n_dims):
             first = base + team.rank
             if observed:  # asked once for all, so that they move side by side
                 found = move_some(
-                    team, at_once, first, t, old_w, new_w, new, r, resampled, True, seed, own_y, own_params,
-                    state, x, log_w,
+                    team,
+                    at_once,
+                    first,
+                    t,
+                    old_w,
+                    new_w,
+                    new,
+                    r,
+                    resampled,
+                    True,
+                    seed,
+                    own_y,
+                    own_params,
+                    state,
+                    x,
+                    log_w,
                 )
             else:
                 found = move_some(
-                    team, at_once, first, t, old_w, new_w, new, r, resampled, False, seed, own_y, own_params,
-                    state, x, log_w,
+                    team,
+                    at_once,
+                    first,
+                    t,
+                    old_w,
+                    new_w,
+                    new,
+                    r,
+                    resampled,
+                    False,
+                    seed,
+                    own_y,
+                    own_params,
+                    state,
+                    x,
+                    log_w,
                 )
             largest = pk.maximum(largest, found)
         for k in team.thread_range(whole, end):
             for c in range(n_dims):
                 state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
             found = move_some(
-                team, 1, k, t, old_w, new_w, new, r, resampled, observed, seed, own_y, own_params, state, x,
+                team,
+                1,
+                k,
+                t,
+                old_w,
+                new_w,
+                new,
+                r,
+                resampled,
+                observed,
+                seed,
+                own_y,
+                own_params,
+                state,
+                x,
                 log_w,
             )
             largest = pk.maximum(largest, found)
@@ -296,7 +338,16 @@ def model_kernels(functions, n_dims):
                 own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
                 q = weigh_one(
-                    averaged, slot, r, base + m * team.size + team.rank, own[m], usable, top[0], row_scale, x, w,
+                    averaged,
+                    slot,
+                    r,
+                    base + m * team.size + team.rank,
+                    own[m],
+                    usable,
+                    top[0],
+                    row_scale,
+                    x,
+                    w,
                     part,
                 )
                 total += q

@@ -17,8 +17,21 @@ _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 
 def _spread(kernel, tables, draws, seed, step, ancestors):
-    pk.parallel_for(tables.tiles, kernel, tables.tile_size, tables.bits, tables.log, tables.values, tables.extremes, tables.sums,
-                    draws, seed, step, ancestors, tables.stretches)
+    pk.parallel_for(
+        tables.tiles,
+        kernel,
+        tables.tile_size,
+        tables.bits,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        tables.sums,
+        draws,
+        seed,
+        step,
+        ancestors,
+        tables.stretches,
+    )
     _fill_stretches(tables.stretches, ancestors)
 
 
@@ -46,8 +59,19 @@ def multinomial(tables, seed, step, ancestors):
 
 def residual(tables, seed, step, ancestors):
     copies, residues = tables.residues
-    pk.parallel_for(tables.tiles, strata.weigh_residues, tables.tile_size, tables.bits, tables.log, tables.n_draws,
-                    tables.values, tables.extremes, tables.sums, copies, residues)
+    pk.parallel_for(
+        tables.tiles,
+        strata.weigh_residues,
+        tables.tile_size,
+        tables.bits,
+        tables.log,
+        tables.n_draws,
+        tables.values,
+        tables.extremes,
+        tables.sums,
+        copies,
+        residues,
+    )
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
     wanted, records, before = tables.multinomial_draws
@@ -61,8 +85,16 @@ def _draw_strata(wanted, records, before, seed, step):
     tiles = pk.TeamPolicy(n_rows * n_tiles, SWEEP_TEAM)
     pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, records, before)
     stride = min(_ONE_BY_ONE, 4 * records.shape[1])
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, stride, wanted, seed, step,
-                    records, before)
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 0), (n_rows, stride)),
+        strata.draw_one_by_one,
+        stride,
+        wanted,
+        seed,
+        step,
+        records,
+        before,
+    )
     pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, before)
     pk.parallel_for(tiles, strata.lay_strata, wanted, before, records)
 
@@ -71,8 +103,26 @@ def ssp(tables, seed, step, ancestors):
     offspring, levels = tables.meetings
     for level, (n_items, items, parts, next_items, next_parts) in enumerate(levels):
         groups = pk.TeamPolicy(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
-        pk.parallel_for(groups, pairing.meet, pk.static(level > 0), level, n_items, tables.bits, tables.log, tables.n_draws,
-                        tables.values, tables.extremes, tables.sums, seed, step, items, parts, next_items, next_parts, offspring)
+        pk.parallel_for(
+            groups,
+            pairing.meet,
+            pk.static(level > 0),
+            level,
+            n_items,
+            tables.bits,
+            tables.log,
+            tables.n_draws,
+            tables.values,
+            tables.extremes,
+            tables.sums,
+            seed,
+            step,
+            items,
+            parts,
+            next_items,
+            next_parts,
+            offspring,
+        )
     spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
 
 
@@ -80,39 +130,100 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
     """Ancestors of offspring; `extremes` and `stretches` as `weighing.begin` leaves them, `sums` is room."""
     sum_up(offspring, sums)
     n_tiles = sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), spreading.spread_offspring, tile_size(offspring.shape[1]), 0, pk.static(False),
-                    offspring, extremes, sums, 0, np.uint64(0), np.uint64(0), ancestors, stretches)
+    pk.parallel_for(
+        pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM),
+        spreading.spread_offspring,
+        tile_size(offspring.shape[1]),
+        0,
+        pk.static(False),
+        offspring,
+        extremes,
+        sums,
+        0,
+        np.uint64(0),
+        np.uint64(0),
+        ancestors,
+        stretches,
+    )
     _fill_stretches(stretches, ancestors)
 
 
 def sum_up(counts, sums):
     """What lies before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
+    pk.parallel_for(
+        pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums
+    )
     pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, sums)
 
 
 def metropolis(tables, seed, step, ancestors, n_steps):
-    pk.parallel_for(tables.draws, chains.metropolis_chain, n_steps, tables.log, tables.values, tables.extremes, seed, step,
-                    ancestors)
+    pk.parallel_for(
+        tables.draws,
+        chains.metropolis_chain,
+        n_steps,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        seed,
+        step,
+        ancestors,
+    )
 
 
 def megopolis(tables, seed, step, ancestors, n_steps):
-    pk.parallel_for(tables.draws, chains.megopolis_chain, n_steps, tables.log, tables.values, tables.extremes, seed, step,
-                    ancestors)
+    pk.parallel_for(
+        tables.draws,
+        chains.megopolis_chain,
+        n_steps,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        seed,
+        step,
+        ancestors,
+    )
 
 
 def rejection(tables, seed, step, ancestors, bound):
-    pk.parallel_for(tables.draws, chains.rejection_chain, tables.log, tables.values, tables.extremes, bound, seed, step,
-                    ancestors)
+    pk.parallel_for(
+        tables.draws,
+        chains.rejection_chain,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        bound,
+        seed,
+        step,
+        ancestors,
+    )
 
 
 def killing(tables, seed, step, ancestors):
     cumulative = tables.cumulative
-    pk.parallel_for(tables.tiles, chains.scan_weights, tables.tile_size, tables.bits, tables.log, tables.values, tables.extremes,
-                    tables.sums, cumulative)
-    pk.parallel_for(tables.draws, chains.survive_or_draw, tables.log, tables.values, tables.extremes, tables.sums, cumulative,
-                    seed, step, ancestors)
+    pk.parallel_for(
+        tables.tiles,
+        chains.scan_weights,
+        tables.tile_size,
+        tables.bits,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        tables.sums,
+        cumulative,
+    )
+    pk.parallel_for(
+        tables.draws,
+        chains.survive_or_draw,
+        tables.log,
+        tables.values,
+        tables.extremes,
+        tables.sums,
+        cumulative,
+        seed,
+        step,
+        ancestors,
+    )
 
 
 def permute(ancestors, owner, permuted):

@@ -49,8 +49,9 @@ def _box(view):
     return pk.MDRangePolicy((0, 0), view.shape)
 
 
-def ancestors_to_offspring(ancestors: npt.ArrayLike | pk.View, n: Whole | None = None, *,
-                           space: pk.SpaceLike | None = None) -> ArrayOrView:
+def ancestors_to_offspring(
+    ancestors: npt.ArrayLike | pk.View, n: Whole | None = None, *, space: pk.SpaceLike | None = None
+) -> ArrayOrView:
     """o_i = #{k : a_k = i} (Code 12).
 
     Parameters
@@ -82,7 +83,9 @@ def count_offspring(ancestors, n):
     return offspring
 
 
-def offspring_to_cumulative(offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def offspring_to_cumulative(
+    offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+) -> ArrayOrView:
     """O_i = o_0 + ... + o_i.
 
     Parameters
@@ -105,7 +108,9 @@ def offspring_to_cumulative(offspring: npt.ArrayLike | pk.View, *, space: pk.Spa
 
 
 def _summed(offspring):
-    sums = pk.empty((offspring.shape[0], -(-offspring.shape[1] // tile_size(offspring.shape[1])) + 1), np.uint64)
+    sums = pk.empty(
+        (offspring.shape[0], -(-offspring.shape[1] // tile_size(offspring.shape[1])) + 1), np.uint64
+    )
     launches.sum_up(offspring, sums)
     return sums
 
@@ -114,12 +119,20 @@ def accumulate(offspring):
     """Cumulative offspring of rows of offspring."""
     sums, cumulative = _summed(offspring), pk.empty(offspring.shape, np.int64)
     n_tiles = sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), kernels.scan_tiles, tile_size(offspring.shape[1]), sums, offspring,
-                    cumulative)
+    pk.parallel_for(
+        pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM),
+        kernels.scan_tiles,
+        tile_size(offspring.shape[1]),
+        sums,
+        offspring,
+        cumulative,
+    )
     return cumulative
 
 
-def cumulative_to_offspring(cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def cumulative_to_offspring(
+    cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+) -> ArrayOrView:
     """o_i = O_i - O_(i-1).
 
     Parameters
@@ -145,7 +158,9 @@ def cumulative_to_offspring(cumulative: npt.ArrayLike | pk.View, *, space: pk.Sp
         return rows.back(offspring)
 
 
-def cumulative_to_ancestors(cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def cumulative_to_ancestors(
+    cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times (Code 11).
 
     Parameters
@@ -166,7 +181,9 @@ def cumulative_to_ancestors(cumulative: npt.ArrayLike | pk.View, *, space: pk.Sp
         return offspring_to_ancestors(cumulative_to_offspring(cumulative))
 
 
-def offspring_to_ancestors(offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def offspring_to_ancestors(
+    offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times.
 
     Parameters
@@ -188,11 +205,16 @@ def offspring_to_ancestors(offspring: npt.ArrayLike | pk.View, *, space: pk.Spac
         sums = _summed(rows.values)
         totals = sums.to_numpy()[:, -1]
         if (totals != totals[0]).any():
-            raise InputError(f"the sums of offspring's rows are from {totals.min()} to {totals.max()}; one sum is wanted")
+            raise InputError(
+                f"the sums of offspring's rows are from {totals.min()} to {totals.max()}; one sum is wanted"
+            )
         total = check_count(int(totals[0]), "the sum of offspring", 1, MOST)
         n_rows = len(totals)
         ancestors = pk.empty((n_rows, total), np.int64)
-        extremes, stretches = pk.empty((n_rows, 3), np.int64), pk.empty((n_rows, max(1, total // LONG)), np.int64)
+        extremes, stretches = (
+            pk.empty((n_rows, 3), np.int64),
+            pk.empty((n_rows, max(1, total // LONG)), np.int64),
+        )
         pk.parallel_for(pk.TeamPolicy(n_rows), weighing.begin, extremes, stretches)
         launches.spread_offspring(rows.values, sums, extremes, stretches, ancestors)
         return rows.back(ancestors)

@@ -67,9 +67,18 @@ class Online:
         Of quantiles.
     """
 
-    def __init__(self, model: ParticleFilter, n_particles: Whole, params: Params | None, n_values: Whole,
-                 n_inputs: Whole, seed: Whole, variances: bool, levels: Array,
-                 moments: ModelFunction | None) -> None:
+    def __init__(
+        self,
+        model: ParticleFilter,
+        n_particles: Whole,
+        params: Params | None,
+        n_values: Whole,
+        n_inputs: Whole,
+        seed: Whole,
+        variances: bool,
+        levels: Array,
+        moments: ModelFunction | None,
+    ) -> None:
         n, self.seed = model.count(n_particles), check_seed(seed)
         self.n_values, self.n_inputs = check_count(n_values, "n_values"), check_count(n_inputs, "n_inputs", 0)
         lags = self.n_values if model.lagged else 0

@@ -36,8 +36,25 @@ def meeting(part, other, whole, u):
 
 
 @pk.kernel
-def meet(team, later, level, n_items, bits, log, n_draws, w, extremes, sums, seed, step, items, parts, next_items, next_parts,
-         offspring):
+def meet(
+    team,
+    later,
+    level,
+    n_items,
+    bits,
+    log,
+    n_draws,
+    w,
+    extremes,
+    sums,
+    seed,
+    step,
+    items,
+    parts,
+    next_items,
+    next_parts,
+    offspring,
+):
     """The meetings of a group; a team a group. One read of the weights at level 0, a block of random bits an item."""
     n_lanes = next_items.shape[1]
     n_groups = (n_lanes + LANES - 1) // LANES
@@ -66,7 +83,9 @@ def meet(team, later, level, n_items, bits, log, n_draws, w, extremes, sums, see
                 else:
                     item = pk.int64(i)
                     o, other = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
-                stays, part, over = meeting(part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level)))
+                stays, part, over = meeting(
+                    part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
+                )
                 if over and not stays:  # the one held has become whole
                     offspring[r, held] = held_o + 1
                 o += pk.where(over and stays, 1, 0)

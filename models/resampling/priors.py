@@ -222,8 +222,9 @@ class Priors:
     free : tuple of str
     """
 
-    def __init__(self, names: tuple[str, ...], priors: Mapping[str, Prior],
-                 fixed: Mapping[str, float] | None) -> None:
+    def __init__(
+        self, names: tuple[str, ...], priors: Mapping[str, Prior], fixed: Mapping[str, float] | None
+    ) -> None:
         fixed = dict(fixed or {})
         if not isinstance(priors, Mapping) or not priors:
             raise DTypeError(

@@ -107,9 +107,11 @@ def ssp(weights, n_draws, seed, draw):
     level = 0
     while level == 0 or len(items) > 1:
         left = []
-        for group in (items[first:first + LANES * SPAN] for first in range(0, len(items), LANES * SPAN)):
+        for group in (items[first : first + LANES * SPAN] for first in range(0, len(items), LANES * SPAN)):
             n_lanes = min(LANES, -(-len(items) // SPAN) - len(left))
-            left += [_meet(group[lane::n_lanes], total, offspring, seed, draw + level) for lane in range(n_lanes)]
+            left += [
+                _meet(group[lane::n_lanes], total, offspring, seed, draw + level) for lane in range(n_lanes)
+            ]
         items, level = left, level + 1
     return _expanded(list(accumulate(offspring)))
 
@@ -147,7 +149,10 @@ def megopolis(weights, n_draws, seed, draw, n_steps):
             offset = _proposal(seed, 2**32 - 1, draw + b, n)[0]
             turn = offset % 32 if n % 32 == 0 else 0
             j = (k % n - place + offset - turn) % n + (place + turn) % 32
-            if Fraction(float(random.uniform(seed, k, draw + b))) * Fraction(weights[ancestors[k]]) < weights[j]:
+            if (
+                Fraction(float(random.uniform(seed, k, draw + b))) * Fraction(weights[ancestors[k]])
+                < weights[j]
+            ):
                 ancestors[k] = j
     return ancestors
 
@@ -166,7 +171,9 @@ def rejection(weights, n_draws, seed, draw, max_weight=None):
 
 def killing(weights, n_draws, seed, draw):
     q = quantised(weights, n_draws)
-    survives = [_proposal(seed, k, draw, len(weights))[1] * Fraction(max(weights)) < w for k, w in enumerate(weights)]
+    survives = [
+        _proposal(seed, k, draw, len(weights))[1] * Fraction(max(weights)) < w for k, w in enumerate(weights)
+    ]
     others = _found(q, [_start(seed, k, draw + 1, sum(q)) for k in range(n_draws)])
     return [k if survives[k] else others[k] for k in range(n_draws)]
 

@@ -65,7 +65,9 @@ class Run:
         if self.short:
             self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
             kept = (n, np.int32), (self.n_sorted, np.float64), (self.n_sorted, np.int32)
-            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=pk.scratch_bytes(*kept))
+            self.rows = pk.TeamPolicy(
+                n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=pk.scratch_bytes(*kept)
+            )
             self.kernel = row_kernels.row_kernel(functions, n_dims)
             self.keys = pk.copy_of(seeds)
             self.places = pk.empty((n_rows, n if model.ordered else 1), np.int32)

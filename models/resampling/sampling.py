@@ -105,9 +105,7 @@ class Sampling(Shown):
         known = Priors(model.parameters, self.priors, self.fixed)
         given = None if self.start is None else starts_of(self.start, known, n_chains)
         with on(self.space):
-            data = filters.data(
-                observations, known.table(known.draw(random_of(0), 1))[0], self.inputs
-            )
+            data = filters.data(observations, known.table(known.draw(random_of(0), 1))[0], self.inputs)
             sampler = make(data, known, n_chains, seed)
             settings = settings | {
                 "n_chains": n_chains,

@@ -63,7 +63,9 @@ class Call:
     def __init__(self, weights, log_weights, seed, step, n_draws, on_degenerate):
         self.seed = np.uint64(check_seed(seed))
         self.step = np.uint64(check_count(step, "step", 0, 2**31 - 1) << 32)
-        self.degenerate_allowed = check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
+        self.degenerate_allowed = (
+            check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
+        )
         self.weights = Weights(weights, log_weights)
         self.n_draws = self.weights.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
         self.tables = Tables(self.weights.values, self.weights.log, self.n_draws, ROOM)
@@ -86,25 +88,46 @@ class Scheme(Protocol):
 
     __name__: str
 
-    def __call__(self, weights: Rows | None = None, *, seed: Whole, log_weights: Rows | None = None, step: Whole = 0,
-                 n_draws: Whole | None = None, permuted: bool = False, output: Output = "ancestors",
-                 on_degenerate: Degenerate = "raise", space: pk.SpaceLike | None = None,
-                 **options: Any) -> ArrayOrView: ...
+    def __call__(
+        self,
+        weights: Rows | None = None,
+        *,
+        seed: Whole,
+        log_weights: Rows | None = None,
+        step: Whole = 0,
+        n_draws: Whole | None = None,
+        permuted: bool = False,
+        output: Output = "ancestors",
+        on_degenerate: Degenerate = "raise",
+        space: pk.SpaceLike | None = None,
+        **options: Any,
+    ) -> ArrayOrView: ...
 
 
 def _scheme(draw: Callable[..., pk.View]) -> Scheme:
     """A public scheme of `draw(call)`, which gives ancestors by rows."""
 
-    def scheme(weights: Rows | None = None, *, seed: Whole, log_weights: Rows | None = None, step: Whole = 0,
-               n_draws: Whole | None = None, permuted: bool = False, output: Output = "ancestors",
-               on_degenerate: Degenerate = "raise", space: pk.SpaceLike | None = None,
-               **options: Any) -> ArrayOrView:
+    def scheme(
+        weights: Rows | None = None,
+        *,
+        seed: Whole,
+        log_weights: Rows | None = None,
+        step: Whole = 0,
+        n_draws: Whole | None = None,
+        permuted: bool = False,
+        output: Output = "ancestors",
+        on_degenerate: Degenerate = "raise",
+        space: pk.SpaceLike | None = None,
+        **options: Any,
+    ) -> ArrayOrView:
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
         with on(space):
             call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
             if check_flag(permuted, "permuted") and call.n_draws != call.weights.n:
-                raise InputError(f"n_draws is {call.n_draws}; permuted ancestors are as many as there are particles, "
-                                 f"{call.weights.n}")
+                raise InputError(
+                    f"n_draws is {call.n_draws}; permuted ancestors are as many as there are particles, "
+                    f"{call.weights.n}"
+                )
             call.tables.find_extremes()
             ancestors = draw(call, **options)
             call.check()  # all is queued by now: the only wait
@@ -199,16 +222,22 @@ def _bound(call, max_weight, capped):
     if max_weight is not None:
         check_number(max_weight, "max_weight", above=-np.inf if call.weights.log or not capped else 0.0)
         if not capped and max_weight < largest.max():
-            raise InputError(f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at least "
-                             "that is wanted")
+            raise InputError(
+                f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at least "
+                "that is wanted"
+            )
         bound = np.where(usable, _scaled(max_weight, largest, usable, call.weights.log), 1.0)
         if (usable & (bound > _MOST_PROPOSALS * means)).any():
             worst = (bound / means).max()
-            raise InputError(f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at most "
-                             "2^20 are wanted. Give a tighter max_weight, or take another scheme")
+            raise InputError(
+                f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at most "
+                "2^20 are wanted. Give a tighter max_weight, or take another scheme"
+            )
     elif (usable & (bound > _MOST_PROPOSALS * means)).any():
-        raise InputError(f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are wanted. "
-                         "Take another scheme")
+        raise InputError(
+            f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are wanted. "
+            "Take another scheme"
+        )
     return reached(bound)
 
 
@@ -222,9 +251,17 @@ def _scaled(weight, largest, usable, log):
         return np.where(usable, weight * np.ldexp(1.0, half) * np.ldexp(1.0, -shift - half), 1.0)
 
 
-def partial_rejection(weights: Rows | None = None, *, seed: Whole, max_weight: Real, log_weights: Rows | None = None,
-                      step: Whole = 0, n_draws: Whole | None = None, on_degenerate: Degenerate = "raise",
-                      space: pk.SpaceLike | None = None) -> tuple[ArrayOrView, ArrayOrView]:
+def partial_rejection(
+    weights: Rows | None = None,
+    *,
+    seed: Whole,
+    max_weight: Real,
+    log_weights: Rows | None = None,
+    step: Whole = 0,
+    n_draws: Whole | None = None,
+    on_degenerate: Degenerate = "raise",
+    space: pk.SpaceLike | None = None,
+) -> tuple[ArrayOrView, ArrayOrView]:
     """Partial rejection control: `rejection` with a max_weight that may lie below the largest weight.
 
     Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so that
@@ -253,8 +290,16 @@ def partial_rejection(weights: Rows | None = None, *, seed: Whole, max_weight: R
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
         carried = pk.empty(ancestors.shape, np.float64)
-        pk.parallel_for(call.tables.draws, chains.excess, call.tables.log, call.tables.values, call.tables.extremes, bound,
-                        ancestors, carried)
+        pk.parallel_for(
+            call.tables.draws,
+            chains.excess,
+            call.tables.log,
+            call.tables.values,
+            call.tables.extremes,
+            bound,
+            ancestors,
+            carried,
+        )
         return call.weights.back(ancestors), call.weights.back(carried)
 
 
@@ -262,5 +307,7 @@ def partial_rejection(weights: Rows | None = None, *, seed: Whole, max_weight: R
 def killing(call):
     """Particle k survives with probability w_k / w_max; else a multinomial draw replaces it. M = n only."""
     if call.n_draws != call.weights.n:
-        raise InputError(f"n_draws is {call.n_draws}; killing makes as many draws as there are particles, {call.weights.n}")
+        raise InputError(
+            f"n_draws is {call.n_draws}; killing makes as many draws as there are particles, {call.weights.n}"
+        )
     return call.draw(launches.killing)

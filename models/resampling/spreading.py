@@ -48,11 +48,19 @@ def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draw
     1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it says how many;
     else the products do, exactly.
     """
-    steps = pk.bits(pk.fma(pk.float64(pk.int64(position)), ratio, STEPS - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))))
+    steps = pk.bits(
+        pk.fma(
+            pk.float64(pk.int64(position)),
+            ratio,
+            STEPS - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)),
+        )
+    )
     k = (steps >> 20) & MOST
     if ((steps + 4) & (2**20 - 1)) < 8:
         k = (((steps + 2**19) >> 20) & MOST) - 1
-        rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
+        rest = pk.int64(
+            position * n_draws - pk.uint64(k) * total - start
+        )  # of 64 bits, and right although products wrap
         k += pk.where(rest > 0, 1, 0)
     return k
 
@@ -75,7 +83,9 @@ def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws
     b, part = place(position, parts, ratio)
     record = draws[1][r, b >> 2]
     shift = pk.uint64((b & 3) << 3)
-    earlier = record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF  # counts of strata that share the record
+    earlier = (
+        record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF
+    )  # counts of strata that share the record
     found = pk.int64((record >> 32) + (((earlier * 0x010101) >> 16) & 255))
     n_here = pk.int64((record >> shift) & 255)
     limit = pk.int64(part * 2.0**32)
@@ -83,7 +93,9 @@ def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws
     found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
     block = 1
     while 4 * block < n_here:
-        found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit)
+        found += below_in_block(
+            pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit
+        )
         block += 1
     return min(found, pk.int64(draws[0][r]))
 
@@ -103,7 +115,9 @@ def place(position, parts, ratio):
 def parts_over(total, parts):
     """parts / total, so that total times it does not fall short of parts."""
     ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
-    return pk.where(pk.float64(pk.int64(total)) * ratio < pk.float64(pk.int64(parts)), ratio * (1.0 + 2.0**-52), ratio)
+    return pk.where(
+        pk.float64(pk.int64(total)) * ratio < pk.float64(pk.int64(parts)), ratio * (1.0 + 2.0**-52), ratio
+    )
 
 
 @pk.function
@@ -153,7 +167,9 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)  # a row a member, which do not all begin in one bank
+        shelf = team.scratch(
+            (BANKS, ITEMS + 1), w.dtype
+        )  # a row a member, which do not all begin in one bank
         marks = team.scratch(WINDOW, pk.int32)
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
@@ -229,7 +245,9 @@ def spreading(begin_row, below, of="weights"):
                 for m in range(ITEMS):
                     marks[m * team.size + team.rank] = own_end[m]
                 team.barrier()
-                write_one_by_one(team, r, first, min(at_once, end - first), before, marks, ancestors, stretches)
+                write_one_by_one(
+                    team, r, first, min(at_once, end - first), before, marks, ancestors, stretches
+                )
                 team.barrier()
                 for m in range(ITEMS):
                     marks[m * team.size + team.rank] = 0

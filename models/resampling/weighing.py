@@ -192,7 +192,9 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
 def lay_out(team, r, offsets, shelf):
     """Totals of tiles become what lies before each tile; returns their sum. The shelf is scratch for them."""
     last = offsets.shape[1] - 1
-    share = (last + team.size - 1) // team.size | 1  # neighbours are one member's: one scan for all; odd, as memory has banks
+    share = (
+        last + team.size - 1
+    ) // team.size | 1  # neighbours are one member's: one scan for all; odd, as memory has banks
     for tile in team.thread_range(last):
         shelf[tile] = offsets[r, tile]
     team.barrier()

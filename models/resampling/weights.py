@@ -18,7 +18,11 @@ from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
-TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
+TEAM, SWEEP_TEAM, ROW_TEAM = (
+    32,
+    128,
+    1024,
+)  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
 MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
 MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 
@@ -135,30 +139,49 @@ class Tables:
 
     def add_up(self):
         """q_i added up by tiles."""
-        pk.parallel_for(self.wide_tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
-                        self.sums)
+        pk.parallel_for(
+            self.wide_tiles,
+            weighing.weigh_tiles,
+            self.tile_size,
+            self.bits,
+            self.log,
+            self.values,
+            self.extremes,
+            self.sums,
+        )
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, records, before)."""
         n_tiles = -(-self.n_draws // strata.TILE)
-        return (self.room("wanted", (self.n_rows,), np.int64), self.room("records", (self.n_rows, self.n_draws // 4 + 1), np.uint64),
-                self.room("before", (self.n_rows, n_tiles + 1), np.uint64))
+        return (
+            self.room("wanted", (self.n_rows,), np.int64),
+            self.room("records", (self.n_rows, self.n_draws // 4 + 1), np.uint64),
+            self.room("before", (self.n_rows, n_tiles + 1), np.uint64),
+        )
 
     @functools.cached_property
     def residues(self):
         """Room for sums of whole copies and of what they leave."""
-        return self.room("copies", self.sums.shape, np.uint64), self.room("residues", self.sums.shape, np.uint64)
+        return self.room("copies", self.sums.shape, np.uint64), self.room(
+            "residues", self.sums.shape, np.uint64
+        )
 
     @functools.cached_property
     def meetings(self):
         """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items, next_parts)."""
         levels, n_items = [], self.n
-        kept = (self.room("items", (self.n_rows, 1), np.int64), self.room("parts", (self.n_rows, 1), np.int64))
+        kept = (
+            self.room("items", (self.n_rows, 1), np.int64),
+            self.room("parts", (self.n_rows, 1), np.int64),
+        )
         while not levels or n_items > 1:
             n_lanes = -(-n_items // SPAN)
-            left = tuple(self.room(f"{name} {len(levels)}", (self.n_rows, n_lanes), np.int64) for name in ("items", "parts"))
+            left = tuple(
+                self.room(f"{name} {len(levels)}", (self.n_rows, n_lanes), np.int64)
+                for name in ("items", "parts")
+            )
             levels.append((n_items, *kept, *left))
             n_items, kept = n_lanes, left
         return self.room("offspring", (self.n_rows, self.n), np.int64), levels
@@ -204,13 +227,22 @@ def _moments(weights, log_weights):
     tables.find_extremes()
     tables.check(w)
     reducer = pk.Sum, pk.Sum
-    return w, np.array([pk.parallel_reduce(w.n, kernels.moments, r, tables.log, w.values, tables.extremes, reducer=reducer)
-                        for r in range(w.n_rows)])
+    return w, np.array(
+        [
+            pk.parallel_reduce(
+                w.n, kernels.moments, r, tables.log, w.values, tables.extremes, reducer=reducer
+            )
+            for r in range(w.n_rows)
+        ]
+    )
 
 
-def effective_sample_size(weights: npt.ArrayLike | pk.View | None = None, *,
-                          log_weights: npt.ArrayLike | pk.View | None = None,
-                          space: pk.SpaceLike | None = None) -> NumberOrArray:
+def effective_sample_size(
+    weights: npt.ArrayLike | pk.View | None = None,
+    *,
+    log_weights: npt.ArrayLike | pk.View | None = None,
+    space: pk.SpaceLike | None = None,
+) -> NumberOrArray:
     """(sum w)^2 / sum w^2, from 1 to n.
 
     Parameters
@@ -254,13 +286,20 @@ def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | N
     """
     with on(space):
         w = Weights(None, log_weights)
-        found = [pk.parallel_reduce(w.n, kernels.log_weight, r, w.values, reducer=pk.LogSumExp) for r in range(w.n_rows)]
+        found = [
+            pk.parallel_reduce(w.n, kernels.log_weight, r, w.values, reducer=pk.LogSumExp)
+            for r in range(w.n_rows)
+        ]
     return float(found[0]) if w.is_vector else np.array(found)
 
 
-def metropolis_steps(weights: npt.ArrayLike | pk.View | None = None, *,
-                     log_weights: npt.ArrayLike | pk.View | None = None, error: Real = 0.01,
-                     space: pk.SpaceLike | None = None) -> int:
+def metropolis_steps(
+    weights: npt.ArrayLike | pk.View | None = None,
+    *,
+    log_weights: npt.ArrayLike | pk.View | None = None,
+    error: Real = 0.01,
+    space: pk.SpaceLike | None = None,
+) -> int:
     """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about `error`.
 
     Parameters

@@ -32,5 +32,22 @@ from .runs import Runs
 from .select import Candidate, best_renewal, select_orders
 from .uncertainty import StandardErrors, standard_errors
 
-__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "best_renewal", "fit", "from_events",
-           "from_frame", "goodness_of_fit", "load", "paper_start", "read", "save", "select_orders", "standard_errors"]
+__all__ = [
+    "Candidate",
+    "FitInfo",
+    "Goodness",
+    "Runs",
+    "StandardErrors",
+    "TransientMAP",
+    "best_renewal",
+    "fit",
+    "from_events",
+    "from_frame",
+    "goodness_of_fit",
+    "load",
+    "paper_start",
+    "read",
+    "save",
+    "select_orders",
+    "standard_errors",
+]

@@ -46,9 +46,13 @@ def _check_gaps(values, lengths):
     if not np.isfinite(values[at]):
         raise FiniteError(f"{where} is {values[at]}; a finite gap is wanted")
     if values[at] < 0.0:
-        raise InputError(f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?")
-    raise InputError(f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit "
-                     "of time.")
+        raise InputError(
+            f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?"
+        )
+    raise InputError(
+        f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit "
+        "of time."
+    )
 
 
 def check_censored(censored, n_runs):
@@ -57,7 +61,9 @@ def check_censored(censored, n_runs):
         return np.zeros(n_runs, bool)
     array = np.asarray(censored)
     if array.shape != (n_runs,):
-        raise ShapeError(f"censored has shape {array.shape}; ({n_runs},) is wanted, as there are {n_runs} runs")
+        raise ShapeError(
+            f"censored has shape {array.shape}; ({n_runs},) is wanted, as there are {n_runs} runs"
+        )
     if array.dtype != bool:
         raise DTypeError(f"censored must hold True or False, got dtype {array.dtype}")
     return array.copy()
@@ -69,8 +75,10 @@ def check_rounded(values, resolution):
     off = np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)
     if off.any():
         at = int(off.argmax())
-        raise InputError(f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
-                         f"{int(off.sum())} of {len(values)} are not")
+        raise InputError(
+            f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
+            f"{int(off.sum())} of {len(values)} are not"
+        )
 
 
 def check_orders(orders):
@@ -89,7 +97,9 @@ def check_orders(orders):
 
 def check_dtype(dtype):
     """NumPy's type of that name."""
-    return {"float32": np.float32, "float64": np.float64}[check_choice(dtype, "dtype", ("float32", "float64"))]
+    return {"float32": np.float32, "float64": np.float64}[
+        check_choice(dtype, "dtype", ("float32", "float64"))
+    ]
 
 
 def check_memory(memory_limit):

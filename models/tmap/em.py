@@ -90,7 +90,9 @@ class EM:
         if not whole and client is None:  # laid out once, though they are copied to the space at each step
             method = make(self.space)
             parts = [method.lay_out(part).on_host() for part in parts]
-        self._shards = Shards(make, parts, client=client, space=space, room=None if whole else 0.0, label="tmap")
+        self._shards = Shards(
+            make, parts, client=client, space=space, room=None if whole else 0.0, label="tmap"
+        )
         self._own = self._shards.own()
 
     def _launches(self):
@@ -109,7 +111,9 @@ class EM:
     def expect(self):
         """The E-step: `_total` from the models."""
         if self._own is None:
-            pk.deep_copy(self._total, self._shards.reduce("sums", self._exact.to_numpy(), self._state.to_numpy())[0])
+            pk.deep_copy(
+                self._total, self._shards.reduce("sums", self._exact.to_numpy(), self._state.to_numpy())[0]
+            )
             return
         for launch in self._launches():
             pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
@@ -120,8 +124,12 @@ class EM:
         rest = np.repeat(exact[:1], self.n_models - len(models), axis=0)
         exact = np.concatenate([exact, rest])
         state = np.zeros((self.n_models, 2), np.int64)
-        state[len(models):, kernels.STATUS] = kernels.MAX_ITER
-        for target, source in ((self._exact, exact), (self._models, exact.astype(self.dtype)), (self._state, state)):
+        state[len(models) :, kernels.STATUS] = kernels.MAX_ITER
+        for target, source in (
+            (self._exact, exact),
+            (self._models, exact.astype(self.dtype)),
+            (self._state, state),
+        ):
             pk.deep_copy(target, source)
 
     def expectation(self, models):
@@ -137,8 +145,12 @@ class EM:
     def _read(self, model, row):
         n = self.n_branches
         parts = row[1 : 1 + 4 * n].reshape(4, n)
-        return Sums(float(row[0] - log_unit(self.runs)), *parts[:3], parts[3] * self.unit,
-                    model.switching * row[1 + 4 * n :].reshape(n, n))
+        return Sums(
+            float(row[0] - log_unit(self.runs)),
+            *parts[:3],
+            parts[3] * self.unit,
+            model.switching * row[1 + 4 * n :].reshape(n, n),
+        )
 
     def climb(self, models, max_iter, tol, store=NOWHERE):
         """EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
@@ -153,21 +165,40 @@ class EM:
         self.load(models)
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
         kept = Kept(store, self._exact, self._models, self._state, history)
-        iterations = self.iterations(1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history)
+        iterations = self.iterations(
+            1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history
+        )
         while (self._state.to_numpy()[:, kernels.STATUS] == kernels.RUNNING).any():
             iterations.replay()
             if store.due():
                 kept.keep()
         kept.keep()
         exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
-        return [(self._model(exact[k]), history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
-                 bool(state[k, kernels.STATUS] == kernels.CONVERGED)) for k in range(len(models))]
+        return [
+            (
+                self._model(exact[k]),
+                history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
+                bool(state[k, kernels.STATUS] == kernels.CONVERGED),
+            )
+            for k in range(len(models))
+        ]
 
     def iterations(self, n_iterations, max_iter, tol, history):
         """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in them."""
-        maximise = (pk.TeamPolicy(self.n_models, 32, space=self.space), kernels.maximise,
-                    kernels.branches(self.n_branches)[1], max_iter, tol * self.runs.n_gaps, self.shortest / self.unit,
-                    self._factorials, self._total, self._state, history, self._exact, self._models)
+        maximise = (
+            pk.TeamPolicy(self.n_models, 32, space=self.space),
+            kernels.maximise,
+            kernels.branches(self.n_branches)[1],
+            max_iter,
+            tol * self.runs.n_gaps,
+            self.shortest / self.unit,
+            self._factorials,
+            self._total,
+            self._state,
+            history,
+            self._exact,
+            self._models,
+        )
 
         def iterate():
             for _ in range(n_iterations):

@@ -67,7 +67,11 @@ def plot_lengths(axes, model, runs):
         raise InputError("runs are all censored: no run has a known number of gaps")
     most = max(int(np.quantile(lengths, 0.99)), 2)
     n = np.arange(1, most + 1)
-    axes.bar(n, np.bincount(np.minimum(lengths, most + 1), minlength=most + 2)[1 : most + 1] / len(lengths), label="data")
+    axes.bar(
+        n,
+        np.bincount(np.minimum(lengths, most + 1), minlength=most + 2)[1 : most + 1] / len(lengths),
+        label="data",
+    )
     axes.plot(n, model.arrivals_distribution(most), "k.--", label="model")
     axes.set(xlabel="gaps of a run", ylabel="share of runs")
     axes.legend()
@@ -87,7 +91,9 @@ def empirical_correlation(runs, lag):
     """Correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there are too few."""
     complete = complete_gaps(runs)
     run = np.repeat(np.arange(runs.n_runs), runs.lengths)
-    early = np.flatnonzero((run[:-lag] == run[lag:]) & complete[lag:]) if lag < runs.n_gaps else np.empty(0, int)
+    early = (
+        np.flatnonzero((run[:-lag] == run[lag:]) & complete[lag:]) if lag < runs.n_gaps else np.empty(0, int)
+    )
     x, y = runs.values[early], runs.values[early + lag] if len(early) else np.empty(0)
     if len(early) < 3 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return np.nan

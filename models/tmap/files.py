@@ -22,7 +22,11 @@ _Moment: TypeAlias = "float | str | datetime.date | np.datetime64"
 
 
 def from_frame(
-    frame: Any, *, run: str = "run", gap: str = "gap", censored: str | None = None,
+    frame: Any,
+    *,
+    run: str = "run",
+    gap: str = "gap",
+    censored: str | None = None,
     resolution: float | None = None,
 ) -> Runs:
     """Runs from a table with a row for each gap.
@@ -60,8 +64,14 @@ def from_frame(
 
 
 def from_events(
-    frame: Any, *, time: str = "time", run: str | None = None, timeout: float | None = None,
-    end: _Moment | None = None, censored: str | None = None, resolution: float | None = None,
+    frame: Any,
+    *,
+    time: str = "time",
+    run: str | None = None,
+    timeout: float | None = None,
+    end: _Moment | None = None,
+    censored: str | None = None,
+    resolution: float | None = None,
     date_order: DateOrder | None = None,
 ) -> Runs:
     """Runs from a table with a row for each event: a run's gaps are the times between its events.
@@ -114,8 +124,10 @@ def from_events(
     _check_same(names, run, times, time)
     still = _still(frame, censored, times, time, end)
     if end is not None and times.max() > end:
-        raise InputError(f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the record "
-                         "ended is wanted")
+        raise InputError(
+            f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the record "
+            "ended is wanted"
+        )
     codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
     times, codes = times[order], codes[order]
@@ -147,8 +159,10 @@ def _still(frame, censored, times, time, end):
     if censored is None:
         return None
     if end is None:
-        raise InputError(f"censored names the column '{censored}', but how long its runs have been open is not known: give end, "
-                         "when the record ended")
+        raise InputError(
+            f"censored names the column '{censored}', but how long its runs have been open is not known: give end, "
+            "when the record ended"
+        )
     still = _column(frame, censored)
     _check_same(still, censored, times, time)
     if still.dtype != bool:
@@ -157,9 +171,16 @@ def _still(frame, censored, times, time, end):
 
 
 def read(
-    path: str | os.PathLike[str], *, gap: str = "gap", run: str | None = "run", time: str | None = None,
-    timeout: float | None = None, end: _Moment | None = None, censored: str | None = None,
-    resolution: float | None = None, date_order: DateOrder | None = None,
+    path: str | os.PathLike[str],
+    *,
+    gap: str = "gap",
+    run: str | None = "run",
+    time: str | None = None,
+    timeout: float | None = None,
+    end: _Moment | None = None,
+    censored: str | None = None,
+    resolution: float | None = None,
+    date_order: DateOrder | None = None,
 ) -> Runs:
     """Runs from a file.
 
@@ -189,7 +210,9 @@ def read(
     try:
         import pandas
     except ImportError as error:
-        raise InputError(f"pandas is wanted to read '{path}': pip install 'portable-kernels[files]'") from error
+        raise InputError(
+            f"pandas is wanted to read '{path}': pip install 'portable-kernels[files]'"
+        ) from error
     check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
     with reading(path):
         frame = pandas.read_csv(path)
@@ -198,8 +221,16 @@ def read(
             if value is not None:
                 raise InputError(f"{name} is for a table of events: name its column of times, time=")
         return from_frame(frame, run=run, gap=gap, censored=censored, resolution=resolution)
-    return from_events(frame, time=time, run=run, timeout=timeout, end=end, censored=censored, resolution=resolution,
-                       date_order=date_order)
+    return from_events(
+        frame,
+        time=time,
+        run=run,
+        timeout=timeout,
+        end=end,
+        censored=censored,
+        resolution=resolution,
+        date_order=date_order,
+    )
 
 
 def _from_npz(path, resolution):
@@ -207,7 +238,9 @@ def _from_npz(path, resolution):
     for values, lengths in (("x", "K"), ("values", "lengths")):
         if values in arrays and lengths in arrays:
             return Runs(arrays[values], arrays[lengths], arrays.get("censored"), resolution=resolution)
-    raise InputError(f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted")
+    raise InputError(
+        f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted"
+    )
 
 
 def save(path: str | os.PathLike[str], model: TransientMAP) -> None:
@@ -255,7 +288,9 @@ def load(path: str | os.PathLike[str]) -> TransientMAP:
 
 def _check_same(column, name, other, its_name):
     if column.shape != other.shape:
-        raise ShapeError(f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted")
+        raise ShapeError(
+            f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted"
+        )
 
 
 def _column(frame, name, raw=False):
@@ -266,7 +301,9 @@ def _column(frame, name, raw=False):
         columns = getattr(frame, "columns", None)
         columns = list(frame) if columns is None and hasattr(frame, "keys") else columns
         if columns is None:
-            raise DTypeError(f"frame must be a pandas.DataFrame or a mapping of columns, got {type(frame).__name__}") from error
+            raise DTypeError(
+                f"frame must be a pandas.DataFrame or a mapping of columns, got {type(frame).__name__}"
+            ) from error
         raise InputError(f"there is no column {name!r}; there are {', '.join(map(repr, columns))}") from error
 
 

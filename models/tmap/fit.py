@@ -62,11 +62,19 @@ class FitInfo(Shown):
 
 
 def fit(
-    runs: Runs, *, orders: npt.ArrayLike, max_iter: int = 500, tol: float = 1e-8, seed: int = 0,
-    n_starts: int | None = None, initial: TransientMAP | Literal["paper"] | None = None,
-    dtype: Literal["float64", "float32"] = "float64", memory_limit: int | None = None,
+    runs: Runs,
+    *,
+    orders: npt.ArrayLike,
+    max_iter: int = 500,
+    tol: float = 1e-8,
+    seed: int = 0,
+    n_starts: int | None = None,
+    initial: TransientMAP | Literal["paper"] | None = None,
+    dtype: Literal["float64", "float32"] = "float64",
+    memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    client: object = None,
 ) -> tuple[TransientMAP, FitInfo]:
     """Fit a TransientMAP of given orders to runs.
 
@@ -126,19 +134,37 @@ def fit(
     memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
     initial = paper_start(runs, orders, seed) if isinstance(initial, str) and initial == "paper" else initial
-    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
-    settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "resolution": runs.resolution,
-                "orders": orders, "tol": tol, "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
+    first = (
+        []
+        if initial is None
+        else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
+    )
+    settings = {
+        "values": runs.values,
+        "lengths": runs.lengths,
+        "censored": runs.censored,
+        "resolution": runs.resolution,
+        "orders": orders,
+        "tol": tol,
+        "seed": seed,
+        "dtype": str(np.dtype(dtype)),
+        "memory_limit": memory_limit,
+    }
     with Store(checkpoint, "tmap.fit", settings) as store, connected(client) as client:
         em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit, client)
         starts = first + _promising(em, runs, orders, n_starts - len(first), max_iter, random)
-        found = [end for begin in range(0, n_starts, _AT_ONCE)
-                 for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)]
+        found = [
+            end
+            for begin in range(0, n_starts, _AT_ONCE)
+            for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
+        ]
         model, history, converged = max(found, key=lambda end: end[1][-1])
         model = in_order(model)
         notes = _notes(em, runs, model)
     finals = np.array([end[1][-1] for end in found])
-    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes))
+    info = FitInfo(
+        float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes)
+    )
     return model, info
 
 
@@ -154,8 +180,10 @@ def check_fit(runs, orders):
     complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = 1.0  # an open gap of zero is made by any branch
     if orders.min() > 1 and complete.min() == 0.0 and runs.resolution is None:
         n_zero = int((complete == 0.0).sum())
-        raise InputError(f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
-                         f"{orders.tolist()}")
+        raise InputError(
+            f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
+            f"{orders.tolist()}"
+        )
 
 
 def _check_initial(model, orders, runs, memory_limit, space):
@@ -165,14 +193,18 @@ def _check_initial(model, orders, runs, memory_limit, space):
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
     if model.log_likelihood(runs, memory_limit=memory_limit, space=space) == -np.inf:
-        raise InputError("initial cannot make these runs: their likelihood is zero, from where EM does not climb")
+        raise InputError(
+            "initial cannot make these runs: their likelihood is zero, from where EM does not climb"
+        )
     return model
 
 
 def in_order(model):
     """The same process, its branches by order, then by mean gap."""
     order = np.lexsort((model.orders / model.rates, model.orders))
-    return TransientMAP(model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)])
+    return TransientMAP(
+        model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)]
+    )
 
 
 def _promising(em, runs, orders, n_starts, max_iter, random):
@@ -180,8 +212,11 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
     if n_starts < 2:
         return random_starts(runs, orders, n_starts, random)
     tried = random_starts(runs, orders, _TRIED * n_starts, random)
-    ends = [end for begin in range(0, len(tried), em.n_models)
-            for end in em.climb(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)]
+    ends = [
+        end
+        for begin in range(0, len(tried), em.n_models)
+        for end in em.climb(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)
+    ]
     best = sorted(range(len(tried)), key=lambda k: -ends[k][1][-1])[:n_starts]
     return [tried[k] for k in best]
 
@@ -194,7 +229,9 @@ def random_starts(runs, orders, n_starts, random):
     makes nothing else: from longer means EM seldom gets there.
     """
     n, used, found = len(orders), set(), []
-    shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution  # the mean of what is recorded as zero
+    shortest = (
+        runs.shortest if runs.resolution is None else 0.25 * runs.resolution
+    )  # the mean of what is recorded as zero
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
     some = runs.values if runs.n_gaps <= _SAMPLE else random.choice(runs.values, _SAMPLE)
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
@@ -207,9 +244,17 @@ def random_starts(runs, orders, n_starts, random):
         else:
             used.clear()
         used.add(shares)
-        means = np.maximum(np.quantile(some, (strata + random.random(n)) / n), least) * np.exp(random.normal(0.0, 0.5, n))
-        found.append(TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means,
-                                  going_on * random.dirichlet(np.ones(n), n)))
+        means = np.maximum(np.quantile(some, (strata + random.random(n)) / n), least) * np.exp(
+            random.normal(0.0, 0.5, n)
+        )
+        found.append(
+            TransientMAP(
+                random.dirichlet(np.ones(n)),
+                orders,
+                orders / means,
+                going_on * random.dirichlet(np.ones(n), n),
+            )
+        )
     return found
 
 
@@ -250,8 +295,10 @@ def _of_starts(finals):
     """Whether the best of several starts stands alone."""
     near = int((finals > finals.max() - _NEAR).sum())
     if len(finals) > 2 and near == 1:
-        return (f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher maximum may have been "
-                "missed; give more n_starts",)
+        return (
+            f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher maximum may have been "
+            "missed; give more n_starts",
+        )
     return ()
 
 
@@ -261,12 +308,19 @@ def _notes(em, runs, model):
     few = ()
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
-        few = (f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly known",)
+        few = (
+            f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly known",
+        )
     visits = em.expectation([model])[0].visits
     means = model.orders / model.rates
-    dead = (f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
-            for i in np.flatnonzero(visits <= DEAD))
-    short = (f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the shortest other gap, "
-             "which the log-likelihood depends on; give the runs' resolution if gaps are rounded"
-             for i in np.flatnonzero((means <= em.shortest * (1 + 1e-12)) & (visits > DEAD)) if runs.resolution is None)
+    dead = (
+        f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
+        for i in np.flatnonzero(visits <= DEAD)
+    )
+    short = (
+        f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the shortest other gap, "
+        "which the log-likelihood depends on; give the runs' resolution if gaps are rounded"
+        for i in np.flatnonzero((means <= em.shortest * (1 + 1e-12)) & (visits > DEAD))
+        if runs.resolution is None
+    )
     return (*few, *dead, *short)

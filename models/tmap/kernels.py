@@ -93,7 +93,9 @@ def weigh(r, rounded, table, model, x, log_x, faded, a, g):
     if total < faded:
         divisor = -math.inf
         for i in range(r):
-            g[i] = log_density(rounded, table, model, i, x, log_x) + (pk.log(a[i]) if a[i] > 0.0 else -math.inf)
+            g[i] = log_density(rounded, table, model, i, x, log_x) + (
+                pk.log(a[i]) if a[i] > 0.0 else -math.inf
+            )
             divisor = max(divisor, g[i])
         for i in range(r):
             g[i] = pk.exp(g[i] - divisor) if divisor > -math.inf else 0.0
@@ -142,7 +144,9 @@ def log_survival(model, i, x, log_x):
             term *= m / y
             total += term
             m -= 1.0
-        log_term = pk.float64(model[CONSTANT, i]) - pk.log(rate) + pk.float64(model[POWER, i]) * pk.float64(log_x)
+        log_term = (
+            pk.float64(model[CONSTANT, i]) - pk.log(rate) + pk.float64(model[POWER, i]) * pk.float64(log_x)
+        )
         value = log_term - y + pk.log(total)
         term = 1.0
     else:
@@ -176,7 +180,9 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 
 
 @pk.kernel
-def log_likelihood(team, n, r, censoring, rounded, faded, model, table, shares, offset, steps, lengths, open_end, gaps):
+def log_likelihood(
+    team, n, r, censoring, rounded, faded, model, table, shares, offset, steps, lengths, open_end, gaps
+):
     """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
@@ -195,8 +201,17 @@ def log_likelihood(team, n, r, censoring, rounded, faded, model, table, shares, 
                 for k in range(begin, min(begin + TERMS, steps[pack])):
                     if k < complete:
                         row = top + k
-                        part += weigh(r, rounded, table, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)],
-                                      faded, a, g)
+                        part += weigh(
+                            r,
+                            rounded,
+                            table,
+                            model,
+                            gaps[at(row, 2, 0, lane)],
+                            gaps[at(row, 2, 1, lane)],
+                            faded,
+                            a,
+                            g,
+                        )
                         step_on(r, model, g, a)
                 loglik += pk.float64(part)
             end = 0.0
@@ -207,7 +222,9 @@ def log_likelihood(team, n, r, censoring, rounded, faded, model, table, shares, 
             if censoring:
                 if complete < lengths[pack, lane]:
                     row = top + complete
-                    loglik += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                    loglik += survive(
+                        n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched
+                    )
     return team.reduce(loglik)
 
 
@@ -223,8 +240,27 @@ def add_parts(n, r, part_time, part_move, own, rank):
 
 
 @pk.kernel(fastmath=True)
-def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tables, shares, kept, offset, steps, lengths,
-                open_end, gaps, filtered, sums):
+def expectation(
+    team,
+    n,
+    r,
+    censoring,
+    rounded,
+    faded,
+    tiny,
+    state,
+    models,
+    tables,
+    shares,
+    kept,
+    offset,
+    steps,
+    lengths,
+    open_end,
+    gaps,
+    filtered,
+    sums,
+):
     """Sums (4) and (6), a team a column of `sums`, for each start that still climbs.
 
     A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its order. Row
@@ -299,12 +335,22 @@ def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tabl
             for i in range(r):
                 q[i] *= scale
                 own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
-                part_time[i] += time_of(rounded, table, i, gaps[at(top + max(length - 1, 0), 2, 0, lane)]) * q[i]
+                part_time[i] += (
+                    time_of(rounded, table, i, gaps[at(top + max(length - 1, 0), 2, 0, lane)]) * q[i]
+                )
             if censoring:
                 if complete < length:
                     row = top + complete
-                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)],
-                                                                    gaps[at(row, 2, 1, lane)], reached, q, stretched)
+                    own[row_of(LOGLIK, n, 0), team.rank] += survive(
+                        n,
+                        r,
+                        model,
+                        gaps[at(row, 2, 0, lane)],
+                        gaps[at(row, 2, 1, lane)],
+                        reached,
+                        q,
+                        stretched,
+                    )
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
                         part_time[i] += q[i] * stretched[i]
@@ -338,7 +384,9 @@ def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tabl
     team.barrier()
     for row in team.thread_range(sums.shape[1]):
         total = pk.float64(0.0)
-        for c in range(team.size):  # each member begins in a column of its own: no two want the same bank of memory
+        for c in range(
+            team.size
+        ):  # each member begins in a column of its own: no two want the same bank of memory
             column = team.rank + c
             total += own[row, column - team.size if column >= team.size else column]
         sums[start, row, share] = total

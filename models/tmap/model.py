@@ -65,7 +65,11 @@ class TransientMAP:
     exits: npt.NDArray[np.float64]
 
     def __init__(
-        self, alpha: npt.ArrayLike, orders: npt.ArrayLike, rates: npt.ArrayLike, switching: npt.ArrayLike,
+        self,
+        alpha: npt.ArrayLike,
+        orders: npt.ArrayLike,
+        rates: npt.ArrayLike,
+        switching: npt.ArrayLike,
     ) -> None:
         self.orders = check_orders(orders)
         self.n_branches = n = len(self.orders)
@@ -73,12 +77,16 @@ class TransientMAP:
         for name, (value, shape) in given.items():
             array = check_finite(as_numbers(value, name, len(shape)), name)
             if array.shape != shape:
-                raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted, as there are {n} orders")
+                raise ShapeError(
+                    f"{name} has shape {array.shape}; {shape} is wanted, as there are {n} orders"
+                )
             if name != "rates" and array.min() < 0.0:
                 raise InputError(f"{name} holds {array.min()}; probabilities are not negative")
             setattr(self, name, array)
         if not SMALLEST <= self.rates.min() <= self.rates.max() <= LARGEST:
-            raise InputError(f"rates is {rates!r}; positive numbers from {SMALLEST:g} to {LARGEST:g} are wanted")
+            raise InputError(
+                f"rates is {rates!r}; positive numbers from {SMALLEST:g} to {LARGEST:g} are wanted"
+            )
         if abs(self.alpha.sum() - 1.0) > _ROUNDING:
             raise InputError(f"alpha sums to {self.alpha.sum()}; 1 is wanted")
         going_on = self.switching.sum(axis=1)
@@ -94,12 +102,16 @@ class TransientMAP:
         for _ in range(self.n_branches):
             ends |= (self.switching[:, ends] > 0.0).any(axis=1)
         if not ends.all():
-            raise InputError(f"switching: a run in branch {int(np.argmin(ends))} never ends; rows that sum to less "
-                             "than 1 must be reachable from every branch")
+            raise InputError(
+                f"switching: a run in branch {int(np.argmin(ends))} never ends; rows that sum to less "
+                "than 1 must be reachable from every branch"
+            )
 
     def __repr__(self):
-        return (f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, "
-                f"rates={self.rates.tolist()}, switching={self.switching.tolist()})")
+        return (
+            f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, "
+            f"rates={self.rates.tolist()}, switching={self.switching.tolist()})"
+        )
 
     def matrices(self) -> tuple[npt.NDArray[np.float64], ...]:
         """The process as a Markov chain on stages.
@@ -266,17 +278,26 @@ class TransientMAP:
         """
         gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
         if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
-            raise InputError(f"gaps must be at least one number, none of them negative, got {gaps.tolist()!r:.60}")
+            raise InputError(
+                f"gaps must be at least one number, none of them negative, got {gaps.tolist()!r:.60}"
+            )
         a, last = np.broadcast_to(self.alpha, (*gaps.shape[:-1], self.n_branches)), gaps.shape[-1] - 1
         for k in range(last):
             a = a * self._densities(gaps[..., k]) @ self.switching
-        return (a * self._densities(gaps[..., last])) @ (self.exits if check_flag(ended, "ended") else np.ones(self.n_branches))
+        return (a * self._densities(gaps[..., last])) @ (
+            self.exits if check_flag(ended, "ended") else np.ones(self.n_branches)
+        )
 
     def _densities(self, x):
         """f_i(x) of (1), shape (..., n_branches)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
-        return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
+        return np.exp(
+            self.orders * np.log(self.rates)
+            - log_factorials(self.orders)
+            + powers
+            - self.rates * x[..., None]
+        )
 
     def gap_survival(self, x: npt.ArrayLike) -> npt.NDArray[np.float64] | Any:
         """Probability that a gap is longer than x, over all gaps of all runs taken together.
@@ -296,7 +317,10 @@ class TransientMAP:
             `x` holds what is no number, or not finite.
         """
         y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
-        found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
+        found, term = (
+            np.zeros_like(y),
+            np.exp(-0.5 * y),
+        )  # twice half the exponential: it must not vanish too soon
         for m in range(self.orders.max()):
             found += np.where(m < self.orders, term, 0.0)
             term = term * y / (m + 1)
@@ -304,8 +328,12 @@ class TransientMAP:
         return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
 
     def log_likelihood(
-        self, runs: Runs, *, dtype: Literal["float64", "float32"] = "float64",
-        memory_limit: int | None = None, space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+        self,
+        runs: Runs,
+        *,
+        dtype: Literal["float64", "float32"] = "float64",
+        memory_limit: int | None = None,
+        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
         client: object = None,
     ) -> float:
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
@@ -337,11 +365,16 @@ class TransientMAP:
         parts, _ = parts_of(runs, dtype, check_memory(memory_limit))
         with connected(client) as client:
             make = functools.partial(_Likelihood, self, dtype, unit_of(runs))
-            loglik, = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce("log_likelihood")
+            (loglik,) = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce(
+                "log_likelihood"
+            )
         return float(loglik - log_unit(runs)) if loglik > 0.1 * NEVER[dtype] else -math.inf
 
     def branch_probabilities(
-        self, runs: Runs, *, space: pk.SpaceLike | None = None,
+        self,
+        runs: Runs,
+        *,
+        space: pk.SpaceLike | None = None,
     ) -> npt.NDArray[np.float64]:
         """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
@@ -364,14 +397,42 @@ class TransientMAP:
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
-        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, rounded, faded, tiny(np.float64), rows,
-                        table, *packed.views, found, label="tmap.branch_probabilities")
-        pk.parallel_for(packed.teams(), run_kernels.hand_back, n, r, packed.offset, packed.steps, packed.lengths,
-                        packed.begin, found, out, label="tmap.hand_back")
+        pk.parallel_for(
+            packed.teams(),
+            run_kernels.branch_probabilities,
+            n,
+            r,
+            censoring,
+            rounded,
+            faded,
+            tiny(np.float64),
+            rows,
+            table,
+            *packed.views,
+            found,
+            label="tmap.branch_probabilities",
+        )
+        pk.parallel_for(
+            packed.teams(),
+            run_kernels.hand_back,
+            n,
+            r,
+            packed.offset,
+            packed.steps,
+            packed.lengths,
+            packed.begin,
+            found,
+            out,
+            label="tmap.hand_back",
+        )
         return out.to_numpy()
 
     def rescaled(
-        self, runs: Runs, *, seed: int = 0, space: pk.SpaceLike | None = None,
+        self,
+        runs: Runs,
+        *,
+        seed: int = 0,
+        space: pk.SpaceLike | None = None,
     ) -> npt.NDArray[np.float64]:
         """Probability of a gap no longer than each, given the gaps before it and that there is one.
 
@@ -399,9 +460,27 @@ class TransientMAP:
         packed, shared = self._on(check_type(runs), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
-        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, censoring, rounded, np.uint64(check_seed(seed)),
-                        NEVER[np.float64], faded, rows, table, packed.offset, packed.steps, packed.lengths, packed.begin,
-                        packed.open_end, packed.gaps, out, label="tmap.rescale")
+        pk.parallel_for(
+            packed.teams(),
+            run_kernels.rescale,
+            n,
+            r,
+            censoring,
+            rounded,
+            np.uint64(check_seed(seed)),
+            NEVER[np.float64],
+            faded,
+            rows,
+            table,
+            packed.offset,
+            packed.steps,
+            packed.lengths,
+            packed.begin,
+            packed.open_end,
+            packed.gaps,
+            out,
+            label="tmap.rescale",
+        )
         return out.to_numpy()
 
     def _on(self, runs, dtype, space, unit=None):
@@ -410,12 +489,25 @@ class TransientMAP:
         exact = self.rows(packed.unit)
         rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
         if packed.rounded:
-            pk.parallel_for(*packed.tabulation(pk.copy_of(exact[None], packed.space), table), label="tmap.tabulate")
-        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), pk.static(packed.rounded), FADED[dtype],
-                        rows, table[0])
+            pk.parallel_for(
+                *packed.tabulation(pk.copy_of(exact[None], packed.space), table), label="tmap.tabulate"
+            )
+        return packed, (
+            *kernels.branches(self.n_branches),
+            pk.static(packed.censoring),
+            pk.static(packed.rounded),
+            FADED[dtype],
+            rows,
+            table[0],
+        )
 
     def simulate(
-        self, n_runs: int, *, seed: int, space: pk.SpaceLike | None = None, max_gaps: int = 100_000_000,
+        self,
+        n_runs: int,
+        *,
+        seed: int,
+        space: pk.SpaceLike | None = None,
+        max_gaps: int = 100_000_000,
     ) -> Runs:
         """Random runs; equal seeds give equal walks through the branches on every space.
 
@@ -436,20 +528,33 @@ class TransientMAP:
         DTypeError, InputError
             Also more than `max_gaps` gaps.
         """
-        n_runs, seed, max_gaps = check_count(n_runs, "n_runs"), check_seed(seed), check_count(max_gaps, "max_gaps")
+        n_runs, seed, max_gaps = (
+            check_count(n_runs, "n_runs"),
+            check_seed(seed),
+            check_count(max_gaps, "max_gaps"),
+        )
         space = pk.default_space() if space is None else space
         lengths = pk.empty((n_runs,), np.int64, space)
         if n_runs * self.mean_arrivals() > max_gaps:
-            raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
-                             f"{max_gaps} are wanted")
+            raise InputError(
+                f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
+                f"{max_gaps} are wanted"
+            )
         shared = kernels.branches(self.n_branches)[1], pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
         pk.parallel_for(each, run_kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
         counts = lengths.to_numpy()
         ends = np.cumsum(counts)
         values = pk.empty((int(ends[-1]),), np.float64, space)
-        pk.parallel_for(each, run_kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
-                        label="tmap.simulate_gaps")
+        pk.parallel_for(
+            each,
+            run_kernels.simulate_gaps,
+            *shared,
+            pk.copy_of(ends - counts, space),
+            lengths,
+            values,
+            label="tmap.simulate_gaps",
+        )
         return Runs(values.to_numpy(), counts)
 
     def rows(self, unit: float = 1.0) -> npt.NDArray[np.float64]:
@@ -483,8 +588,16 @@ class _Likelihood:
         for packed, shared in shards:
             shares = packed.shares()
             policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
-            yield (pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space), *packed.views,
-                                      label="tmap.log_likelihood"),)
+            yield (
+                pk.parallel_reduce(
+                    policy,
+                    kernels.log_likelihood,
+                    *shared,
+                    pk.copy_of(shares, packed.space),
+                    *packed.views,
+                    label="tmap.log_likelihood",
+                ),
+            )
 
 
 def check_model(model):

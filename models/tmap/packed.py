@@ -66,19 +66,37 @@ class Packed:
         self.censoring = bool(runs.censored.any())
         open_end = self._slots(runs.censored[order]) if self.censoring else np.zeros((1, 1), np.int64)
         parts = offset, steps, lengths, begin, open_end
-        self.offset, self.steps, self.lengths, self.begin, self.open_end = (pk.copy_of(p, space) for p in parts)
+        self.offset, self.steps, self.lengths, self.begin, self.open_end = (
+            pk.copy_of(p, space) for p in parts
+        )
         self.space = self.offset.space
         self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
         self.rounded, values, unit = runs.resolution is not None, runs.values, self.unit
         if self.rounded:
-            distinct, places = np.unique(np.rint(values[runs.complete] / runs.resolution), return_inverse=True)
+            distinct, places = np.unique(
+                np.rint(values[runs.complete] / runs.resolution), return_inverse=True
+            )
             values, unit = values / unit, 1.0
             values[runs.complete] = places
-            self.distinct = pk.copy_of(distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1), space)
+            self.distinct = pk.copy_of(
+                distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1), space
+            )
         values = pk.copy_of(values, space)
-        pk.parallel_for(self.teams(), run_kernels.lay_out, unit, NEVER[dtype], tiny(dtype), self.offset, self.steps,
-                        self.lengths, self.begin, values, self.gaps, label="tmap.lay_out")
+        pk.parallel_for(
+            self.teams(),
+            run_kernels.lay_out,
+            unit,
+            NEVER[dtype],
+            tiny(dtype),
+            self.offset,
+            self.steps,
+            self.lengths,
+            self.begin,
+            values,
+            self.gaps,
+            label="tmap.lay_out",
+        )
 
     @property
     def views(self):
@@ -93,8 +111,14 @@ class Packed:
     def tabulation(self, models, table):
         """The launch that fills it from the rows of models, a View of float64."""
         n_models, _, n_branches, n_values = table.shape
-        return (pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space), rounding.tabulate,
-                0.5 * self.runs.resolution / self.unit, models, self.distinct, table)
+        return (
+            pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
+            rounding.tabulate,
+            0.5 * self.runs.resolution / self.unit,
+            models,
+            self.distinct,
+            table,
+        )
 
     def teams(self):
         """A team a pack."""
@@ -136,8 +160,10 @@ def log_unit(runs):
 def check_range(runs, dtype):
     """Refuse what float32 cannot hold."""
     if dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
-        raise InputError(f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
-                         "dtype='float64' is wanted")
+        raise InputError(
+            f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
+            "dtype='float64' is wanted"
+        )
 
 
 def parts_of(runs, dtype, memory_limit=None):
@@ -160,8 +186,10 @@ def parts_of(runs, dtype, memory_limit=None):
     item = 2 * PACK * np.dtype(dtype).itemsize
     size = runs.lengths[order][::PACK] * item
     if memory_limit is not None and size[0] > memory_limit:
-        raise InputError(f"memory_limit is {memory_limit} bytes, but {PACK} runs of up to {runs.lengths[order[0]]} gaps take "
-                         f"{size[0]}")
+        raise InputError(
+            f"memory_limit is {memory_limit} bytes, but {PACK} runs of up to {runs.lengths[order[0]]} gaps take "
+            f"{size[0]}"
+        )
     most = max(SHARD // PACK * item, int(size[0]))
     most = most if memory_limit is None else min(most, memory_limit)
     ends = np.cumsum(size)

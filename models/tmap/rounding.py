@@ -63,7 +63,9 @@ def log_interval(order, log_factorial, low, high):
         value = (order - 1.0) * pk.log(middle) - middle - log_factorial + pk.log(high - low)
     elif high <= order:
         whole = log_lower(order, log_factorial, high)
-        value = whole + pk.log1p(-pk.exp(log_lower(order, log_factorial, low) - whole)) if low > 0.0 else whole
+        value = (
+            whole + pk.log1p(-pk.exp(log_lower(order, log_factorial, low) - whole)) if low > 0.0 else whole
+        )
     else:
         whole = log_upper(order, log_factorial, low) if low > 0.0 else 0.0
         value = whole + pk.log1p(-pk.exp(log_upper(order, log_factorial, high) - whole))

@@ -48,8 +48,9 @@ def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps
 
 
 @pk.kernel
-def branch_probabilities(team, n, r, censoring, rounded, faded, tiny, model, table, offset, steps, lengths, open_end,
-                         gaps, found):
+def branch_probabilities(
+    team, n, r, censoring, rounded, faded, tiny, model, table, offset, steps, lengths, open_end, gaps, found
+):
     """q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g on the way forward."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
@@ -67,7 +68,17 @@ def branch_probabilities(team, n, r, censoring, rounded, faded, tiny, model, tab
         for k in range(steps[pack]):
             if k < complete:
                 row = offset[pack] + k
-                weigh(r, rounded, table, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                weigh(
+                    r,
+                    rounded,
+                    table,
+                    model,
+                    gaps[at(row, 2, 0, lane)],
+                    gaps[at(row, 2, 1, lane)],
+                    faded,
+                    a,
+                    g,
+                )
                 step_on(r, model, g, a)
                 for i in range(r):
                     found[at(row, n, i, lane)] = g[i]
@@ -105,7 +116,25 @@ def hand_back(team, n, r, offset, steps, lengths, begin, found, out):
 
 
 @pk.kernel
-def rescale(team, n, r, censoring, rounded, seed, never, faded, model, table, offset, steps, lengths, begin, open_end, gaps, out):
+def rescale(
+    team,
+    n,
+    r,
+    censoring,
+    rounded,
+    seed,
+    never,
+    faded,
+    model,
+    table,
+    offset,
+    steps,
+    lengths,
+    begin,
+    open_end,
+    gaps,
+    out,
+):
     """Probability of a gap as short as each or shorter, given the gaps before it and that there is one.
 
     A rounded gap is taken to be anywhere in its interval, at random: a gap's own number on stream 0.
@@ -136,7 +165,9 @@ def rescale(team, n, r, censoring, rounded, seed, never, faded, model, table, of
                         tail = pk.exp(log_tail)
                     longer += pk.float64(a[i]) * tail
                     total += pk.float64(a[i])
-                made = weigh(r, rounded, table, model, x, gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
+                made = (
+                    weigh(r, rounded, table, model, x, gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
+                )
                 out[begin[pack, lane] + k] = pk.clip(1.0 - longer / total, 0.0, 1.0) if made else math.nan
                 step_on(r, model, g, a)
 

@@ -60,7 +60,11 @@ class Runs:
     resolution: float | None
 
     def __init__(
-        self, values: npt.ArrayLike, lengths: npt.ArrayLike, censored: npt.ArrayLike | None = None, *,
+        self,
+        values: npt.ArrayLike,
+        lengths: npt.ArrayLike,
+        censored: npt.ArrayLike | None = None,
+        *,
         resolution: float | None = None,
     ) -> None:
         self.values, self.lengths = check_runs(values, lengths)
@@ -72,7 +76,11 @@ class Runs:
 
     @classmethod
     def from_gaps(
-        cls, gaps: npt.ArrayLike, censored: npt.ArrayLike | None = None, *, resolution: float | None = None,
+        cls,
+        gaps: npt.ArrayLike,
+        censored: npt.ArrayLike | None = None,
+        *,
+        resolution: float | None = None,
     ) -> Runs:
         """Plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
 
@@ -97,7 +105,10 @@ class Runs:
 
     @classmethod
     def from_lists(
-        cls, runs: Iterable[npt.ArrayLike], censored: npt.ArrayLike | None = None, *,
+        cls,
+        runs: Iterable[npt.ArrayLike],
+        censored: npt.ArrayLike | None = None,
+        *,
         resolution: float | None = None,
     ) -> Runs:
         """Runs from a sequence of sequences of gaps, one a run.

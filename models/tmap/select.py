@@ -51,9 +51,15 @@ def n_parameters(n_branches, plain=False):
 
 
 def select_orders(
-    runs: Runs, total_order: int, *, most_branches: int = MOST_BRANCHES,
-    criterion: Literal["bic", "aic", "held_out", "cross_validated"] = "bic", held_out: float = 0.2,
-    n_folds: int = 5, seed: int = 0, **options: Any,
+    runs: Runs,
+    total_order: int,
+    *,
+    most_branches: int = MOST_BRANCHES,
+    criterion: Literal["bic", "aic", "held_out", "cross_validated"] = "bic",
+    held_out: float = 0.2,
+    n_folds: int = 5,
+    seed: int = 0,
+    **options: Any,
 ) -> list[Candidate]:
     """Fit every partition of a total order into branches, and rank them.
 
@@ -107,16 +113,25 @@ def _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed
         name = "-".join(map(str, orders))
         model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, name), **options)
         p = n_parameters(len(orders), plain)
-        scores = {"aic": 2.0 * p - 2.0 * info.log_likelihood, "bic": p * np.log(fitted.n_runs) - 2.0 * info.log_likelihood}
+        scores = {
+            "aic": 2.0 * p - 2.0 * info.log_likelihood,
+            "bic": p * np.log(fitted.n_runs) - 2.0 * info.log_likelihood,
+        }
         if kept is not None:
             scores["held_out"] = -model.log_likelihood(kept, **where) / kept.n_gaps
         if folds:
             parts = (inside(checkpoint, f"{name}-without-{k}") for k in range(n_folds))
-            left_out = (fit(runs.subset(~out), orders=orders, seed=seed, checkpoint=part, **options)[0]
-                        .log_likelihood(runs.subset(out), **where) for out, part in zip(folds, parts))
+            left_out = (
+                fit(runs.subset(~out), orders=orders, seed=seed, checkpoint=part, **options)[
+                    0
+                ].log_likelihood(runs.subset(out), **where)
+                for out, part in zip(folds, parts)
+            )
             scores["cross_validated"] = -sum(left_out) / runs.n_gaps
         scores = {name: float(score) for name, score in scores.items()}
-        found.append(Candidate(tuple(orders), model, info, p, scores[criterion], scores["aic"], scores["bic"]))
+        found.append(
+            Candidate(tuple(orders), model, info, p, scores[criterion], scores["aic"], scores["bic"])
+        )
     return sorted(found, key=lambda candidate: candidate.score)
 
 
@@ -145,7 +160,9 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
     """
     if check_type(runs).censored.any():
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
-    gaps = Runs.from_gaps(runs.values, resolution=runs.resolution)  # a mixture has no order in time: each gap is a run of its own
+    gaps = Runs.from_gaps(
+        runs.values, resolution=runs.resolution
+    )  # a mixture has no order in time: each gap is a run of its own
     best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
     going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
     lengths = sum(n * np.log(n / runs.n_gaps) for n in (going_on, ending) if n)
@@ -154,6 +171,7 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
 
 def partitions(total, most_parts):
     """Ascending whole numbers that add up to `total`, at most so many, the fewest first."""
+
     def parts(left, least, n):
         if n == 1:
             yield [left]
@@ -178,7 +196,9 @@ def _split(runs, share, random):
     """Two sets of runs, each of at least one."""
     n_kept = round(share * runs.n_runs)
     if not 0 < n_kept < runs.n_runs:
-        raise InputError(f"held_out is {share}, of {runs.n_runs} runs: at least one run must be held out and one fitted")
+        raise InputError(
+            f"held_out is {share}, of {runs.n_runs} runs: at least one run must be held out and one fitted"
+        )
     out = np.zeros(runs.n_runs, bool)
     out[random.choice(runs.n_runs, n_kept, replace=False)] = True
     return runs.subset(~out), runs.subset(out)

@@ -45,8 +45,12 @@ class StandardErrors(Shown):
 
 
 def standard_errors(
-    model: TransientMAP, runs: Runs, *, memory_limit: int | None = None,
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+    model: TransientMAP,
+    runs: Runs,
+    *,
+    memory_limit: int | None = None,
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    client: object = None,
 ) -> StandardErrors:
     """Standard errors of the maximum-likelihood estimate `model`.
 
@@ -79,12 +83,16 @@ def standard_errors(
     with connected(client) as client:
         em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit), client)
         alive = em.expectation([model])[0].visits > DEAD
-        held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
+        held = model.orders / model.rates <= em.shortest * (
+            1 + 1e-12
+        )  # see `fit`: such a branch takes zeros only
         free = _free(model, alive, held)
         whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
         steps = np.eye(len(whole))[free] * _STEP
         points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
-        slopes = np.array([_gradient(point, sums)[free] for point, sums in zip(points, em.expectation(points))])
+        slopes = np.array(
+            [_gradient(point, sums)[free] for point, sums in zip(points, em.expectation(points))]
+        )
     information = (slopes[1::2] - slopes[::2]) / (2.0 * _STEP)
     to_whole = _jacobian(model)[:, free]
     # Logarithms of a row's probabilities mean something but for a constant: that direction has no information.
@@ -92,14 +100,18 @@ def standard_errors(
     blank = _n_rows(model, free)
     order = np.argsort(np.abs(values))[blank:]
     if (values[order] <= 1e-9 * np.abs(values).max()).any():
-        raise InputError("model is not at a maximum of the likelihood that the runs determine: fit with a smaller tol, or "
-                         "with fewer branches")
+        raise InputError(
+            "model is not at a maximum of the likelihood that the runs determine: fit with a smaller tol, or "
+            "with fewer branches"
+        )
     half = to_whole @ vectors[:, order] / np.sqrt(values[order])
     covariance = half @ half.T
     covariance[~free] = covariance[:, ~free] = np.nan
     n = model.n_branches
     errors = np.sqrt(covariance.diagonal())
-    return StandardErrors(errors[:n], errors[n : 2 * n], errors[2 * n : 3 * n], errors[3 * n :].reshape(n, n), covariance)
+    return StandardErrors(
+        errors[:n], errors[n : 2 * n], errors[2 * n : 3 * n], errors[3 * n :].reshape(n, n), covariance
+    )
 
 
 def _rows(model):
@@ -113,8 +125,14 @@ def _rows(model):
 def _free(model, alive, held):
     """What can be estimated, shape (m,)."""
     into = model.switching > _AT_BOUND
-    free = np.concatenate([model.alpha > _AT_BOUND, alive & ~held, (model.exits > _AT_BOUND) & alive,
-                           (into & alive[:, None] & alive).ravel()])
+    free = np.concatenate(
+        [
+            model.alpha > _AT_BOUND,
+            alive & ~held,
+            (model.exits > _AT_BOUND) & alive,
+            (into & alive[:, None] & alive).ravel(),
+        ]
+    )
     for row in _rows(model):
         if free[row].sum() == 1:  # all of the row's probability in one place
             free[row] = False
@@ -138,8 +156,14 @@ def _moved(model, step):
 def _gradient(model, sums):
     """Of the log-likelihood in the logarithms."""
     row_sums = sums.seen
-    return np.concatenate([sums.first - sums.first.sum() * model.alpha, model.orders * sums.visits - model.rates * sums.time,
-                           sums.last - row_sums * model.exits, (sums.moves - row_sums[:, None] * model.switching).ravel()])
+    return np.concatenate(
+        [
+            sums.first - sums.first.sum() * model.alpha,
+            model.orders * sums.visits - model.rates * sums.time,
+            sums.last - row_sums * model.exits,
+            (sums.moves - row_sums[:, None] * model.switching).ravel(),
+        ]
+    )
 
 
 def _jacobian(model):

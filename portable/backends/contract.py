@@ -126,8 +126,7 @@ class Backend(Protocol):
         return [(space.name, "")]
 
     def adopt(self, array: object) -> tuple[dict, str] | None:
-        """(array interface, name of the memory) of another library's array, if only this backend knows how.
-        """
+        """(array interface, name of the memory) of another library's array, if only this backend knows how."""
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
@@ -171,9 +170,11 @@ class Launches(Protocol):
 
     def plan_for(self, space: Space, compiled, policy, words) -> Callable:
         """A callable that does what run_for does, with as little as possible left to do."""
+
         def again():
             with self.lock:
                 self.run_for(space, compiled, policy, words)
+
         return again
 
     def sequence(self, space: Space, recorded: list) -> Callable | None:
@@ -198,8 +199,9 @@ class Launches(Protocol):
         """The machine code."""
         raise SpaceError(f"'{space}' has no machine code to list")
 
-    def counted(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words,
-                build: str) -> dict:
+    def counted(
+        self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words, build: str
+    ) -> dict:
         """What portable.count returns, for one of `builds`."""
 
 

@@ -30,7 +30,10 @@ class Executed:
 
     def functions(self, text):
         """The code in parts, as a list, and which of them are functions; lines of the kernel become known."""
-        self.mixes, self.lines = [], dict(re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", text, re.MULTILINE))
+        self.mixes, self.lines = (
+            [],
+            dict(re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", text, re.MULTILINE)),
+        )
         parts = re.split(r"^(define .*?^}$)", text, flags=re.MULTILINE | re.DOTALL)
         return parts, [k for k, part in enumerate(parts) if part.startswith("define ")]
 
@@ -50,7 +53,9 @@ class Executed:
                 self.mixes.append(collections.Counter({(self._line(line), word, "i8"): 1 for word in words}))
             elif not self.is_free(line) and (found := _instruction(line)):
                 name, of = found
-                mix[(self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)] += 1
+                mix[
+                    (self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)
+                ] += 1
             lines.append(line)
         return head + "{\n" + "\n".join(lines)
 
@@ -70,7 +75,7 @@ class Executed:
         """
         result, n, inside = collections.Counter(), len(self.mixes), dict(inside)
         for row in range(0, len(totals), n):
-            for mix, times in zip(self.mixes, totals[row:row + n]):
+            for mix, times in zip(self.mixes, totals[row : row + n]):
                 for (where, name, of), count in mix.items():
                     result[where, name.split(" of ")[0], of] += count * times
                     for (part, type_), each in inside.get(name, {}).items():
@@ -91,7 +96,9 @@ def is_special(function):
 def special(function):
     """(name, instructions) of a special function; none of one that branches, for which way it goes is not seen."""
     lines = function.partition("{\n")[2].split("\n")
-    mix = collections.Counter(found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line)))
+    mix = collections.Counter(
+        found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line))
+    )
     return _short(re.search(r'@"?([^"(]+)', function)[1]), mix if n_blocks(function) == 1 else {}
 
 

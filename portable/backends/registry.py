@@ -22,8 +22,16 @@ def _own(folder, name):
     return lambda: importlib.import_module(f"{__package__}.{folder}.machine").BACKENDS[name]
 
 
-_loaders = {name: _own(folder, name) for name, folder in
-            (("serial", "cpu"), ("threads", "cpu"), ("numba", "cpu"), ("cuda", "cuda"), ("checked", "checked"))}
+_loaders = {
+    name: _own(folder, name)
+    for name, folder in (
+        ("serial", "cpu"),
+        ("threads", "cpu"),
+        ("numba", "cpu"),
+        ("cuda", "cuda"),
+        ("checked", "checked"),
+    )
+}
 
 
 def register(name: str, backend: Backend) -> None:
@@ -46,11 +54,14 @@ def register(name: str, backend: Backend) -> None:
     from .contract import Backend
 
     if not isinstance(name, str) or not name.isidentifier() or name in _loaders:
-        raise InputError(f"register: name is {name!r}; "
-                         f"an identifier is wanted that is none of {', '.join(_loaders)}")
+        raise InputError(
+            f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(_loaders)}"
+        )
     if isinstance(backend, type) or not isinstance(backend, Backend):
-        raise InputError(f"register: backend is {backend!r}; "
-                         "an object that is a portable.backends.contract.Backend is wanted")
+        raise InputError(
+            f"register: backend is {backend!r}; "
+            "an object that is a portable.backends.contract.Backend is wanted"
+        )
     _loaders[name] = lambda: backend
 
 
@@ -111,4 +122,3 @@ def memory_of(device, number):
     """The name of the memory of a DLPack device; None if no space reaches it."""
     known = {kind: f"{name}:{number}" for name in list(_loaders) for kind in backend(name).dlpack}
     return (known | dict.fromkeys(dlpack.HOSTS, "host")).get(device)
-

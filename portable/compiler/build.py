@@ -11,13 +11,50 @@ from . import types as t
 from .calls import Calls
 from .known import Known
 from .team import TeamHandle
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, View, arranged, arrangement, flat, mapped
+from .tree import (
+    Block,
+    Call,
+    If,
+    Leave,
+    Loop,
+    Operation,
+    Rejoin,
+    Set,
+    Tree,
+    Variable,
+    View,
+    arranged,
+    arrangement,
+    flat,
+    mapped,
+)
 from .types import UNIFORM
 
-_HEAVY = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)  # costs more than a jump
-_NOT_STATEMENTS = {"With": "with", "Try": "try", "Raise": "raise", "Delete": "del", "Global": "global", "Nonlocal": "nonlocal",
-                   "FunctionDef": "a nested function", "ClassDef": "a class", "Import": "import", "ImportFrom": "import",
-                   "Match": "match"}
+_HEAVY = (
+    ast.For,
+    ast.While,
+    ast.Call,
+    ast.Div,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
+    ast.Return,
+    ast.Break,
+    ast.Continue,
+)  # costs more than a jump
+_NOT_STATEMENTS = {
+    "With": "with",
+    "Try": "try",
+    "Raise": "raise",
+    "Delete": "del",
+    "Global": "global",
+    "Nonlocal": "nonlocal",
+    "FunctionDef": "a nested function",
+    "ClassDef": "a class",
+    "Import": "import",
+    "ImportFrom": "import",
+    "Match": "match",
+}
 _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 
 
@@ -50,7 +87,14 @@ class Build(Calls):
     def __init__(self, width, kernel_name, asserts=False):
         self.W, self.kernel_name, self.asserts = width, kernel_name, asserts
         self.order, self.checks, self.chains, self.scalar = [], [], [], []
-        self.block, self.frame, self.line, self.at, self.gone, self.unused = Block(), None, "", None, False, None
+        self.block, self.frame, self.line, self.at, self.gone, self.unused = (
+            Block(),
+            None,
+            "",
+            None,
+            False,
+            None,
+        )
         self.unrolled, self.depth, self.private_bytes, self.exchanged = 1, 0, 0, {}
 
     def tree(self, text, inputs):
@@ -64,7 +108,9 @@ class Build(Calls):
         frame = self.frame
         while frame is not None:
             if frame.text is text:
-                self.fail(node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError)
+                self.fail(
+                    node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError
+                )
             frame = frame.caller
         args = [mapped(self.rounded, a) for a in args]
         call = self.put(Call(text, Block(self.block), args))
@@ -101,7 +147,11 @@ class Build(Calls):
                 self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
             method = getattr(self, "stmt_" + type(s).__name__, None)
             if method is None:
-                self.fail(s, f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not supported in kernels", LanguageError)
+                self.fail(
+                    s,
+                    f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not supported in kernels",
+                    LanguageError,
+                )
             try:
                 method(s)
             except t.TypeClash as clash:
@@ -126,17 +176,31 @@ class Build(Calls):
         if options is None:
             return value
         plain = name.partition("@")[0]
-        self.wanted(lambda: value.kind == UNIFORM, node, f"'{plain}' is one of several views here, which must be the same for all indices")
+        self.wanted(
+            lambda: value.kind == UNIFORM,
+            node,
+            f"'{plain}' is one of several views here, which must be the same for all indices",
+        )
         view = View(plain, options[0].dtype, [], options[0].readonly, items=[value], options=options)
-        view.shape = [Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) for d in range(len(options[0].shape))]
+        view.shape = [
+            Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM)
+            for d in range(len(options[0].shape))
+        ]
         return self.put(view)
 
     def place_of(self, name, view, node):
         """The number of a view among those that a name may hold."""
         options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
-        if not view.options and (view.base or view.scatter or view.lanes_last) or self.frame.views.setdefault(name, options) is not options:
-            self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(view)} here and something else elsewhere; a name may hold one of "
-                            "several arguments or scratch arrays of one dtype and number of dimensions; give others a name of their own")
+        if (
+            not view.options
+            and (view.base or view.scatter or view.lanes_last)
+            or self.frame.views.setdefault(name, options) is not options
+        ):
+            self.fail(
+                node,
+                f"'{name.partition('@')[0]}' holds {self.describe(view)} here and something else elsewhere; a name may hold one of "
+                "several arguments or scratch arrays of one dtype and number of dimensions; give others a name of their own",
+            )
         if view.options:
             return view.items[0]
         if view not in options:
@@ -154,8 +218,11 @@ class Build(Calls):
         if value.__class__ is View:
             value = self.place_of(name, value, node)
         elif not isinstance(value, Operation) or name in frame.views:
-            self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
-                            "give it a name of its own")
+            self.fail(
+                node,
+                f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
+                "give it a name of its own",
+            )
         home = frame.homes.get(web.block, Block())
         variable = frame.variables.setdefault(name, Variable(name))
         self.put(Set(variable, value, home, self.block, self._loop(), at=(frame.text, node)))
@@ -176,7 +243,10 @@ class Build(Calls):
             self.assign(target.id, value, target)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, tuple) or len(value) != len(target.elts):
-                self.fail(target, f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {self.describe(value)}")
+                self.fail(
+                    target,
+                    f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {self.describe(value)}",
+                )
             for part, v in zip(target.elts, value):
                 self.assign_to(part, v)
         elif isinstance(target, ast.Subscript):
@@ -187,7 +257,9 @@ class Build(Calls):
     def store(self, view, items, value, node):
         self.check_writable(view, node)
         if not isinstance(value, Operation):
-            self.fail(node, f"a number is wanted for an element of '{view.label}', got {self.describe(value)}")
+            self.fail(
+                node, f"a number is wanted for an element of '{view.label}', got {self.describe(value)}"
+            )
         self.writes()
         self.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
 
@@ -195,7 +267,10 @@ class Build(Calls):
         view = self.view_of(self.expr(target.value), target)
         items = self.items(view, target)
         if len(items) != len(view.shape) or any(isinstance(i, tuple) for i in items):
-            self.fail(target, f"'{view.label}' has {len(view.shape)} dimension(s); one element is assigned at a time")
+            self.fail(
+                target,
+                f"'{view.label}' has {len(view.shape)} dimension(s); one element is assigned at a time",
+            )
         return view, items
 
     # ---- statements
@@ -227,7 +302,9 @@ class Build(Calls):
 
     def stmt_AugAssign(self, s):
         if isinstance(s.target, ast.Name):
-            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)
+            self.assign(
+                s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s
+            )
         else:
             view, items = self.element(s.target)
             old = self.load(view, items)
@@ -238,7 +315,10 @@ class Build(Calls):
         if c.const is not None:
             self.statements(s.body if c.const else s.orelse)
         else:
-            heavy = tuple(any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part)) for body in (s.body, s.orelse))
+            heavy = tuple(
+                any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part))
+                for body in (s.body, s.orelse)
+            )
             node = self.put(If(c, Block(self.block), Block(self.block) if s.orelse else None, heavy))
             gone = self.within(node.then, s.body)
             self.gone = bool(s.orelse) and self.within(node.otherwise, s.orelse) and gone
@@ -260,12 +340,19 @@ class Build(Calls):
         leave = Leave("return", frame.call, self.block, [], list(frame.loops))
         if value is not None:
             values = flat(value)
-            if frame.results and frame.result != arrangement(value) or not all(isinstance(v, Operation) for v in values):
+            if (
+                frame.results
+                and frame.result != arrangement(value)
+                or not all(isinstance(v, Operation) for v in values)
+            ):
                 self.fail(s, "every return must give the same number of numbers")
             if not frame.results:
                 frame.result = arrangement(value)
                 frame.results = [Variable("the result") for _ in values]
-            leave.results = [Set(var, v, frame.call.body, self.block, line=self.line, at=self.at) for var, v in zip(frame.results, values)]
+            leave.results = [
+                Set(var, v, frame.call.body, self.block, line=self.line, at=self.at)
+                for var, v in zip(frame.results, values)
+            ]
         self.put(leave)
 
     def stmt_Break(self, s):
@@ -286,7 +373,11 @@ class Build(Calls):
     def stmt_For(self, s):
         self._no_else(s)
         call = s.iter
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "thread_range":
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "thread_range"
+        ):
             if isinstance(self.expr(call.func.value), TeamHandle):
                 self.members_loop(s, call)
                 return
@@ -310,28 +401,54 @@ class Build(Calls):
         if kind is range:
             start, stop, step = self.bounds(node, 3)
             if not step or not isinstance(step, int):
-                self.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
+                self.fail(
+                    node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero"
+                )
             ends = (stop, start) if step > 0 else (start, stop)
-            n = self.binary("//", self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)), self.const(abs(step)))
-            return self.extreme(">", n, self.const(0), False), lambda k: self.binary("+", start, self.binary("*", k, self.const(step))), False
+            n = self.binary(
+                "//",
+                self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)),
+                self.const(abs(step)),
+            )
+            return (
+                self.extreme(">", n, self.const(0), False),
+                lambda k: self.binary("+", start, self.binary("*", k, self.const(step))),
+                False,
+            )
         if kind is enumerate and 1 <= len(node.args) <= 2:
             first = self.number(node.args[1]) if node.args[1:] else self.const(0)
             n, item, static = self.sequence(node.args[0])
             return n, lambda k: (self.binary("+", first, k), item(k)), static
         if kind is zip and node.args:
             lengths, items, static = zip(*map(self.sequence, node.args))
-            return functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths), lambda k: tuple(item(k) for item in items), any(static)
+            return (
+                functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths),
+                lambda k: tuple(item(k) for item in items),
+                any(static),
+            )
         value = self.expr(node)
         if isinstance(value, View) and value.shape:
-            return self.extent(value.shape[0]), lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k]), False
+            return (
+                self.extent(value.shape[0]),
+                lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k]),
+                False,
+            )
         if not isinstance(value, tuple):
-            self.fail(node, "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view or a tuple, not over "
-                            f"`{ast.unparse(node)}`", LanguageError)
+            self.fail(
+                node,
+                "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view or a tuple, not over "
+                f"`{ast.unparse(node)}`",
+                LanguageError,
+            )
 
         def entry(k):
             if k.const is None:
-                self.fail(node, f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time")
+                self.fail(
+                    node,
+                    f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time",
+                )
             return value[k.const]
+
         return self.const(len(value)), entry, True
 
     def _no_else(self, s):
@@ -342,8 +459,11 @@ class Build(Calls):
         """start, stop and step of a range; the last as a Python number where it is known."""
         values = self.arguments(call, 1, most)
         for v, node in zip(values, call.args):
-            self.wanted(lambda v=v: not t.is_float(v.dtype), call,
-                        f"`{ast.unparse(call)}`: the bounds are integers, but `{ast.unparse(node)}` is a float")
+            self.wanted(
+                lambda v=v: not t.is_float(v.dtype),
+                call,
+                f"`{ast.unparse(call)}`: the bounds are integers, but `{ast.unparse(node)}` is a float",
+            )
         if len(values) == 1:
             return self.const(0), values[0], 1
         step = values[2] if len(values) == 3 else self.const(1)
@@ -351,7 +471,11 @@ class Build(Calls):
 
     def members_loop(self, s, call):
         start, stop, _ = self.bounds(call, 2)
-        self.wanted(lambda: start.kind == stop.kind == UNIFORM, s, "the bounds of team.thread_range must be the same for all members")
+        self.wanted(
+            lambda: start.kind == stop.kind == UNIFORM,
+            s,
+            "the bounds of team.thread_range must be the same for all members",
+        )
         loop = Loop("members", self.frame.call, start=start, stop=stop, breaks=_own_exit(s, ast.Break))
         loop.varying = self.W == 1 or loop.breaks
         loop.counter = Operation("member", attr=loop, dtype="int")
@@ -361,8 +485,13 @@ class Build(Calls):
         start, stop, step = self.bounds(call, 3)
         if not step:
             self.fail(call, "range's step is zero")
-        static = any(isinstance(n, ast.Name) and self.frame.text.scope.get(n.id) is words.static or
-                     isinstance(n, ast.Attribute) and n.attr == "static" for n in ast.walk(call))
+        static = any(
+            isinstance(n, ast.Name)
+            and self.frame.text.scope.get(n.id) is words.static
+            or isinstance(n, ast.Attribute)
+            and n.attr == "static"
+            for n in ast.walk(call)
+        )
         if isinstance(start.const, int) and isinstance(stop.const, int) and isinstance(step, int):
             trips = len(range(start.const, stop.const, step))
             static = static or trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
@@ -370,10 +499,17 @@ class Build(Calls):
                 self.unroll(s, [self.const(k) for k in range(start.const, stop.const, step)])
                 return
         if not _computes(s):
-            self.scalar.append((start, f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
-                                       "each lane and computes little, which one lane at a time does faster"))
+            self.scalar.append(
+                (
+                    start,
+                    f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
+                    "each lane and computes little, which one lane at a time does faster",
+                )
+            )
         loop = Loop("range", self.frame.call, start=start, stop=stop, step=step)
-        loop.counter = Operation("counter", [start] if isinstance(step, int) else [start, step], attr=loop, dtype="int")
+        loop.counter = Operation(
+            "counter", [start] if isinstance(step, int) else [start, step], attr=loop, dtype="int"
+        )
         self.loop(s, loop)
 
     def loop(self, s, loop, item=None):
@@ -424,8 +560,12 @@ class Build(Calls):
 # ---- what a statement's own text says
 def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
     """True if the loop's body breaks or continues this very loop."""
+
     def look(body):
-        return any(isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body)
+        return any(
+            isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body
+        )
+
     return look(loop.body)
 
 
@@ -436,8 +576,13 @@ def _deciding(loop):
     assigned = [n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
     while more - names:
         names |= more
-        more = {n.id for a in assigned if names & {n.id for n in ast.walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-                for n in ast.walk(a.value) if isinstance(n, ast.Name)}
+        more = {
+            n.id
+            for a in assigned
+            if names & {n.id for n in ast.walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for n in ast.walk(a.value)
+            if isinstance(n, ast.Name)
+        }
     return frozenset(names)
 
 
@@ -450,7 +595,10 @@ def _leaves(s):
     if _returns(s):
         return True
     if isinstance(s, ast.If):
-        return any(isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q)) for q in s.body + s.orelse)
+        return any(
+            isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q))
+            for q in s.body + s.orelse
+        )
     return False
 
 

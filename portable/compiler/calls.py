@@ -20,7 +20,9 @@ from .tree import Operation, Seen, View
 
 
 _TO_NUMBA = "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's rules, and takes them)"
-_MOST_PRIVATE = 1 << 15  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
+_MOST_PRIVATE = (
+    1 << 15
+)  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
 
 
 class Calls(Expressions):
@@ -35,7 +37,11 @@ class Calls(Expressions):
                 self.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
         callee = self.expr(node.func)
         if not isinstance(callee, Known):
-            self.fail(node, f"`{ast.unparse(node.func)}` is {self.describe(callee)} and cannot be called", LanguageError)
+            self.fail(
+                node,
+                f"`{ast.unparse(node.func)}` is {self.describe(callee)} and cannot be called",
+                LanguageError,
+            )
         return self.call_known(callee.value, node)
 
     def call_known(self, fn, node):
@@ -45,7 +51,11 @@ class Calls(Expressions):
         if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
             inlined = text_of(fn)
         if node.keywords and inlined is None:
-            self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function", LanguageError)
+            self.fail(
+                node,
+                f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function",
+                LanguageError,
+            )
         if word and inlined is None:
             return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
         if inlined is not None:
@@ -54,7 +64,9 @@ class Calls(Expressions):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
         if numba.compiles(fn):
-            return self.foreign(numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args])
+            return self.foreign(
+                numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
+            )
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
         if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
@@ -72,20 +84,33 @@ class Calls(Expressions):
     def arguments_of(self, text, node):
         """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""
         given, params, optional = [(k.arg, k.value) for k in node.keywords], text.params, len(text.defaults)
-        for name in (name for k, (name, _) in enumerate(given) if name not in params[len(node.args):] or name in dict(given[:k])):
+        for name in (
+            name
+            for k, (name, _) in enumerate(given)
+            if name not in params[len(node.args) :] or name in dict(given[:k])
+        ):
             self.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
         values = {name: self.expr(value) for name, value in [*zip(params, node.args), *given]}
-        values = {name: self.known(value, node) for name, value in zip(params[len(params) - optional:], text.defaults)} | values
+        values = {
+            name: self.known(value, node)
+            for name, value in zip(params[len(params) - optional :], text.defaults)
+        } | values
         if len(values) != len(params) or len(node.args) > len(params):
             wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
-            self.fail(node, f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given")
+            self.fail(
+                node,
+                f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given",
+            )
         return [values[name] for name in params]
 
     def arguments(self, node, least, most=None):
         most = least if most is None else most
         if not least <= len(node.args) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            self.fail(node, f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given")
+            self.fail(
+                node,
+                f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given",
+            )
         return [self.number(a) for a in node.args]
 
     def word_range(self, node):
@@ -93,28 +118,41 @@ class Calls(Expressions):
 
     def only_checked(self, node):
         if not self.asserts:
-            self.fail(node, f"`{ast.unparse(node)}` is for the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+            self.fail(
+                node,
+                f'`{ast.unparse(node)}` is for the checked space alone, `with pk.use("checked")`',
+                LanguageError,
+            )
 
     def word_breakpoint(self, node):
         """A debugger's prompt, which knows the text's variables."""
         self.only_checked(node)
         seen = dict(self.frame.direct) | {name: self.read(name, node) for name in self.frame.variables}
-        return self.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
+        return self.operation(
+            "breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()})
+        )
 
     def word_print(self, node):
         self.only_checked(node)
-        texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
-        return self.operation("print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts))
+        texts = [
+            a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args
+        ]
+        return self.operation(
+            "print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts)
+        )
 
     def word_static(self, node):
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         if v.const is None:
-            self.fail(node, f"`{ast.unparse(node.args[0])}` is not known at compile time; pk.static wants a constant, "
-                            "or a kernel argument that was passed as pk.static(value)")
+            self.fail(
+                node,
+                f"`{ast.unparse(node.args[0])}` is not known at compile time; pk.static wants a constant, "
+                "or a kernel argument that was passed as pk.static(value)",
+            )
         return v
 
     def word_cast(self, node, dtype):
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         return v if v.dtype == dtype else self.counted("convert", self.cast(v, dtype))
 
     def word_where(self, node):
@@ -129,7 +167,7 @@ class Calls(Expressions):
         return result
 
     def word_abs(self, node):
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         if v.const is not None:
             return self.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
         return self.counted("abs", self.operation("abs", v))
@@ -144,7 +182,7 @@ class Calls(Expressions):
 
     def word_lanes(self, node, which):
         """any, all: over the lanes that move together."""
-        c, = self.arguments(node, 1)
+        (c,) = self.arguments(node, 1)
         c = self.truth(c)
         return c if c.const is not None else self.operation("lanes", c, attr=which, dtype="bool")
 
@@ -153,7 +191,7 @@ class Calls(Expressions):
 
     def word_whole(self, node, name):
         """math.floor, math.ceil, math.trunc and int: whole numbers as integers."""
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         return self.whole(v, name)
 
     def word_pow(self, node):
@@ -161,12 +199,12 @@ class Calls(Expressions):
         return self.power(base, exponent, node)
 
     def word_bits(self, node):
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         self.wanted(lambda: t.is_float(v.dtype), node, "bits wants a float")
         return self.operation("bits", v)
 
     def word_from_bits(self, node, dtype):
-        v, = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1)
         return self.operation("from_bits", v, attr=dtype, dtype=dtype)
 
     def word_math(self, node, name, n, fast=False):
@@ -175,7 +213,10 @@ class Calls(Expressions):
     def word_atomic(self, node, op):
         n = 4 if op == "cas" else 3
         if len(node.args) != n:
-            self.fail(node, f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)} were given")
+            self.fail(
+                node,
+                f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)} were given",
+            )
         view = self.expr(node.args[0])
         if not isinstance(view, View):
             self.fail(node, f"`{ast.unparse(node.args[0])}` is {self.describe(view)}; atomics work on views")
@@ -190,11 +231,21 @@ class Calls(Expressions):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
         unused = self.unused is node  # the statement's own call, not one inside its arguments
         if view.scatter and (op not in ("add", "sub") or not unused):
-            self.fail(node, f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees")
+            self.fail(
+                node,
+                f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees",
+            )
         values = [self.number(a) for a in node.args[2:]]
         self.writes()
-        return self.operation("atomic", *indices, *values, attr=(op, not unused), view=view, dtype=view.dtype,
-                              counts=f"atomic {op} {view.store or view.label}")
+        return self.operation(
+            "atomic",
+            *indices,
+            *values,
+            attr=(op, not unused),
+            view=view,
+            dtype=view.dtype,
+            counts=f"atomic {op} {view.store or view.label}",
+        )
 
     def check_writable(self, view, node):
         if view.readonly:
@@ -210,14 +261,20 @@ class Calls(Expressions):
         """An array private to each lane: the lane is the last, contiguous index."""
         self.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
         if self.private_bytes > _MOST_PRIVATE:
-            self.fail(node, f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most {_MOST_PRIVATE} are possible")
+            self.fail(
+                node,
+                f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most {_MOST_PRIVATE} are possible",
+            )
         return self.put(View(ast.unparse(node), dtype, list(shape), lanes_last=True, store="(local)"))
 
     def static_shape(self, node, what):
         v = self.expr(node)
         parts = v if isinstance(v, tuple) else (v,)
         if not all(isinstance(p, Operation) and isinstance(p.const, int) and p.const > 0 for p in parts):
-            self.fail(node, f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`")
+            self.fail(
+                node,
+                f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`",
+            )
         return [p.const for p in parts]
 
     def dtype_of(self, node):
@@ -229,4 +286,7 @@ class Calls(Expressions):
             name = {"float": "float64"}.get(name, name)
             if name in t.DTYPES or name in t.HELD:
                 return name
-        self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join((*t.DTYPES, *t.HELD))})")
+        self.fail(
+            node,
+            f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join((*t.DTYPES, *t.HELD))})",
+        )

@@ -39,12 +39,19 @@ class _Named(Emitter):
         if self.silent or call.text.file != random.__file__:
             super().emit_call(call)
             return
-        results = self.special(f"random.{call.text.name}", call.text, [mapped(self.value, v) for v in call.inputs], self.float_dtype)
+        results = self.special(
+            f"random.{call.text.name}",
+            call.text,
+            [mapped(self.value, v) for v in call.inputs],
+            self.float_dtype,
+        )
         for output, value in zip(call.outputs, flat(results)):
             if output.op == "get":
                 self.b.store(self.get(value, output.dtype, output.kind), self.slot_of(output.attr))
             elif output.op != "const":
-                self.values[output] = self.values[output.args[0] if output.op == "rounded" else output] = value
+                self.values[output] = self.values[output.args[0] if output.op == "rounded" else output] = (
+                    value
+                )
 
 
 class Tally(_Named):
@@ -137,9 +144,10 @@ class Touching(Tally):
             element = self.b.lshr(address, shift)
             self._goes_on(view.label, self.b.lshr(address, ir.Constant(I64, LINE.bit_length() - 1)))
             for way in self.ways:
-                self.b.store(ir.Constant(I8, 1), self.b.gep(self.maps[view.label][way], [element], source_etype=I8))
+                self.b.store(
+                    ir.Constant(I8, 1), self.b.gep(self.maps[view.label][way], [element], source_etype=I8)
+                )
         return how, pointer
-
 
     def _goes_on(self, label, line):
         """Count an access if it is to another line than the one before it at this place of the text."""
@@ -176,31 +184,62 @@ class Marked(_Named):
         if self.__dict__.get("b") is not None and self._scope is not None:
             if where not in self.lines:
                 self.lines.append(where)
-            self.b.debug_metadata = self.b.module.add_debug_info("DILocation", {
-                "line": self.lines.index(where), "column": 1, "scope": self._scope})
+            self.b.debug_metadata = self.b.module.add_debug_info(
+                "DILocation", {"line": self.lines.index(where), "column": 1, "scope": self._scope}
+            )
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
         module, function = builder.module, builder.function
         if "llvm.module.flags" not in module.namedmetadata:
-            module.add_named_metadata("llvm.module.flags", [ir.Constant(ir.IntType(32), n) if isinstance(n, int) else n
-                                                            for n in (2, "Debug Info Version", 3)])
+            module.add_named_metadata(
+                "llvm.module.flags",
+                [
+                    ir.Constant(ir.IntType(32), n) if isinstance(n, int) else n
+                    for n in (2, "Debug Info Version", 3)
+                ],
+            )
         file = module.add_debug_info("DIFile", {"filename": "kernel", "directory": ""})
-        unit = module.add_debug_info("DICompileUnit", {"language": ir.DIToken("DW_LANG_Python"), "file": file, "isOptimized": True,
-                                                       "emissionKind": ir.DIToken("NoDebug")}, is_distinct=True)
+        unit = module.add_debug_info(
+            "DICompileUnit",
+            {
+                "language": ir.DIToken("DW_LANG_Python"),
+                "file": file,
+                "isOptimized": True,
+                "emissionKind": ir.DIToken("NoDebug"),
+            },
+            is_distinct=True,
+        )
         kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
         if "llvm.dbg.cu" not in module.namedmetadata:
             module.add_named_metadata("llvm.dbg.cu")
         module.get_named_metadata("llvm.dbg.cu").add(unit)
-        self._scope = module.add_debug_info("DISubprogram", {"name": function.name, "file": file, "line": 1, "type": kind, "unit": unit,
-                                                             "spFlags": ir.DIToken("DISPFlagDefinition")}, is_distinct=True)
+        self._scope = module.add_debug_info(
+            "DISubprogram",
+            {
+                "name": function.name,
+                "file": file,
+                "line": 1,
+                "type": kind,
+                "unit": unit,
+                "spFlags": ir.DIToken("DISPFlagDefinition"),
+            },
+            is_distinct=True,
+        )
         function.set_metadata("dbg", self._scope)
         self.line = ""
 
     def special(self, name, text, args, float_dtype):
         """A call of a function with the text's code, which the optimiser does not look into."""
-        args = [Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v for v in args]
-        label = f"{SPECIAL}{name} " + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args) + f" x{self.W}"
+        args = [
+            Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v
+            for v in args
+        ]
+        label = (
+            f"{SPECIAL}{name} "
+            + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args)
+            + f" x{self.W}"
+        )
         passed = [v for v in args if v.const is None]
         if label not in self.specials:
             self.specials[label] = self._define(text, args, label, float_dtype)
@@ -227,7 +266,9 @@ class Marked(_Named):
         builder.position_at_end(start)
         lower.begin(builder)
         passed = iter(function.args)
-        result = lower.inline(text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args])
+        result = lower.inline(
+            text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
+        )
         values = [lower.get(v) for v in flat(result)]
         whole = values[0]
         if isinstance(result, tuple):

@@ -40,7 +40,13 @@ class OpenLoop:
     """
 
     def __init__(self, node, next_block=None, exit_block=None, live=None, current=None):
-        self.node, self.next_block, self.exit_block, self.live, self.current = node, next_block, exit_block, live, current
+        self.node, self.next_block, self.exit_block, self.live, self.current = (
+            node,
+            next_block,
+            exit_block,
+            live,
+            current,
+        )
         self.entry = self.first = self.trip = None
         self.free, self.before = {}, ()
 
@@ -73,7 +79,12 @@ class Emitter(Instructions):
 
     def __init__(self, target, width, float_dtype, fastmath, kernel_name, team=None):
         super().__init__(width, float_dtype, fastmath, target.step)
-        self.target, self.fastmath, self.kernel_name, self.described_team = target, fastmath, kernel_name, team
+        self.target, self.fastmath, self.kernel_name, self.described_team = (
+            target,
+            fastmath,
+            kernel_name,
+            team,
+        )
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
         self.alive, self.dead, self.n_calls, self.looping = True, False, 0, False
@@ -107,7 +118,9 @@ class Emitter(Instructions):
         args = [mapped(rounded, a) for a in args]
         known = tuple(described(a, self.described_team) for a in args)
         tree = typed(text, known, self.W, self.target.step, self.float_dtype, self.kernel_name)
-        with self.under(values={}, slots={}, frame=None, mask=self.mask, alive=self.alive, dead=False, line=self.line):
+        with self.under(
+            values={}, slots={}, frame=None, mask=self.mask, alive=self.alive, dead=False, line=self.line
+        ):
             for node, value in zip(tree.inputs, args):
                 self.bind(node, value)
             self.block(tree.root)
@@ -150,12 +163,23 @@ class Emitter(Instructions):
     def _counted(self, o, result):
         """The result, counted if it is an operation of its own (a float's // and % count where their text is emitted)."""
         first, dtype = o.args[0] if o.args else None, None
-        if o.op in ("cast", "whole") and self.strong(first.dtype) == self.strong(o.dtype) or o.op == "abs" and o.dtype in t.UNSIGNED \
-                or o.op == "binary" and o.attr in ("//", "%") and t.is_float(o.dtype) or o.op == "select" and first.const is not None:
+        if (
+            o.op in ("cast", "whole")
+            and self.strong(first.dtype) == self.strong(o.dtype)
+            or o.op == "abs"
+            and o.dtype in t.UNSIGNED
+            or o.op == "binary"
+            and o.attr in ("//", "%")
+            and t.is_float(o.dtype)
+            or o.op == "select"
+            and first.const is not None
+        ):
             return result
         if o.op == "compare":
             dtype = t.promote(first.dtype, o.args[-1].dtype)
-        return self.counted(o.counts, result, "" if o.op == "together" else o.view.dtype if o.view is not None else dtype)
+        return self.counted(
+            o.counts, result, "" if o.op == "together" else o.view.dtype if o.view is not None else dtype
+        )
 
     # ---- statements
     def emit_set(self, s):
@@ -163,7 +187,11 @@ class Emitter(Instructions):
         place, x = self.slot_of(variable), self.get(value, variable.dtype, variable.kind)
         loops = self.frame.loops if self.frame else ()
         blended = s.inner and variable.kind == VARYING and self.W > 1 and self.mask is not None
-        own = loops[-1].free.get(variable) if loops and s.loop is loops[-1].node and s.loop.body and not s.block.parted_from(s.loop.body) else None
+        own = (
+            loops[-1].free.get(variable)
+            if loops and s.loop is loops[-1].node and s.loop.body and not s.block.parted_from(s.loop.body)
+            else None
+        )
         for target in (place, *(loop.free[variable] for loop in loops if variable in loop.free)):
             keeps = blended and target is not own
             self.b.store(self.b.select(self.mask, x, self.b.load(target, typ=x.type)) if keeps else x, target)
@@ -195,7 +223,10 @@ class Emitter(Instructions):
 
     def _masked_if(self, s, c):
         outer = self.mask
-        for body, skip, mask in ((s.then, s.heavy[0], self.mask_and(outer, c)), (s.otherwise, s.heavy[1], None)):
+        for body, skip, mask in (
+            (s.then, s.heavy[0], self.mask_and(outer, c)),
+            (s.otherwise, s.heavy[1], None),
+        ):
             if body is None:
                 continue
             if mask is None:
@@ -213,7 +244,9 @@ class Emitter(Instructions):
             self.dead = False
 
     def emit_call(self, node):
-        with self.under(frame=OpenCall(), n_calls=self.n_calls + 1, mask=self.mask, alive=self.alive, dead=False):
+        with self.under(
+            frame=OpenCall(), n_calls=self.n_calls + 1, mask=self.mask, alive=self.alive, dead=False
+        ):
             for assignment in node.setup:
                 self.emit_set(assignment)
             if not node.text.single_return:
@@ -233,7 +266,9 @@ class Emitter(Instructions):
             self.emit_set(assignment)
         loop = call.loops[-1] if s.how != "return" else None
         if s.together or self.W == 1:
-            self.b.branch(call.exit_block if loop is None else loop.exit_block if s.how == "break" else loop.next_block)
+            self.b.branch(
+                call.exit_block if loop is None else loop.exit_block if s.how == "break" else loop.next_block
+            )
             self.dead = True
             return
         if loop is None:
@@ -273,8 +308,12 @@ class Emitter(Instructions):
         elif loop.form == "members":
             self.team.thread_range(self, loop, self.value(loop.start), self.value(loop.stop))
         elif loop.form == "range":
-            self.counted_loop(loop, self.value(loop.start), self.value(loop.stop),
-                              loop.step if isinstance(loop.step, int) else self.value(loop.step))
+            self.counted_loop(
+                loop,
+                self.value(loop.start),
+                self.value(loop.stop),
+                loop.step if isinstance(loop.step, int) else self.value(loop.step),
+            )
         else:
             self.run_loop(loop, lambda: self._part((loop.test, loop.condition)), lambda: None, lambda: None)
 
@@ -296,7 +335,9 @@ class Emitter(Instructions):
                 self.b.cbranch(self.any_lane(trip), body, exit_block)
                 self.b.position_at_end(body)
             with self.under(mask=trip, alive=alive):
-                self._trip(OpenLoop(loop, after_trip, exit_block, live, current), block, lambda member=member: member)
+                self._trip(
+                    OpenLoop(loop, after_trip, exit_block, live, current), block, lambda member=member: member
+                )
             self.b.position_at_end(after_trip)
         self.b.branch(exit_block)
         self.b.position_at_end(exit_block)
@@ -322,8 +363,12 @@ class Emitter(Instructions):
         def more():
             if known:
                 return self.compare("<" if step > 0 else ">", value(), stop)
-            up, down = (self.select(self.compare(op, by, self.const(0)), self.compare(other, value(), stop), self.const(False))
-                        for op, other in ("><", "<>"))
+            up, down = (
+                self.select(
+                    self.compare(op, by, self.const(0)), self.compare(other, value(), stop), self.const(False)
+                )
+                for op, other in ("><", "<>")
+            )
             return self.select(up, up, down)
 
         one_by_one = known and step == 1 and (self.W == 1 or kind == stop.kind == UNIFORM)
@@ -379,7 +424,11 @@ class Emitter(Instructions):
 
     def _in_strips(self, loop, item, advance, place, stop, step):
         """A plain loop of a counter at `place`, in strips between which the launch may end: a look at each trip costs what a light one does."""
-        b, stop, zero, one, most = self.b, self.get(stop, "int"), *(ir.Constant(I64, n) for n in (0, 1, self.target.strip))
+        b, stop, zero, one, most = (
+            self.b,
+            self.get(stop, "int"),
+            *(ir.Constant(I64, n) for n in (0, 1, self.target.strip)),
+        )
         trip, strip, more = self.slot(I64), b.append_basic_block("strip"), b.append_basic_block("more")
 
         def left():
@@ -407,7 +456,9 @@ class Emitter(Instructions):
 
     def _plain_loop(self, loop, test, item, advance, between=None):
         """`between` : what is emitted where the test fails, if the loop is not over then."""
-        head, body, after_body, exit_block = (self.b.append_basic_block(n) for n in ("head", "body", "next", "done"))
+        head, body, after_body, exit_block = (
+            self.b.append_basic_block(n) for n in ("head", "body", "next", "done")
+        )
         ended = self.b.append_basic_block("ended") if between else exit_block
         self.b.branch(head)
         self.b.position_at_end(head)
@@ -435,7 +486,9 @@ class Emitter(Instructions):
                 loop.free[variable] = copy
         loop.first = self._next_trip(loop, test)
         loop.before = set(self.b.function.blocks)
-        loop.entry, body, loop.next_block, loop.exit_block = (self.b.append_basic_block(n) for n in ("enter", "body", "next", "done"))
+        loop.entry, body, loop.next_block, loop.exit_block = (
+            self.b.append_basic_block(n) for n in ("enter", "body", "next", "done")
+        )
         self.b.cbranch(self.any_lane(loop.first), loop.entry, loop.exit_block)
         self.b.position_at_end(loop.entry)
         self.b.branch(body)
@@ -475,9 +528,19 @@ class Emitter(Instructions):
     def before_the_loop(self, view, indices):
         """Emit a load before the loop whose lanes all do it in each trip, if the loop neither changes nor moves its place."""
         loop = self.frame.loops[-1] if self.frame and self.frame.loops else None
-        numbers = [view.pointer, *view.strides, *(n for v, stride in view.prefix for n in (v.ir, stride)), *(v.ir for v in indices)]
-        if (loop is None or loop.trip is None or self.mask is not loop.trip or loop.node.writes
-                or any(isinstance(n, ir.Instruction) and n.parent not in loop.before for n in numbers)):
+        numbers = [
+            view.pointer,
+            *view.strides,
+            *(n for v, stride in view.prefix for n in (v.ir, stride)),
+            *(v.ir for v in indices),
+        ]
+        if (
+            loop is None
+            or loop.trip is None
+            or self.mask is not loop.trip
+            or loop.node.writes
+            or any(isinstance(n, ir.Instruction) and n.parent not in loop.before for n in numbers)
+        ):
             yield
             return
         with self.under(mask=loop.first), self.b.goto_block(loop.entry):
@@ -486,4 +549,6 @@ class Emitter(Instructions):
 
 # the layer's own texts, whose loops are short
 OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, random)}
-_METHODS = {node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)}
+_METHODS = {
+    node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)
+}

@@ -26,23 +26,53 @@ from .types import LINEAR, UNIFORM, VARYING, Number, is_float
 from .typing import typed
 from .values import I8, I64, PTR, Value
 
-EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "counter",
-         "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
+EXTRA = (
+    "begin",
+    "end",
+    "block_size",
+    "partials",
+    "league_size",
+    "scratch_bytes",
+    "counter",
+    "begin0",
+    "end0",
+    "begin1",
+    "end1",
+    "begin2",
+    "end2",
+    "depth",
+)  # the last seven: a box
 _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
-_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
+_FORMATS = {
+    "bool": "?7x",
+    "int32": "i4x",
+    "uint32": "I4x",
+    "float32": "f4x",
+    "int64": "q",
+    "uint64": "Q",
+    "float64": "d",
+}
 
 
 def scratch_of(compiled, policy):
     """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some must be asked for."""
     if compiled.scratch_open and not policy.scratch_bytes:
-        raise InputError(f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)")
+        raise InputError(
+            f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)"
+        )
     return compiled.scratch_static + policy.scratch_bytes
 
 
 def _scratch(tree):
     """Bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time shape."""
-    shapes = [(v.shape, itemsize(v.dtype)) for v in tree.root.body[0].body.body if v.__class__ is View and v.store == "(scratch)"]
-    static = [aligned(math.prod(shape) * size) for shape, size in shapes if all(isinstance(n, int) for n in shape)]
+    shapes = [
+        (v.shape, itemsize(v.dtype))
+        for v in tree.root.body[0].body.body
+        if v.__class__ is View and v.store == "(scratch)"
+    ]
+    static = [
+        aligned(math.prod(shape) * size) for shape, size in shapes if all(isinstance(n, int) for n in shape)
+    ]
     return sum(static), len(static) < len(shapes)
 
 
@@ -66,7 +96,7 @@ class Entry:
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
         self.signature = Signature(specs)
-        self.params = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
+        self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
         self.width = self.lanes(self.signature) if kernel.packed else 1
         self.tree = self._typed(self.width)
@@ -101,13 +131,25 @@ class Entry:
         steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
         identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
         trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
-        return repr(([written(tree, self.signature.float_dtype) for tree in trees], identities, self.policy_kind,
-                     self.signature.specs, self.width, self.kernel.fastmath, self.kernel.portable_text.has_loops, sources()))
+        return repr(
+            (
+                [written(tree, self.signature.float_dtype) for tree in trees],
+                identities,
+                self.policy_kind,
+                self.signature.specs,
+                self.width,
+                self.kernel.fastmath,
+                self.kernel.portable_text.has_loops,
+                sources(),
+            )
+        )
 
     def inline(self, text, args):
         """What a text gives at arguments without values, by their types alone."""
         known = tuple(described(a, None) for a in args)
-        tree = self.typed[text] = typed(text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name)
+        tree = self.typed[text] = typed(
+            text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name
+        )
         return tree.result
 
     def _type_reducers(self):
@@ -115,7 +157,9 @@ class Entry:
         index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
         for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
             contributed = lifted(self, reducer, value, index)
-            state = tuple(Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING) for v in contributed)
+            state = tuple(
+                Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING) for v in contributed
+            )
             self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
             self.states.append(state)
             finals.append(finished(self, reducer, state))
@@ -126,10 +170,14 @@ class Entry:
     def _check_prefixes(self, outs):
         """Whether the views of a scan can take the numbers of its results."""
         if len(outs) != len(self.results.dtypes):
-            raise ShapeError(f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}")
+            raise ShapeError(
+                f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}"
+            )
         for dtype, out in zip(self.results.dtypes, outs):
             if out[1] in t.HELD or is_float(dtype) and not is_float(out[1]):
-                raise DTypeError(f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes are {dtype}; got {out[1]}")
+                raise DTypeError(
+                    f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes are {dtype}; got {out[1]}"
+                )
 
     def _one_lane(self, why):
         self.width, self.why_scalar = 1, why
@@ -143,13 +191,25 @@ class Entry:
             lanes = "number", "int", LINEAR if width > 1 else VARYING, self.target.step, False
             index = [_NUMBER] * (n_indices(self.policy_kind) - 1) + [lanes]
         known = (*index, *self.signature.described())
-        return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], width, self.target.step,
-                     self.signature.float_dtype, self.kernel.name)
+        return typed(
+            self.kernel.portable_text,
+            known[: len(self.kernel.portable_text.params)],
+            width,
+            self.target.step,
+            self.signature.float_dtype,
+            self.kernel.name,
+        )
 
     def _emit(self):
         self.module = ir.Module(self.kernel.name)
-        self.lower = self.emitter(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.kernel.name,
-                                  self.team_facts(self.width))
+        self.lower = self.emitter(
+            self.target,
+            self.width,
+            self.signature.float_dtype,
+            self.kernel.fastmath,
+            self.kernel.name,
+            self.team_facts(self.width),
+        )
         self.emit()
 
     def open(self, function):
@@ -223,7 +283,9 @@ class Entry:
         place = lower.const(0)
         for d, v in enumerate([*outer, index]):
             begin, end = (Value("int", UNIFORM, self.extra(f"{w}{d}")) for w in ("begin", "end"))
-            place = lower.binary("+", lower.binary("*", place, lower.binary("-", end, begin)), lower.binary("-", v, begin))
+            place = lower.binary(
+                "+", lower.binary("*", place, lower.binary("-", end, begin)), lower.binary("-", v, begin)
+            )
         return place
 
     # ---- reductions
@@ -235,12 +297,22 @@ class Entry:
         """What the kernel returned, a number or tuple a reducer."""
         alone = len(self.reducers) == 1 and not (isinstance(result, tuple) and len(result) == 1)
         values = (result,) if alone or not isinstance(result, tuple) else result
-        if len(values) != len(self.reducers) or not all(map(_fits, self.reducers, values)) or not self.kernel.portable_text.always_returns:
+        if (
+            len(values) != len(self.reducers)
+            or not all(map(_fits, self.reducers, values))
+            or not self.kernel.portable_text.always_returns
+        ):
             wanted = sum(1 if r.lift else r.n_words for r in self.reducers)
             got = "nothing" if result is None else f"{len(flat(result))} value(s)"
-            got += "" if result is None or self.kernel.portable_text.always_returns else " on some paths and nothing on others"
-            raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
-                                f"contribution; {wanted} number(s) wanted, it returns {got}")
+            got += (
+                ""
+                if result is None or self.kernel.portable_text.always_returns
+                else " on some paths and nothing on others"
+            )
+            raise LanguageError(
+                f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
+                f"contribution; {wanted} number(s) wanted, it returns {got}"
+            )
         return values
 
     def _state(self, reducer, value, where, kind):
@@ -275,7 +347,10 @@ class Entry:
 
     def _loaded(self, like, places):
         lower = self.lower
-        return tuple(Value(v.dtype, v.kind, lower.b.load(p, typ=lower.type_of(v.dtype, v.kind))) for v, p in zip(like, places))
+        return tuple(
+            Value(v.dtype, v.kind, lower.b.load(p, typ=lower.type_of(v.dtype, v.kind)))
+            for v, p in zip(like, places)
+        )
 
     def _accumulator(self, k, slot, reducer, state):
         if (k, slot) not in self.accumulators:
@@ -291,8 +366,10 @@ class Entry:
         """The neutral state, shaped like `state`."""
         numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
-            raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
-                                f"number(s), but a state of {len(state)}")
+            raise LanguageError(
+                f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
+                f"number(s), but a state of {len(state)}"
+            )
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
 
     def collected(self):
@@ -323,8 +400,17 @@ class Entry:
     def read_words(self, states, place):
         """States shaped like `states`, read from 8-byte words."""
         words = iter(range(self.n_words()))
-        return [tuple(Value(v.dtype, UNIFORM, self.lower.b.load(self.word(place, next(words)), typ=self.lower.scalar(v.dtype)))
-                      for v in state) for state in states]
+        return [
+            tuple(
+                Value(
+                    v.dtype,
+                    UNIFORM,
+                    self.lower.b.load(self.word(place, next(words)), typ=self.lower.scalar(v.dtype)),
+                )
+                for v in state
+            )
+            for state in states
+        ]
 
     def word(self, place, k):
         k = ir.Constant(I64, k) if isinstance(k, int) else k
@@ -338,7 +424,9 @@ class Entry:
 def _fits(reducer, value):
     """True if a contribution is a number, or as many numbers as the reducer's states have."""
     parts = flat(value)
-    return all(isinstance(v, Number) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
+    return all(isinstance(v, Number) for v in parts) and (
+        reducer.lift is not None or len(parts) == reducer.n_words
+    )
 
 
 class Results:
@@ -347,7 +435,10 @@ class Results:
     def __init__(self, finals, strong):
         self.shapes = [len(f) if isinstance(f, tuple) else None for f in finals]
         self.dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
-        self.n_bytes, self.format = 8 * len(self.dtypes), struct.Struct("=" + "".join(_FORMATS[d] for d in self.dtypes))
+        self.n_bytes, self.format = (
+            8 * len(self.dtypes),
+            struct.Struct("=" + "".join(_FORMATS[d] for d in self.dtypes)),
+        )
 
     def addresses(self, outs, place):
         """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for words at `place`."""
@@ -357,7 +448,9 @@ class Results:
             raise ShapeError(f"out: {len(self.dtypes)} one-element view(s) wanted, got {len(outs)}")
         for view, dtype in zip(outs, self.dtypes):
             if view.dtype.name != dtype:
-                raise DTypeError(f"out: a view of {dtype} is wanted, the dtype of the result; got {view.dtype.name}")
+                raise DTypeError(
+                    f"out: a view of {dtype} is wanted, the dtype of the result; got {view.dtype.name}"
+                )
         return struct.pack(f"={len(outs)}q", *(view.pointer for view in outs))
 
     def read(self, buffer):

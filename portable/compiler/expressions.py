@@ -16,12 +16,35 @@ from .operations import Operations
 from .tree import Block, Operation, View
 from .types import UNIFORM
 
-_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
-           ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>"}
+_BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-_PLAIN = {"Dict": "a dict", "List": "a list", "Set": "a set", "Lambda": "a lambda", "ListComp": "a comprehension",
-          "DictComp": "a comprehension", "SetComp": "a comprehension", "GeneratorExp": "a comprehension",
-          "JoinedStr": "a string", "Await": "await", "Yield": "yield", "NamedExpr": "':='", "Starred": "'*'"}
+_PLAIN = {
+    "Dict": "a dict",
+    "List": "a list",
+    "Set": "a set",
+    "Lambda": "a lambda",
+    "ListComp": "a comprehension",
+    "DictComp": "a comprehension",
+    "SetComp": "a comprehension",
+    "GeneratorExp": "a comprehension",
+    "JoinedStr": "a string",
+    "Await": "await",
+    "Yield": "yield",
+    "NamedExpr": "':='",
+    "Starred": "'*'",
+}
 
 
 class Expressions(Operations):
@@ -47,8 +70,11 @@ class Expressions(Operations):
     def _expr(self, node):
         method = getattr(self, "expr_" + type(node).__name__, None)
         if method is None:
-            self.fail(node, f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not supported in kernels: `{ast.unparse(node)}`",
-                      LanguageError)
+            self.fail(
+                node,
+                f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not supported in kernels: `{ast.unparse(node)}`",
+                LanguageError,
+            )
         try:
             return method(node)
         except t.TypeClash as clash:
@@ -79,7 +105,11 @@ class Expressions(Operations):
             return self.const(node.value)
         if node.value is None:
             return Known(None)
-        self.fail(node, f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels", LanguageError)
+        self.fail(
+            node,
+            f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels",
+            LanguageError,
+        )
 
     def expr_Name(self, node):
         if node.id in self.frame.text.webs:
@@ -103,8 +133,12 @@ class Expressions(Operations):
             return t.Record((self.known(v, node) for v in value), getattr(value, "_fields", ()))
         if isinstance(value, np.ndarray):
             if t.held(value.dtype.name) not in t.DTYPES or not 0 < value.nbytes <= MOST_TABLE:
-                self.fail(node, f"`{ast.unparse(node)}` is an array from outside of {value.dtype} and {value.nbytes} bytes; up to {MOST_TABLE} of "
-                                "numbers are a table of the kernel's; pass others as arguments", LanguageError)
+                self.fail(
+                    node,
+                    f"`{ast.unparse(node)}` is an array from outside of {value.dtype} and {value.nbytes} bytes; up to {MOST_TABLE} of "
+                    "numbers are a table of the kernel's; pass others as arguments",
+                    LanguageError,
+                )
             return self.table(node, value.dtype.name, value.shape, value.ravel().tolist())
         return Known(value)
 
@@ -134,7 +168,11 @@ class Expressions(Operations):
             return self.const(len(view.shape))
         if node.attr == "dtype":
             return Known(np.dtype(view.dtype))
-        self.fail(node, f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype)", LanguageError)
+        self.fail(
+            node,
+            f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype)",
+            LanguageError,
+        )
 
     def expr_Tuple(self, node):
         return tuple(self.expr(e) for e in node.elts)
@@ -148,7 +186,9 @@ class Expressions(Operations):
         if isinstance(op, ast.Pow):
             return self.power(left, right, node)
         if type(op) not in _BINARY:
-            self.fail(node, f"the operator of `{ast.unparse(node)}` is not supported in kernels", LanguageError)
+            self.fail(
+                node, f"the operator of `{ast.unparse(node)}` is not supported in kernels", LanguageError
+            )
         return self.counted(_BINARY[type(op)], self.binary(_BINARY[type(op)], left, right))
 
     def power(self, base, exponent, node):
@@ -165,8 +205,11 @@ class Expressions(Operations):
             return result if result is not None else self.operation("one", base)
         if n == 0.5:
             return self.counted("sqrt", self.operation("intrinsic", base, attr="sqrt"))
-        self.wanted(lambda: t.is_float(t.promote(base.dtype, exponent.dtype)), node,
-                    "an integer power needs a constant exponent between 0 and 64; cast to float for others")
+        self.wanted(
+            lambda: t.is_float(t.promote(base.dtype, exponent.dtype)),
+            node,
+            "an integer power needs a constant exponent between 0 and 64; cast to float for others",
+        )
         return self.operation("math", base, exponent, attr=("pow", False))
 
     def _constant_power(self, base, exponent, node):
@@ -174,10 +217,15 @@ class Expressions(Operations):
         dtype = t.promote(base.dtype, exponent.dtype)
         if t.is_float(dtype) or n < 0:
             with np.errstate(all="ignore"):
-                return self.strong_const(float(np.float64(a) ** np.float64(n)), dtype if t.is_float(dtype) else "float")
+                return self.strong_const(
+                    float(np.float64(a) ** np.float64(n)), dtype if t.is_float(dtype) else "float"
+                )
         if int(a).bit_length() * n > 128:
             self.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
-        return self.strong_const(t.converted(a**n, dtype) if not t.is_weak(dtype) else int(a**n), "int" if dtype == "bool" else dtype)
+        return self.strong_const(
+            t.converted(a**n, dtype) if not t.is_weak(dtype) else int(a**n),
+            "int" if dtype == "bool" else dtype,
+        )
 
     def expr_UnaryOp(self, node):
         v = self.number(node.operand)
@@ -200,13 +248,15 @@ class Expressions(Operations):
             holds = self.const(_equal(a, b) == isinstance(op, ast.Eq))
         else:
             holds = self.compared(_COMPARE[type(op)], self.number_of(a, left), self.number_of(b, right))
-        rest = node.comparators[k + 1:]
+        rest = node.comparators[k + 1 :]
         return self.junction(True, holds, lambda: self._links(node, b, k + 1), rest) if rest else holds
 
     def identity_test(self, node):
         a, b = self.expr(node.left), self.expr(node.comparators[0])
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
-            return self.const((isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is))
+            return self.const(
+                (isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is)
+            )
         self.fail(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels", LanguageError)
 
     def number_of(self, v, node):
@@ -231,14 +281,18 @@ class Expressions(Operations):
         if c.const is not None:
             return evaluate() if c.const == conjunction else left
         part = self._part(evaluate)
-        return self.operation("junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part])
+        return self.operation(
+            "junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part]
+        )
 
     def expr_IfExp(self, node):
         c = self.condition(node.test)
         if c.const is not None:
             return self.expr(node.body if c.const else node.orelse)
         parts = [self._part(lambda side=side: self.number(side)) for side in (node.body, node.orelse)]
-        return self.operation("choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts)
+        return self.operation(
+            "choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts
+        )
 
     def _part(self, evaluate):
         """An operand that is evaluated only where what stands before it lets it: its block, and its result."""
@@ -259,34 +313,53 @@ class Expressions(Operations):
         return self.part(view, items)
 
     def load(self, view, items):
-        return self.operation("load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}")
+        return self.operation(
+            "load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}"
+        )
 
     def part(self, view, items):
         """The view that remains after indices and slices of the leading dimensions."""
-        part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
+        part = View(
+            view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items
+        )
         sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
         for d, (k, item) in enumerate(sliced):
             n = _static_extent(item, view.shape[k])
-            part.shape.append(n if n is not None else Operation("extent", attr=(part, d), dtype="int", kind=UNIFORM))
-        part.shape += view.shape[len(items):]
+            part.shape.append(
+                n if n is not None else Operation("extent", attr=(part, d), dtype="int", kind=UNIFORM)
+            )
+        part.shape += view.shape[len(items) :]
         return self.put(part)
 
     def table(self, node, dtype, shape, numbers):
         """A view of numbers that are known at compile time."""
-        return self.put(View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers)))
+        return self.put(
+            View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers))
+        )
 
     def table_item(self, items, index, node):
         """The item of a tuple whose number an index has of its own: of numbers known at compile time, or of tuples of them."""
         if all(isinstance(v, tuple) and len(v) == len(items[0]) for v in items):
-            return t.Record((self.table_item(column, index, node) for column in zip(*items)), getattr(items[0], "names", ()))
+            return t.Record(
+                (self.table_item(column, index, node) for column in zip(*items)),
+                getattr(items[0], "names", ()),
+            )
         if not items or not all(isinstance(v, Operation) and v.const is not None for v in items):
-            self.fail(node, f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile time")
-        self.wanted(lambda: not t.is_float(index.dtype), node, f"`{ast.unparse(node.slice)}` is not an integer; indices are integers")
+            self.fail(
+                node,
+                f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile time",
+            )
+        self.wanted(
+            lambda: not t.is_float(index.dtype),
+            node,
+            f"`{ast.unparse(node.slice)}` is not an integer; indices are integers",
+        )
         dtype = functools.reduce(t.promote, (v.dtype for v in items))
         return self.load(self.table(node.value, dtype, [len(items)], [v.const for v in items]), [index])
 
     def tuple_item(self, base, node):
         """One item of a tuple, or a part of it."""
+
         def constant(part):
             v = None if part is None else self.expr(part)
             if v is None or isinstance(v, Operation) and isinstance(v.const, int):
@@ -294,7 +367,7 @@ class Expressions(Operations):
             self.fail(node, f"`{ast.unparse(node)}`: what part of a tuple is meant is known at compile time")
 
         if isinstance(node.slice, ast.Slice):
-            return base[constant(node.slice.lower):constant(node.slice.upper):constant(node.slice.step)]
+            return base[constant(node.slice.lower) : constant(node.slice.upper) : constant(node.slice.step)]
         number = self.number(node.slice)
         if number.const is None:
             return self.table_item(base, number, node)
@@ -305,16 +378,24 @@ class Expressions(Operations):
 
     def view_of(self, base, node):
         if not isinstance(base, View):
-            self.fail(node, f"`{ast.unparse(node.value)}` is {self.describe(base)}; only views and tuples are indexed")
+            self.fail(
+                node,
+                f"`{ast.unparse(node.value)}` is {self.describe(base)}; only views and tuples are indexed",
+            )
         if base.scatter:
-            self.fail(node, f"'{base.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub only")
+            self.fail(
+                node, f"'{base.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub only"
+            )
         return base
 
     def items(self, view, node):
         """The subscript's parts: numbers, or (lower, upper) of a slice, where None is an end."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(parts) > len(view.shape):
-            self.fail(node, f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given")
+            self.fail(
+                node,
+                f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given",
+            )
         items = []
         for k, part in enumerate(parts):
             if isinstance(part, ast.Slice):
@@ -330,17 +411,29 @@ class Expressions(Operations):
             if not isinstance(v, Operation):
                 self.fail(node, message)
             self.wanted(lambda v=v: not t.is_float(v.dtype), node, message)
-            if v.const is not None and (v.const < 0 or isinstance(view.shape[k], int) and v.const >= view.shape[k]):
-                self.fail(node, f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one")
+            if v.const is not None and (
+                v.const < 0 or isinstance(view.shape[k], int) and v.const >= view.shape[k]
+            ):
+                self.fail(
+                    node,
+                    f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one",
+                )
             items.append(v)
         return items
 
     def bound(self, node):
         """A bound of a slice."""
         v = self.number(node)
-        self.wanted(lambda: not t.is_float(v.dtype), node, f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers")
-        self.wanted(lambda: v.kind == UNIFORM or self.W == 1, node,
-                    f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them")
+        self.wanted(
+            lambda: not t.is_float(v.dtype),
+            node,
+            f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers",
+        )
+        self.wanted(
+            lambda: v.kind == UNIFORM or self.W == 1,
+            node,
+            f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them",
+        )
         return v
 
 

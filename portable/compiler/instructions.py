@@ -38,7 +38,10 @@ class Instructions(Memory):
         if view.options:
             result = self.chosen(view, self.value(view.items[0]))
         elif view.base is not None:
-            items = [tuple(i and self.value(i) for i in item) if isinstance(item, tuple) else self.value(item) for item in view.items]
+            items = [
+                tuple(i and self.value(i) for i in item) if isinstance(item, tuple) else self.value(item)
+                for item in view.items
+            ]
             result = self.part(self.values[view.base], items)
         elif view.store == "(local)":
             result = self._private(view)
@@ -57,7 +60,9 @@ class Instructions(Memory):
             here = self.get(self.compare("==", number, self.const(k)), "bool", UNIFORM)
             for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
                 if a is not b and a != b:
-                    parts[n] = self.b.select(here, *(ir.Constant(I64, v) if isinstance(v, int) else v for v in (b, a)))
+                    parts[n] = self.b.select(
+                        here, *(ir.Constant(I64, v) if isinstance(v, int) else v for v in (b, a))
+                    )
         d = len(first.shape) + 1
         return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
 
@@ -68,8 +73,13 @@ class Instructions(Memory):
         place = self.b.module.globals.get(name)
         if place is None:
             place = ir.GlobalVariable(self.b.module, ir.ArrayType(I8, len(data)), name)
-            place.initializer, place.global_constant, place.linkage, place.align = ir.Constant(place.value_type, bytearray(data)), True, "internal", 64
-        strides = [itemsize(dtype) * math.prod(view.shape[k + 1:]) for k in range(len(view.shape))]
+            place.initializer, place.global_constant, place.linkage, place.align = (
+                ir.Constant(place.value_type, bytearray(data)),
+                True,
+                "internal",
+                64,
+            )
+        strides = [itemsize(dtype) * math.prod(view.shape[k + 1 :]) for k in range(len(view.shape))]
         return ViewValue(view.label, dtype, place, list(view.shape), strides, readonly=True, store="(table)")
 
     def _private(self, view):
@@ -81,7 +91,9 @@ class Instructions(Memory):
         for extent in reversed(view.shape):
             strides.insert(0, step)
             step *= extent
-        return ViewValue(view.label, view.dtype, place, list(view.shape), strides, lanes_last=True, store="(local)")
+        return ViewValue(
+            view.label, view.dtype, place, list(view.shape), strides, lanes_last=True, store="(local)"
+        )
 
     # ---- operations
     def emit_get(self, o):
@@ -89,8 +101,12 @@ class Instructions(Memory):
 
     def read(self, variable):
         loops = self.frame.loops if self.frame else ()
-        place = next((loop.free[variable] for loop in reversed(loops) if variable in loop.free), None) or self.slot_of(variable)
-        return Value(variable.dtype, variable.kind, self.b.load(place, typ=self.type_of(variable.dtype, variable.kind)))
+        place = next(
+            (loop.free[variable] for loop in reversed(loops) if variable in loop.free), None
+        ) or self.slot_of(variable)
+        return Value(
+            variable.dtype, variable.kind, self.b.load(place, typ=self.type_of(variable.dtype, variable.kind))
+        )
 
     def slot_of(self, variable):
         if variable not in self.slots:
@@ -130,15 +146,27 @@ class Instructions(Memory):
         (op, nan_wins), dtype = o.attr, o.dtype
         if nan_wins and t.is_float(dtype):
             kind = self.kind_of(a, b)
-            return Value(dtype, kind, self.intrinsic("minimum" if op == "<" else "maximum", [self.get(v, dtype, kind) for v in (a, b)]))
+            return Value(
+                dtype,
+                kind,
+                self.intrinsic(
+                    "minimum" if op == "<" else "maximum", [self.get(v, dtype, kind) for v in (a, b)]
+                ),
+            )
         if nan_wins:
             return self.select(self.compare(op, a, b), a, b)
-        return self.select(self.compare(op, b, a), b, a)  # Python's min and max: the first unless a later one is better
+        return self.select(
+            self.compare(op, b, a), b, a
+        )  # Python's min and max: the first unless a later one is better
 
     def emit_abs(self, o, a):
         if t.is_float(a.dtype):
             return Value(a.dtype, a.kind, self.intrinsic("fabs", [self.get(a)]))
-        return a if a.dtype in t.UNSIGNED else self.select(self.compare("<", a, self.const(0)), self.negate(a), a)
+        return (
+            a
+            if a.dtype in t.UNSIGNED
+            else self.select(self.compare("<", a, self.const(0)), self.negate(a), a)
+        )
 
     def emit_intrinsic(self, o, *values):
         return self.float_intrinsic(o.attr, values)
@@ -150,7 +178,9 @@ class Instructions(Memory):
     def emit_whole(self, o, a):
         if not t.is_float(a.dtype):
             return self.cast(a, "int") if a.dtype == "bool" else a
-        return self.cast(a if o.attr == "trunc" else self.counted(o.attr, self.float_intrinsic(o.attr, [a])), "int")
+        return self.cast(
+            a if o.attr == "trunc" else self.counted(o.attr, self.float_intrinsic(o.attr, [a])), "int"
+        )
 
     def emit_bits(self, o, a):
         return self._reinterpret(a, self.strong(a.dtype), o.dtype)
@@ -179,7 +209,9 @@ class Instructions(Memory):
         native = self.target.fast_math(self, name, values) if fast or self.fastmath else None
         if native is not None:
             return native
-        return self.layers_text(("fast_" if fast else "") + name, texts(name, fast or self.fastmath), values, dtype)
+        return self.layers_text(
+            ("fast_" if fast else "") + name, texts(name, fast or self.fastmath), values, dtype
+        )
 
     def float_division(self, op, a, b, dtype):
         """Python's // and % of floats, by the layer's own text."""
@@ -206,7 +238,9 @@ class Instructions(Memory):
 
     def emit_atomic(self, o, *args):
         (op, wanted), n = o.attr, len(o.view.shape)
-        return self.atomic(op, self.values[o.view], args[:n], args[-1], args[n] if op == "cas" else None, wanted)
+        return self.atomic(
+            op, self.values[o.view], args[:n], args[-1], args[n] if op == "cas" else None, wanted
+        )
 
     # ---- operands that are evaluated only where others let them
     def emit_junction(self, o, c, left):
@@ -214,7 +248,9 @@ class Instructions(Memory):
         if self.W > 1 and c.kind != UNIFORM:
             right = self._lazily(o.parts[0], c, conjunction)
         elif branches or self.always_branches:
-            return self.branch_value(c if conjunction else self.logical_not(c), lambda: self._part(o.parts[0]), lambda: left)
+            return self.branch_value(
+                c if conjunction else self.logical_not(c), lambda: self._part(o.parts[0]), lambda: left
+            )
         else:
             right = self._part(o.parts[0])
         if left.dtype != "bool" or right.dtype != "bool":
@@ -294,7 +330,10 @@ class Instructions(Memory):
         if o.attr.commutes:
             return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
         last = self.const(self.described_team[1] - 1)  # the members' before the last one, and its own
-        return tuple(self.team.pick(self, v, last) for v in combine_states(self, o.attr, self.emit_before(o, *state), state))
+        return tuple(
+            self.team.pick(self, v, last)
+            for v in combine_states(self, o.attr, self.emit_before(o, *state), state)
+        )
 
     def emit_item(self, o, states):
         return states[o.attr]

@@ -15,15 +15,24 @@ from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable
 from .typing import typed
 
 _NOT_KEYED = ("line", "at", "text", "name", "deciding")  # places in files, and names of variables
-_NODES = {node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
-          for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)}
+_NODES = {
+    node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
+    for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)
+}
 
 
 @functools.cache
 def sources():
     """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
     layer = Path(__file__).parents[1]
-    files = sorted([*layer.glob("compiler/*.py"), *layer.glob("backends/*/*.py"), *layer.glob("elementary*.py"), layer / "words.py"])
+    files = sorted(
+        [
+            *layer.glob("compiler/*.py"),
+            *layer.glob("backends/*/*.py"),
+            *layer.glob("elementary*.py"),
+            layer / "words.py",
+        ]
+    )
     return llvmlite.__version__ + hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
@@ -60,6 +69,8 @@ class _Writer:
         if node.__class__ is Operation and isinstance(node.attr, Reducer):
             state = tuple(described(v, None) for v in node.args)
             state = state[0] if len(state) == 1 else ("tuple", (), *state)
-            tree = typed(node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name)
+            tree = typed(
+                node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name
+            )
             self.add((node.attr.identity(node.args[0].dtype), tree.inputs, tree.root, tree.result))
         self.parts.append("}")

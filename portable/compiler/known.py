@@ -42,10 +42,15 @@ def texts(name, fast=False):
 
 def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a decorator."""
-    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(("portable.elementary", "portable.reducer"))
+    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(
+        ("portable.elementary", "portable.reducer")
+    )
 
 
 def constant_tuple(value):
     """True for a tuple of numbers, or of such tuples."""
-    return all(isinstance(v, (bool, int, float, np.generic, words.static)) or (isinstance(v, tuple) and constant_tuple(v))
-               for v in value)
+    return all(
+        isinstance(v, (bool, int, float, np.generic, words.static))
+        or (isinstance(v, tuple) and constant_tuple(v))
+        for v in value
+    )

@@ -35,7 +35,9 @@ class Memory(Ops):
         if isinstance(stride, int):
             if stride == 1:
                 return index
-            stride = ir.Constant(index.type, [stride] * self.W if isinstance(index.type, ir.VectorType) else stride)
+            stride = ir.Constant(
+                index.type, [stride] * self.W if isinstance(index.type, ir.VectorType) else stride
+            )
         elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
         return self.b.mul(index, stride, flags=("nsw",))
@@ -95,12 +97,22 @@ class Memory(Ops):
             base, lane_bytes = self.bytes_times(base, self.W), lane_bytes * self.W + itemsize(view.dtype)
             offsets = None if offsets is None else self.bytes_times(offsets, self.W)
         elif not varying or self.W == 1:
-            how = "uniform" if not varying else "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered"
+            how = (
+                "uniform"
+                if not varying
+                else "contiguous"
+                if self._lane_stride(pairs) == itemsize(view.dtype)
+                else "strided or gathered"
+            )
             return "uniform", self.noted(view, how, self.advance(view.pointer, base))[1]
         pointer = self.advance(view.pointer, base)
         if offsets is None and lane_bytes == itemsize(view.dtype):
             return self.noted(view, "contiguous", pointer)
-        self.noted(view, "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered", pointer)
+        self.noted(
+            view,
+            "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered",
+            pointer,
+        )
         if offsets is None and self.mask is None:
             return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
         steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
@@ -116,7 +128,11 @@ class Memory(Ops):
     def _pointers(self, pointer, offsets):
         vector = ir.VectorType(I64, self.W)
         start = self.splat(self.b.ptrtoint(pointer, I64))
-        return self.b.inttoptr(self.b.add(start, offsets), ir.VectorType(PTR, self.W)) if offsets.type == vector else start
+        return (
+            self.b.inttoptr(self.b.add(start, offsets), ir.VectorType(PTR, self.W))
+            if offsets.type == vector
+            else start
+        )
 
     def guarded(self, pointer):
         """The pointer, or that of a dummy where no lane is live."""
@@ -152,7 +168,9 @@ class Memory(Ops):
         elif how == "apart":
             x = ir.Constant(ir.VectorType(element, self.W), ir.Undefined)
             for k, place in enumerate(pointer):
-                x = self.b.insert_element(x, self.b.load(place, align=align, typ=element), ir.Constant(I32, k))
+                x = self.b.insert_element(
+                    x, self.b.load(place, align=align, typ=element), ir.Constant(I32, k)
+                )
         else:
             vector = ir.VectorType(element, self.W)
             if how == "contiguous" and (self.mask is None or view.lanes_last):
@@ -162,13 +180,21 @@ class Memory(Ops):
                 name = self._masked_name("load" if how == "contiguous" else "gather", vector)
                 x = self.call(name, [pointer, ir.Constant(I32, align), mask, zero], vector)
         if dtype == "bool":
-            x = self.b.icmp_unsigned("!=", x, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0))
-        return Value(t.held(dtype), kind, self._convert(self._half(x, dtype, "float16"), dtype, t.held(dtype)))
+            x = self.b.icmp_unsigned(
+                "!=", x, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
+            )
+        return Value(
+            t.held(dtype), kind, self._convert(self._half(x, dtype, "float16"), dtype, t.held(dtype))
+        )
 
     def _half(self, x, dtype, to):
         """Bits of memory as a float16, or a float16 as bits; others as they are."""
         kind = SCALAR[to] if to in SCALAR else I16
-        return self.b.bitcast(x, ir.VectorType(kind, self.W) if isinstance(x.type, ir.VectorType) else kind) if dtype == "float16" else x
+        return (
+            self.b.bitcast(x, ir.VectorType(kind, self.W) if isinstance(x.type, ir.VectorType) else kind)
+            if dtype == "float16"
+            else x
+        )
 
     def stored(self, value, dtype, kind=None):
         """What an element of memory becomes: a float16 by way of a float32."""
@@ -193,8 +219,13 @@ class Memory(Ops):
         x = self.stored(value, dtype, VARYING)
         if dtype == "bool":
             x = self.b.zext(x, ir.VectorType(I8, self.W))
-        if how == "uniform":  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
-            how, pointer = "scattered", self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W))
+        if (
+            how == "uniform"
+        ):  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
+            how, pointer = (
+                "scattered",
+                self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W)),
+            )
         if how == "contiguous" and (self.mask is None or view.lanes_last):
             pointer = self.own(pointer, view, indices)
             if self.mask is not None:
@@ -213,7 +244,9 @@ class Memory(Ops):
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:
-            old = self._atomic_step(op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view)
+            old = self._atomic_step(
+                op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view
+            )
             return Value(dtype, VARYING, old)
         values = self.get(value, dtype, VARYING)
         wanted = self.get(expected, dtype, VARYING) if expected is not None else None
@@ -221,9 +254,14 @@ class Memory(Ops):
         for k in range(self.W):
             with self.lane_is_live(k):
                 place = self._lane_pointer(how, pointer, k, view, indices)
-                old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), view)
+                old = self._atomic_step(
+                    op, place, self.lane(values, k), wanted and self.lane(wanted, k), view
+                )
                 if want_old:
-                    self.b.store(self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)), slot)
+                    self.b.store(
+                        self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)),
+                        slot,
+                    )
         return Value(dtype, VARYING, self.b.load(slot, typ=values.type)) if want_old else None
 
     def lane_is_live(self, k):
@@ -237,7 +275,9 @@ class Memory(Ops):
             return self.advance(pointer, k * itemsize(view.dtype))
         if how == "apart" or view.lanes_last:
             return pointer[k] if how == "apart" else self.lane(pointer, k)
-        place = view.pointer  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        place = (
+            view.pointer
+        )  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
         for v, stride in [*view.prefix, *zip(indices, view.strides)]:
             place = self.advance(place, self.bytes_times(self._index_of_lane(v, k), stride))
         return place
@@ -275,7 +315,9 @@ class Memory(Ops):
     def _compare_and_swap(self, pointer, expected, x, dtype):
         if t.is_float(dtype):  # the instruction compares bits
             bits = I32 if dtype == "float32" else I64
-            pair = self.b.cmpxchg(pointer, self.b.bitcast(expected, bits), self.b.bitcast(x, bits), "monotonic", "monotonic")
+            pair = self.b.cmpxchg(
+                pointer, self.b.bitcast(expected, bits), self.b.bitcast(x, bits), "monotonic", "monotonic"
+            )
             return self.b.bitcast(self.b.extract_value(pair, 0), x.type)
         return self.b.extract_value(self.b.cmpxchg(pointer, expected, x, "monotonic", "monotonic"), 0)
 
@@ -294,11 +336,21 @@ class Memory(Ops):
                 prefix.append((item, stride))
             else:
                 offset = self.plus(offset, self.bytes_times(self.index_number(item), stride))
-        shape += view.shape[len(items):]
-        strides += view.strides[len(items):]
+        shape += view.shape[len(items) :]
+        strides += view.strides[len(items) :]
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
-        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
+        return ViewValue(
+            view.label,
+            view.dtype,
+            pointer,
+            shape,
+            strides,
+            view.readonly,
+            view.lanes_last,
+            tuple(prefix),
+            store=view.store,
+        )
 
     def stretch(self, lower, upper, extent):
         """Where a slice of a dimension begins and ends."""

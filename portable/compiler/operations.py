@@ -38,7 +38,12 @@ class Operations:
     @staticmethod
     def strong_const(number, dtype):
         """A Python number as one of `dtype`, in which it wraps unless that is weak."""
-        return Operation("const", dtype=dtype, kind=UNIFORM, const=number if t.is_weak(dtype) else t.converted(number, dtype))
+        return Operation(
+            "const",
+            dtype=dtype,
+            kind=UNIFORM,
+            const=number if t.is_weak(dtype) else t.converted(number, dtype),
+        )
 
     def extent(self, n):
         return self.const(n) if isinstance(n, int) else n
@@ -93,7 +98,9 @@ class Operations:
     def extreme(self, op, a, b, nan_wins):
         if a.const is not None and b.const is not None:
             dtype = t.promote(a.dtype, b.dtype)
-            choose = ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))
+            choose = (
+                (words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max)
+            )
             return self.strong_const(t.converted(choose(a.const, b.const), dtype), dtype)
         return self.operation("extreme", a, b, attr=(op, nan_wins))
 

@@ -13,8 +13,10 @@ def optimise(text, tm, kernel_name):
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
-        raise LoweringError(f"kernel '{kernel_name}' was lowered to code that LLVM refuses; this is a defect of portable, "
-                            f"please report it: {str(error).splitlines()[0]}") from error
+        raise LoweringError(
+            f"kernel '{kernel_name}' was lowered to code that LLVM refuses; this is a defect of portable, "
+            f"please report it: {str(error).splitlines()[0]}"
+        ) from error
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization = options.loop_vectorization = options.loop_interleaving = False
     builder = llvm.create_pass_builder(tm, options)

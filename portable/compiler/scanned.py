@@ -10,7 +10,10 @@ from .values import I64
 def words_of(lower, place, index, n):
     """The places of the n words of a state, which lie side by side."""
     b, first = lower.b, index if n == 1 else lower.b.mul(index, ir.Constant(index.type, n))
-    return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], source_etype=I64) for k in range(n)]
+    return [
+        b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], source_etype=I64)
+        for k in range(n)
+    ]
 
 
 class Scanned:

@@ -71,7 +71,11 @@ class _Shown:
             self.block(s.otherwise, depth + 1)
 
     def put_loop(self, s, depth):
-        bounds = f" {self.of(s.counter)} in {self.of(s.start)}, {self.of(s.stop)}, {s.step if isinstance(s.step, int) else self.of(s.step)}" if s.counter else ""
+        bounds = (
+            f" {self.of(s.counter)} in {self.of(s.start)}, {self.of(s.stop)}, {s.step if isinstance(s.step, int) else self.of(s.step)}"
+            if s.counter
+            else ""
+        )
         marks = ", ".join(mark.replace("_", " ") for mark in _MARKS if getattr(s, mark))
         self.put(depth, f"loop {s.form}{bounds}{f' [{marks}]' * bool(marks)}:")
         if s.test:

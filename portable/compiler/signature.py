@@ -30,7 +30,14 @@ def flatten(specs):
 
 def without_scatter(specs):
     """The same arguments, views that are only added to as common ones."""
-    return tuple(("tuple", without_scatter(s[1]), s[2]) if s[0] == "tuple" else ("view", *s[1:]) if s[0] == "scatter" else s for s in specs)
+    return tuple(
+        ("tuple", without_scatter(s[1]), s[2])
+        if s[0] == "tuple"
+        else ("view", *s[1:])
+        if s[0] == "scatter"
+        else s
+        for s in specs
+    )
 
 
 class Signature:
@@ -60,11 +67,14 @@ class Signature:
 
     def described(self):
         """What `typing.typed` has to know of the arguments."""
+
         def one(spec):
             if spec[0] == "tuple":
                 return "tuple", spec[2], *map(one, spec[1])
             if spec[0] == "static":
-                dtype = "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
+                dtype = (
+                    "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
+                )
                 return "constant", dtype, repr(spec[1]), spec[1]
             if spec[0] == "number":
                 return "number", spec[1], UNIFORM, 0, False
@@ -84,7 +94,10 @@ class Signature:
 
         def value(name, spec):
             if spec[0] == "tuple":
-                return t.Record((value(part, s) for part, s in zip(t.named(name, len(spec[1]), spec[2]), spec[1])), spec[2])
+                return t.Record(
+                    (value(part, s) for part, s in zip(t.named(name, len(spec[1]), spec[2]), spec[1])),
+                    spec[2],
+                )
             if spec[0] == "static":
                 return lower.const(spec[1])
             if spec[0] == "number":

@@ -72,7 +72,9 @@ class TeamHandle:
         self.together(build, node)
         values = build.arguments(node, 1, 2)
         rank = values[1] if len(values) == 2 else build.const(0)
-        build.wanted(lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members")
+        build.wanted(
+            lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members"
+        )
         return build.operation("broadcast", values[0], rank)
 
     def call_append(self, build, node):
@@ -80,13 +82,21 @@ class TeamHandle:
         self.together(build, node)
         view = build.expr(node.args[0]) if len(node.args) == 4 else None
         if not isinstance(view, View) or len(view.shape) != 1:
-            build.fail(node, "append takes a view of one dimension, where to begin in it, a value, and whether to keep it")
+            build.fail(
+                node,
+                "append takes a view of one dimension, where to begin in it, a value, and whether to keep it",
+            )
         build.check_writable(view, node)
         at, value, keep = (build.number(a) for a in node.args[1:])
-        build.wanted(lambda: at.kind == UNIFORM and not t.is_float(at.dtype), node,
-                     "append: the place to begin must be an integer that is the same for all members")
+        build.wanted(
+            lambda: at.kind == UNIFORM and not t.is_float(at.dtype),
+            node,
+            "append: the place to begin must be an integer that is the same for all members",
+        )
         build.writes()
-        return build.binary("+", at, build.operation("append", at, value, build.truth(keep), view=view, dtype="int"))
+        return build.binary(
+            "+", at, build.operation("append", at, value, build.truth(keep), view=view, dtype="int")
+        )
 
     def contribution(self, build, node):
         """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
@@ -118,7 +128,9 @@ class TeamHandle:
         """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its result."""
         reducer, state = self.contribution(build, node)
         whole = build.operation(op, *state, attr=reducer)
-        return finished(build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state))))
+        return finished(
+            build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state)))
+        )
 
     def call_scan(self, build, node):
         """What the members before this one combine to."""
@@ -126,19 +138,30 @@ class TeamHandle:
 
     def call_scratch(self, build, node):
         if build.frame.caller is not None or build.depth > 1:
-            build.fail(node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError)
+            build.fail(
+                node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError
+            )
         if len(node.args) != 2 or node.keywords:
             build.fail(node, "scratch takes a shape and a dtype")
         dtype, shape = build.dtype_of(node.args[1]), build.expr(node.args[0])
         shape = list(shape) if isinstance(shape, tuple) else [shape]
-        message = f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`"
+        message = (
+            f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`"
+        )
         for p in shape:
             if not isinstance(p, Operation):
                 build.fail(node, message)
             build.wanted(lambda p=p: not t.is_float(p.dtype) and p.kind == UNIFORM, node, message)
             if p.const is not None and p.const < 1:
                 build.fail(node, f"the shape of scratch must be positive, got {p.const}")
-        return build.put(View(ast.unparse(node), dtype, [p if p.const is None else int(p.const) for p in shape], store="(scratch)"))
+        return build.put(
+            View(
+                ast.unparse(node),
+                dtype,
+                [p if p.const is None else int(p.const) for p in shape],
+                store="(scratch)",
+            )
+        )
 
 
 class Team:
@@ -178,7 +201,9 @@ def combine_states(lower, reducer, a, b):
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
     if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
-        raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)")
+        raise LanguageError(
+            f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)"
+        )
     return tuple(lower.cast(r, x.dtype) for r, x in zip(result, a))
 
 

@@ -174,8 +174,12 @@ class Loop:
 
 def _has_loops(nodes):
     """Whether a loop of more than a few trips is in what nodes run."""
-    return any(node.__class__ is Loop and not (node.trips or node.few()) or any(_has_loops(block.body) for block in inside(node))
-               for node in nodes)
+    return any(
+        node.__class__ is Loop
+        and not (node.trips or node.few())
+        or any(_has_loops(block.body) for block in inside(node))
+        for node in nodes
+    )
 
 
 def inside(node):

@@ -15,8 +15,29 @@ FLOATS = ("float32", "float64", "float", "float16")
 SIGNED = ("int32", "int64", "int", "int8", "int16")
 UNSIGNED = ("uint32", "uint64", "uint8", "uint16")
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
-HELD = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32"}  # of memory alone: what is computed with
-BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "float16": 16, "int32": 32, "uint32": 32, "float32": 32, "int64": 64, "uint64": 64, "float64": 64, "int": 64, "float": 64}
+HELD = {
+    "int8": "int32",
+    "uint8": "int32",
+    "int16": "int32",
+    "uint16": "int32",
+    "float16": "float32",
+}  # of memory alone: what is computed with
+BITS = {
+    "bool": 1,
+    "int8": 8,
+    "uint8": 8,
+    "int16": 16,
+    "uint16": 16,
+    "float16": 16,
+    "int32": 32,
+    "uint32": 32,
+    "float32": 32,
+    "int64": 64,
+    "uint64": 64,
+    "float64": 64,
+    "int": 64,
+    "float": 64,
+}
 
 
 class TypeClash(Exception):
@@ -123,7 +144,14 @@ def folded(op, a, b):
     both_int = isinstance(a, int) and isinstance(b, int)
     if op in ("/", "//", "%") and b == 0:
         return None
-    table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b}
+    table = {
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "*": lambda: a * b,
+        "/": lambda: a / b,
+        "//": lambda: a // b,
+        "%": lambda: a % b,
+    }
     if both_int:
         table |= {"&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}
         if 0 <= b < 64:
@@ -134,8 +162,14 @@ def folded(op, a, b):
     return None if isinstance(result, float) and not math.isfinite(result) else result
 
 
-HOLDS = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-            "==": lambda a, b: a == b, "!=": lambda a, b: a != b}
+HOLDS = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
 
 
 class Record(tuple):

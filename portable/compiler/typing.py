@@ -15,7 +15,9 @@ from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from .types import LINEAR, UNIFORM, VARYING, promote
 
-_MOST_TREES = 256  # of one text: constants are part of what is known of arguments, and there is no end of constants
+_MOST_TREES = (
+    256  # of one text: constants are part of what is known of arguments, and there is no end of constants
+)
 _CONSECUTIVE = ("int", "int64", "int32")
 
 
@@ -48,7 +50,9 @@ def _input(build, name, described):
     what, *more = described
     if what == "tuple":
         names, *parts = more
-        return t.Record((_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names)
+        return t.Record(
+            (_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names
+        )
     if what == "constant":
         return build.strong_const(more[2], more[0])
     if what == "number":
@@ -56,7 +60,10 @@ def _input(build, name, described):
         return Operation("input", dtype=dtype, kind=kind, step=step, aligned=aligned)
     if what == "view":
         view = View(name, *more)
-        view.shape = [Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) if n is None else n for d, n in enumerate(view.shape)]
+        view.shape = [
+            Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) if n is None else n
+            for d, n in enumerate(view.shape)
+        ]
         return view
     return what(*more)  # a team
 
@@ -65,7 +72,13 @@ class _Types:
     """One method for each operation: (dtype, kind) of its result from those of its arguments."""
 
     def __init__(self, build, step, float_dtype):
-        self.build, self.W, self.step, self.float_dtype, self.changed = build, build.W, step, float_dtype, True
+        self.build, self.W, self.step, self.float_dtype, self.changed = (
+            build,
+            build.W,
+            step,
+            float_dtype,
+            True,
+        )
 
     def strong(self, dtype):
         return t.strong(dtype, self.float_dtype)
@@ -109,7 +122,14 @@ class _Types:
         t.check_operator(op, dtype)
         o.step, o.aligned = 0, False
         if LINEAR in (a.kind, b.kind):
-            if a.aligned and a.step == 1 and op in ("//", "%") and isinstance(b.const, int) and b.const > 0 and b.const % self.W == 0:
+            if (
+                a.aligned
+                and a.step == 1
+                and op in ("//", "%")
+                and isinstance(b.const, int)
+                and b.const > 0
+                and b.const % self.W == 0
+            ):
                 o.step = o.aligned = int(op == "%")
                 return dtype, LINEAR if op == "%" else UNIFORM
             wrapped = dtype != "int32" and any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b))
@@ -121,7 +141,12 @@ class _Types:
                 if op == "-" and a.kind == b.kind and a.step == b.step:
                     return dtype, UNIFORM
         kind = kind_of(a, b)
-        o.aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self.in_packs(a) or self.in_packs(b))
+        o.aligned = (
+            op == "*"
+            and kind == UNIFORM
+            and dtype in ("int", "int64")
+            and (self.in_packs(a) or self.in_packs(b))
+        )
         return dtype, kind
 
     def in_packs(self, v):
@@ -182,7 +207,9 @@ class _Types:
         return "int" if a.dtype == "bool" else a.dtype, a.kind if t.is_float(a.dtype) else kind_of(a)
 
     def of_whole(self, o, a):
-        return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
+        return (
+            ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
+        )
 
     def of_bits(self, o, a):
         return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
@@ -248,7 +275,12 @@ class _Types:
         if right.dtype is None:
             return left.dtype, kind_of(condition, left)
         dtype, branches = promote(left.dtype, right.dtype), o.attr[1]
-        if branches and condition.kind == UNIFORM or left.dtype == right.dtype == "bool" and not (branches and self.W == 1):
+        if (
+            branches
+            and condition.kind == UNIFORM
+            or left.dtype == right.dtype == "bool"
+            and not (branches and self.W == 1)
+        ):
             return dtype, kind_of(left, right)
         return dtype, kind_of(condition, left, right)
 
@@ -276,7 +308,16 @@ class _Types:
                     self.learn(block, "split")
 
     def loop(self, s, rule):
-        parting = [v.kind for v in ((s.condition,) if s.form == "while" else (s.stop, *s.counter.args) if s.form == "range" else ())]
+        parting = [
+            v.kind
+            for v in (
+                (s.condition,)
+                if s.form == "while"
+                else (s.stop, *s.counter.args)
+                if s.form == "range"
+                else ()
+            )
+        ]
         if any(kind not in (None, UNIFORM) for kind in parting):
             self.learn(s, "varying")
         if s.masked:
@@ -287,7 +328,9 @@ class _Types:
         if s.how == "return":
             call = s.target
             s.together = not s.block.parted_from(call.body)
-            for assignment in s.results:  # once some lanes have returned, the others must not overwrite what those left
+            for (
+                assignment
+            ) in s.results:  # once some lanes have returned, the others must not overwrite what those left
                 try:
                     self.set(assignment, inner=not s.together or call.varying_return)
                 except t.TypeClash as clash:
@@ -311,16 +354,33 @@ class _Types:
         A lane that has continued early waits for the others with its values: no variable is free then.
         """
         loop = s.loop
-        if loop is not None and loop.body is not None and loop.masked and not loop.varying_continue and s.inner and s.variable.kind == VARYING:
-            if s.variable.name in loop.deciding and s.variable not in loop.free and not s.block.parted_from(loop.body):
+        if (
+            loop is not None
+            and loop.body is not None
+            and loop.masked
+            and not loop.varying_continue
+            and s.inner
+            and s.variable.kind == VARYING
+        ):
+            if (
+                s.variable.name in loop.deciding
+                and s.variable not in loop.free
+                and not s.block.parted_from(loop.body)
+            ):
                 loop.free = [*loop.free, s.variable]
 
 
 def refuse(kernel_name, node, clash):
     """The error of a TypeClash at an operation or an assignment."""
     text, place = node.at
-    what = f"'{node.variable.name}' holds values of two dtypes" if node.__class__ is Set else f"`{ast.unparse(place).splitlines()[0]}`"
-    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}") from None
+    what = (
+        f"'{node.variable.name}' holds values of two dtypes"
+        if node.__class__ is Set
+        else f"`{ast.unparse(place).splitlines()[0]}`"
+    )
+    raise LoweringError(
+        f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}"
+    ) from None
 
 
 def kind_of(*values):
@@ -355,8 +415,13 @@ class _Collectives:
         for s in block.body:
             if s.__class__ is Operation and s.op == "together" and apart:
                 text, node = s.at
-                self.build.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
-                                      "(a condition, a loop or an early return that differs between members)", CollectiveError, text)
+                self.build.fail(
+                    node,
+                    f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
+                    "(a condition, a loop or an early return that differs between members)",
+                    CollectiveError,
+                    text,
+                )
             elif s.__class__ is Operation:
                 for part, _ in s.parts:
                     self.block(part, apart)

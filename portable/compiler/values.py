@@ -16,7 +16,21 @@ from .types import LINEAR, UNIFORM, VARYING
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
-SCALAR = {"bool": I1, "int8": I8, "uint8": I8, "int16": I16, "uint16": I16, "float16": F16, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
+SCALAR = {
+    "bool": I1,
+    "int8": I8,
+    "uint8": I8,
+    "int16": I16,
+    "uint16": I16,
+    "float16": F16,
+    "int32": I32,
+    "uint32": I32,
+    "int64": I64,
+    "uint64": I64,
+    "int": I64,
+    "float32": F32,
+    "float64": F64,
+}
 _LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32's `ir` has not wrapped
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
@@ -41,13 +55,42 @@ class ViewValue:
     `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
-    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter", "unshared", "store")
+    __slots__ = (
+        "label",
+        "dtype",
+        "pointer",
+        "shape",
+        "strides",
+        "readonly",
+        "lanes_last",
+        "prefix",
+        "scatter",
+        "unshared",
+        "store",
+    )
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False, store=""):
+    def __init__(
+        self,
+        label,
+        dtype,
+        pointer,
+        shape,
+        strides,
+        readonly=False,
+        lanes_last=False,
+        prefix=(),
+        scatter=False,
+        store="",
+    ):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
         self.store = store
-        self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
-        self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        self.readonly, self.lanes_last = (
+            readonly,
+            lanes_last,
+        )  # lanes_last: private to each lane, the lane the last index
+        self.prefix = (
+            prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        )
         self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
 
 
@@ -84,7 +127,9 @@ class Ops:
     def lanes(self, base):
         """base, base + step, ...: the indices of a pack, which are neighbours on a CPU."""
         aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
-        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)  # without packs the step is a remark for `explain`
+        return Value(
+            "int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned
+        )  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -94,7 +139,9 @@ class Ops:
         if isinstance(value, ir.Constant):
             return ir.Constant(vector, [value.constant] * self.W)
         one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
-        return self.b.shuffle_vector(one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.W), [0] * self.W))
+        return self.b.shuffle_vector(
+            one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.W), [0] * self.W)
+        )
 
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
@@ -123,7 +170,9 @@ class Ops:
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = ir.Constant(ir.VectorType(I64, self.W), [v.step * k for k in range(self.W)])
-            x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)  # an int32 wraps here
+            x = self._convert(
+                self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own
+            )  # an int32 wraps here
             return self._convert(x, own, dtype)
         x = self._convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
@@ -137,7 +186,9 @@ class Ops:
         low, high = t.bounds(dtype)
         number = t.whole(number, dtype) if isinstance(number, float) else int(number)
         if not low <= number <= high:
-            raise t.TypeClash(f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)")
+            raise t.TypeClash(
+                f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)"
+            )
         return t.wrapped(number, t.BITS[dtype])
 
     def _convert(self, x, a, b):
@@ -146,7 +197,11 @@ class Ops:
         to = ir.VectorType(SCALAR[b], self.W) if isinstance(x.type, ir.VectorType) else SCALAR[b]
         build, fa, fb = self.b, t.is_float(a), t.is_float(b)
         if b == "bool":
-            zero = ir.Constant(x.type, [0] * self.W) if isinstance(x.type, ir.VectorType) else ir.Constant(x.type, 0)
+            zero = (
+                ir.Constant(x.type, [0] * self.W)
+                if isinstance(x.type, ir.VectorType)
+                else ir.Constant(x.type, 0)
+            )
             return build.fcmp_unordered("!=", x, zero) if fa else build.icmp_signed("!=", x, zero)
         if fa and fb:
             return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
@@ -202,9 +257,20 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
+        aligned = (
+            op == "*"
+            and kind == UNIFORM
+            and dtype in ("int", "int64")
+            and (self._in_packs(a) or self._in_packs(b))
+        )
         result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
-        return Value(dtype, kind, result, aligned=aligned, factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else ())
+        return Value(
+            dtype,
+            kind,
+            result,
+            aligned=aligned,
+            factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else (),
+        )
 
     def _fused(self, op, a, b, dtype, kind):
         """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's choice differs between machines."""
@@ -222,24 +288,43 @@ class Ops:
 
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
-        if a.aligned and a.step == 1 and op in ("//", "%") and isinstance(b.const, int) and b.const > 0 and b.const % self.W == 0:
+        if (
+            a.aligned
+            and a.step == 1
+            and op in ("//", "%")
+            and isinstance(b.const, int)
+            and b.const > 0
+            and b.const % self.W == 0
+        ):
             x = self._divide(op, a.ir, ir.Constant(I64, b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
         if dtype not in _LINEAR or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
             return None
-        if dtype != "int32" and any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b)):  # which may have wrapped
+        if dtype != "int32" and any(
+            v.kind == LINEAR and v.dtype == "int32" for v in (a, b)
+        ):  # which may have wrapped
             return None
         if op == "+" and a.kind != b.kind:
-            step, = (v.step for v in (a, b) if v.kind == LINEAR)
+            (step,) = (v.step for v in (a, b) if v.kind == LINEAR)
         elif op == "-" and b.kind == UNIFORM:
             step = a.step
         elif op == "-" and a.kind == b.kind and a.step == b.step:
-            return Value(dtype, UNIFORM, self._convert(self.b.sub(a.ir, b.ir, flags=("nsw",)), "int64", self.strong(dtype)))
+            return Value(
+                dtype,
+                UNIFORM,
+                self._convert(self.b.sub(a.ir, b.ir, flags=("nsw",)), "int64", self.strong(dtype)),
+            )
         else:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
         aligned = dtype != "int32" and self._in_packs(a) and self._in_packs(b)
-        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step, aligned=aligned)
+        return Value(
+            dtype,
+            LINEAR,
+            (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)),
+            step=step,
+            aligned=aligned,
+        )
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
@@ -247,7 +332,9 @@ class Ops:
             return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=self.flags)
         if op in ("+", "-", "*"):
             wrap = ("nsw",) if dtype == "int64" else ()
-            return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](x, y, flags=wrap)
+            return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](
+                x, y, flags=wrap
+            )
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
         if op in ("<<", ">>"):
@@ -361,4 +448,6 @@ class Ops:
 
     def rotated(self, v, by):
         order = ir.Constant(ir.VectorType(I32, self.W), [(k + by) % self.W for k in range(self.W)])
-        return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, ir.Constant(v.ir.type, ir.Undefined), order))
+        return Value(
+            v.dtype, v.kind, self.b.shuffle_vector(v.ir, ir.Constant(v.ir.type, ir.Undefined), order)
+        )

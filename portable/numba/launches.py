@@ -52,7 +52,9 @@ _OPTIONS = {
 
 
 class _Plain(Entry):
-    target = Unwatched  # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+    target = (
+        Unwatched  # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+    )
 
 
 class _Scan(ScanEntry):
@@ -252,7 +254,9 @@ class Launch:
         elif self.pattern == "for":
             least, width = cpu.SMALL if simple else entry.width, entry.width
         else:
-            least = cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
+            least = (
+                cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
+            )
         facts = (*scratch, least, entry.n_words(), int(simple)) if self.reducers else (*scratch, least, width)
         return [ir.Constant(I64, n) for n in facts]
 

@@ -8,7 +8,9 @@ import pytest
 import portable
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted(p.relative_to(ROOT) for top in ("portable", "models", "roofline") for p in (ROOT / top).rglob("*.py"))
+SOURCES = sorted(
+    p.relative_to(ROOT) for top in ("portable", "models", "roofline") for p in (ROOT / top).rglob("*.py")
+)
 COMPILERS = {"llvmlite"}
 PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "sklearn"}
 
@@ -40,7 +42,11 @@ def test_only_the_compiler_and_the_backends_know_llvm(path):
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_peers_are_only_for_comparison(path):
     """But numba, with which the layer works together: portable/numba/ alone imports it, when it is asked for."""
-    if within(path, "roofline", "peers") or within(path, "roofline", "cases") or within(path, "portable", "numba"):
+    if (
+        within(path, "roofline", "peers")
+        or within(path, "roofline", "cases")
+        or within(path, "portable", "numba")
+    ):
         return
     assert [(line, name) for line, name in imports(path) if name.split(".")[0] in PEERS] == []
 
@@ -48,13 +54,21 @@ def test_peers_are_only_for_comparison(path):
 def relatives(path, *family):
     """The imports of a member of a family (a folder of folders) that reach one of its siblings."""
     own = path.parts[len(family)].removesuffix(".py")
-    siblings = {p.parts[len(family)] for p in SOURCES if within(p, *family) and len(p.parts) > len(family) + 1} - {own}
-    return [(line, name) for line, name in imports(path)
-            if name.split(".")[: len(family)] == list(family) and name.split(".")[len(family): len(family) + 1] and
-            name.split(".")[len(family)] in siblings]
+    siblings = {
+        p.parts[len(family)] for p in SOURCES if within(p, *family) and len(p.parts) > len(family) + 1
+    } - {own}
+    return [
+        (line, name)
+        for line, name in imports(path)
+        if name.split(".")[: len(family)] == list(family)
+        and name.split(".")[len(family) : len(family) + 1]
+        and name.split(".")[len(family)] in siblings
+    ]
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if len(p.parts) > 3 and within(p, "portable", "backends")], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if len(p.parts) > 3 and within(p, "portable", "backends")], ids=str
+)
 def test_backends_do_not_know_each_other(path):
     assert relatives(path, "portable", "backends") == []
 
@@ -66,20 +80,35 @@ def test_models_do_not_know_each_other(path):
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable")], ids=str)
 def test_the_layer_knows_nothing_above_it(path):
-    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in ("models", "roofline", "tests")] == []
+    assert [
+        (line, name) for line, name in imports(path) if name.split(".")[0] in ("models", "roofline", "tests")
+    ] == []
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if p.parts[0] != "portable"], ids=str)
 def test_models_and_roofline_use_public_names_only(path):
     """They import portable itself, or its errors; `pk.name` is a name of portable.__all__."""
     text = ast.parse((ROOT / path).read_text())
-    inner = [(line, name) for line, name in imports(path) if name.startswith("portable.")
-             and name.split(".")[1] not in portable.__all__]
-    aliases = {alias.asname or alias.name for node in ast.walk(text) if isinstance(node, ast.Import)
-               for alias in node.names if alias.name == "portable"}
-    private = [(node.lineno, node.attr) for node in ast.walk(text) if isinstance(node, ast.Attribute)
-               and isinstance(node.value, ast.Name) and node.value.id in aliases
-               and node.attr not in (*portable.__all__, "__version__")]
+    inner = [
+        (line, name)
+        for line, name in imports(path)
+        if name.startswith("portable.") and name.split(".")[1] not in portable.__all__
+    ]
+    aliases = {
+        alias.asname or alias.name
+        for node in ast.walk(text)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "portable"
+    }
+    private = [
+        (node.lineno, node.attr)
+        for node in ast.walk(text)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in aliases
+        and node.attr not in (*portable.__all__, "__version__")
+    ]
     assert inner == [] and private == []
 
 
@@ -90,11 +119,16 @@ def test_every_public_name_exists():
 SPACES = {"serial", "threads", "cuda", "checked", "cpu"}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends")], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends")], ids=str
+)
 def test_nothing_depends_on_which_space_it_is(path):
     """What differs between machines, their backends say; a space's name, alone or in a table, decides nothing elsewhere."""
+
     def names(nodes):
-        return [n.value for n in nodes if isinstance(n, ast.Constant) and str(n.value).partition(":")[0] in SPACES]
+        return [
+            n.value for n in nodes if isinstance(n, ast.Constant) and str(n.value).partition(":")[0] in SPACES
+        ]
 
     compared, tables = [], []
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
@@ -107,20 +141,41 @@ def test_nothing_depends_on_which_space_it_is(path):
 
 GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (108_920, "the layer at commit d29c9e6"),
-    (9_820, "one meaning for every operation: edges of operators and conversions, collectives behind loops, locks, a cache that trusts nobody"),
+    (
+        9_820,
+        "one meaning for every operation: edges of operators and conversions, collectives behind loops, locks, a cache that trusts nobody",
+    ),
     (260, "a wave of samples that two streams share, and words for infinities and the builtin pow"),
-    (7_600, "one typed tree: nodes, their types, keys and print stand beside the code that is emitted, where one walk did all at once"),
+    (
+        7_600,
+        "one typed tree: nodes, their types, keys and print stand beside the code that is emitted, where one walk did all at once",
+    ),
     (1_510, "a typed contract of backends, and pk.register"),
     (3_020, "ragged rows, searchsorted, unique, bincount, falling sorts and sorts of several keys"),
     (900, "scans of states of several numbers, reductions in the order of indices"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
-    (14_200, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
-    (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
+    (
+        14_200,
+        "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly",
+    ),
+    (
+        7_000,
+        "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked",
+    ),
     (420, "arrays of 8 and 16 bits"),
-    (1_900, "steps known at run time, enumerate, zip, loops over views, names that hold one of several views"),
-    (1_300, "tables: tuples and arrays from outside that are indexed by variables; breakpoint in the checked space"),
+    (
+        1_900,
+        "steps known at run time, enumerate, zip, loops over views, names that hold one of several views",
+    ),
+    (
+        1_300,
+        "tables: tuples and arrays from outside that are indexed by variables; breakpoint in the checked space",
+    ),
     (820, "gamma, beta and weighted random numbers, permutations, host forms that take arrays"),
-    (3_300, "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory"),
+    (
+        3_300,
+        "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory",
+    ),
     (4_600, "the debug build: its emitter, its faults, its memory on two machines"),
     (200, "scratch_bytes, the size of run-time scratch"),
     (900, "light loops in strips between looks at Ctrl-C's flag; loops of a debug build that a fault ends"),

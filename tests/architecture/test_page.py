@@ -33,8 +33,12 @@ def test_the_way_of_axpy_is_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
     program = tmp_path / "program.py"
     program.write_text(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1])
-    out = subprocess.run([sys.executable, "-c", WATCHED.format(root=str(ROOT), program=str(program))], check=True, capture_output=True,
-                         text=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", WATCHED.format(root=str(ROOT), program=str(program))],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     called = [tuple(pair) for pair in json.loads(out)]
     rows = re.findall(r"^\| \d+ \| `(\w+)` \| `([\w/.]+)` \|", PAGE, re.MULTILINE)
     assert len(rows) == 18 and [row for row in rows if row not in called] == []

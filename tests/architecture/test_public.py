@@ -11,9 +11,19 @@ import portable as pk
 from portable.words import NAMES
 
 PACKAGES = (
-    "portable", "portable.random", "portable.testing",
-    "models.hawkes", "models.tmap", "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
-    "models.resampling.priors", "models.resampling.ready", "models.mapped",
+    "portable",
+    "portable.random",
+    "portable.testing",
+    "models.hawkes",
+    "models.tmap",
+    "models.edm",
+    "models.resampling",
+    "models.mixture",
+    "models.sharding",
+    "models.cluster",
+    "models.resampling.priors",
+    "models.resampling.ready",
+    "models.mapped",
     "roofline",
 )
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
@@ -23,8 +33,11 @@ TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a d
 def functions(package):
     """(name, function) of a package's public functions, and of its public classes with their methods."""
     module = importlib.import_module(package)
-    names = getattr(module, "__all__", None) or [n for n, v in vars(module).items()
-                                                 if not n.startswith("_") and getattr(v, "__module__", None) == package]
+    names = getattr(module, "__all__", None) or [
+        n
+        for n, v in vars(module).items()
+        if not n.startswith("_") and getattr(v, "__module__", None) == package
+    ]
     for name in sorted(set(names) - WORDS):
         value = getattr(module, name)
         value = getattr(value, "fn", value)  # a kernel's function
@@ -54,7 +67,9 @@ FUNCTIONS = [pair for package in PACKAGES for pair in functions(package)]
 
 
 def test_there_are_many():
-    assert len(FUNCTIONS) > 340 and {name.split(".")[0] for name, _ in FUNCTIONS} == {p.split(".")[0] for p in PACKAGES}
+    assert len(FUNCTIONS) > 340 and {name.split(".")[0] for name, _ in FUNCTIONS} == {
+        p.split(".")[0] for p in PACKAGES
+    }
 
 
 @pytest.mark.parametrize("name,value", FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
@@ -72,13 +87,19 @@ def test_public_names_say_what_they_take_and_give(name, value):
         return  # a word of teams is one line too, and seeds, streams and draws are told of once, in the module's docstring
     missing = ["Parameters"] * (bool(parameters(value)) and "Parameters\n---" not in text)
     gives = value.__annotations__.get("return") not in ("None", None)
-    missing += ["Returns"] * (gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields")))
+    missing += ["Returns"] * (
+        gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields"))
+    )
     assert not missing, f"{name}: no section {missing} in its docstring"
 
 
 COMMANDS = (
-    "models.hawkes", "models.tmap", "roofline",
-    "models.edm", "models.resampling", "models.mixture",
+    "models.hawkes",
+    "models.tmap",
+    "roofline",
+    "models.edm",
+    "models.resampling",
+    "models.mixture",
 )
 
 

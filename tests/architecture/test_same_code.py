@@ -23,7 +23,7 @@ def scale(i, a, x):
     x[i] = a * x[i]
 
 
-OTHER = '''
+OTHER = """
 
 _init = Entry.__init__
 
@@ -34,7 +34,7 @@ def _other(self, *args):
 
 
 Entry.__init__ = _other
-'''
+"""
 
 
 def test_changed_code_is_told_from_changed_text(tmp_path, monkeypatch, capfd):
@@ -100,14 +100,25 @@ $L__BB0_2:
 """
 
 
-@pytest.mark.parametrize(("lines_of", "text", "renamed", "changed"), [
-    (normal.normal, LLVM, {"@f": '@"g"', "%x": '%".3"', "entry2": "z"}, {"ret void": "unreachable"}),
-    (normal.normal, LLVM, {"%y": "%w"}, {"llvm.fabs": "llvm.sqrt"}),
-    (lambda text: normal.normal_code("cpu", text), ASSEMBLY,
-     {"\tf": "\tg", "f:": "g:", "LBB0_1": "LBB0_7"}, {"xmm1": "xmm2"}),
-    (lambda text: normal.normal_code("cuda", text), PTX,
-     {"%rd3": "%rd8", "<9>": "<5>", "BB0_2": "BB0_3", " f": " g", "[f": "[g"}, {"%tid.x": "%tid.y"}),
-])
+@pytest.mark.parametrize(
+    ("lines_of", "text", "renamed", "changed"),
+    [
+        (normal.normal, LLVM, {"@f": '@"g"', "%x": '%".3"', "entry2": "z"}, {"ret void": "unreachable"}),
+        (normal.normal, LLVM, {"%y": "%w"}, {"llvm.fabs": "llvm.sqrt"}),
+        (
+            lambda text: normal.normal_code("cpu", text),
+            ASSEMBLY,
+            {"\tf": "\tg", "f:": "g:", "LBB0_1": "LBB0_7"},
+            {"xmm1": "xmm2"},
+        ),
+        (
+            lambda text: normal.normal_code("cuda", text),
+            PTX,
+            {"%rd3": "%rd8", "<9>": "<5>", "BB0_2": "BB0_3", " f": " g", "[f": "[g"},
+            {"%tid.x": "%tid.y"},
+        ),
+    ],
+)
 def test_names_do_not_count(lines_of, text, renamed, changed):
     def with_(changes):
         made = text

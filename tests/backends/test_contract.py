@@ -11,8 +11,11 @@ from portable.backends.host import Host
 
 
 def members(protocol):
-    return {name: value for name, value in vars(protocol).items()
-            if not name.startswith("_") and (callable(value) or name in protocol.__annotations__)}
+    return {
+        name: value
+        for name, value in vars(protocol).items()
+        if not name.startswith("_") and (callable(value) or name in protocol.__annotations__)
+    }
 
 
 def assert_provides(offered, protocol):
@@ -21,7 +24,7 @@ def assert_provides(offered, protocol):
         assert hasattr(offered, name), name
         given = getattr(offered, name)
         if inspect.isfunction(wanted) and not inspect.isbuiltin(given) and not hasattr(given, "restype"):
-            plain = list(inspect.signature(wanted).parameters)[0 if inspect.isclass(offered) else 1:]
+            plain = list(inspect.signature(wanted).parameters)[0 if inspect.isclass(offered) else 1 :]
             has = inspect.signature(given).parameters
             starred = any(p.kind is p.VAR_POSITIONAL for p in has.values())
             assert starred or list(has) == plain, (name, list(has), plain)
@@ -54,11 +57,16 @@ class Complete(contract.Backend):
         raise AssertionError("nobody asks")
 
 
-@pytest.mark.parametrize("name, backend, words", [
-    ("serial", Complete(), "none of serial, threads"), ("my:0", Complete(), "an identifier"),
-    (3, Complete(), "name is 3"),
-    ("mine", Complete, "an object"), ("mine", object(), "contract.Backend"),
-])
+@pytest.mark.parametrize(
+    "name, backend, words",
+    [
+        ("serial", Complete(), "none of serial, threads"),
+        ("my:0", Complete(), "an identifier"),
+        (3, Complete(), "name is 3"),
+        ("mine", Complete, "an object"),
+        ("mine", object(), "contract.Backend"),
+    ],
+)
 def test_register_refuses(name, backend, words):
     with pytest.raises(pk.InputError, match=words):
         pk.register(name, backend)

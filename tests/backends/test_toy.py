@@ -81,9 +81,14 @@ assert b"as an example" in subprocess.run([sys.executable, "-m", "portable"], ca
 def test_programs_use_it_by_its_name(installed, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, program], env=os.environ | installed, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, program], env=os.environ | installed, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    for words in ("launch runs on 'toy'", "'toy' has no reductions", "no machine code",
-                  "counted on 'serial' and 'threads' and 'numba', not on 'toy'"):
+    for words in (
+        "launch runs on 'toy'",
+        "'toy' has no reductions",
+        "no machine code",
+        "counted on 'serial' and 'threads' and 'numba', not on 'toy'",
+    ):
         assert words in done.stdout

@@ -47,7 +47,9 @@ class Toy(contract.Backend, contract.Launches):
     def prepare(self, space, kernel, policy_kind, specs, reducers):
         if policy_kind != "range":
             raise pk.SpaceError(f"'{space}' runs ranges, not a {policy_kind}")
-        registry.launches("checked").prepare(space, kernel, policy_kind, specs, reducers)  # refuses what nobody runs
+        registry.launches("checked").prepare(
+            space, kernel, policy_kind, specs, reducers
+        )  # refuses what nobody runs
         return kernel
 
     def run_for(self, space, compiled, policy, words):
@@ -67,9 +69,17 @@ def reached(arguments):
     if not isinstance(arguments, pk.View):
         return arguments
     v = arguments
-    return np.asarray(types.SimpleNamespace(__array_interface__={
-        "data": (v.pointer, v.readonly), "shape": v.shape, "strides": v.strides, "typestr": v.dtype.str,
-        "version": 3}))
+    return np.asarray(
+        types.SimpleNamespace(
+            __array_interface__={
+                "data": (v.pointer, v.readonly),
+                "shape": v.shape,
+                "strides": v.strides,
+                "typestr": v.dtype.str,
+                "version": 3,
+            }
+        )
+    )
 
 
 TOY = Toy()

@@ -1,6 +1,6 @@
 """What a check costs: 1,000 teams of 16 members, 100 accesses a member.
 
-    python -m tests.checked.cost
+python -m tests.checked.cost
 """
 
 import time

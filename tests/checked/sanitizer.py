@@ -19,11 +19,17 @@ import portable as pk
 from .gallery_of_indices import INDICES
 from .gallery_of_teams import TEAM_KERNELS
 
-TOOLS = {"memcheck": ["--destroy-on-device-error", "kernel"], "racecheck": ["--racecheck-report", "analysis"], "synccheck": [],
-         "initcheck": []}
+TOOLS = {
+    "memcheck": ["--destroy-on-device-error", "kernel"],
+    "racecheck": ["--racecheck-report", "analysis"],
+    "synccheck": [],
+    "initcheck": [],
+}
 CASES = [*INDICES, *TEAM_KERNELS]
 MARK = "@@@"
-REPORT = re.compile(r"=========\s+(?!RACECHECK|ERROR SUMMARY)(Invalid|Uninitialized|Error|Warning|.*Race reported|Barrier error|Divergent)")
+REPORT = re.compile(
+    r"=========\s+(?!RACECHECK|ERROR SUMMARY)(Invalid|Uninitialized|Error|Warning|.*Race reported|Barrier error|Divergent)"
+)
 
 
 def launch_from(first):
@@ -32,8 +38,14 @@ def launch_from(first):
         for number in range(first, len(CASES)):
             case = CASES[number]
             print(f"{MARK} {number}", flush=True)
-            args = [pk.copy_of(a) if isinstance(a, np.ndarray) else pk.empty(a.shape, a.dtype) if isinstance(a, pk.View) else a
-                    for a in case.args()]
+            args = [
+                pk.copy_of(a)
+                if isinstance(a, np.ndarray)
+                else pk.empty(a.shape, a.dtype)
+                if isinstance(a, pk.View)
+                else a
+                for a in case.args()
+            ]
             try:
                 pk.parallel_for(case.policy, case.broken, *args)
                 pk.fence()
@@ -48,7 +60,18 @@ def watch(sanitizer, tool):
     """{number of a case: what the tool says of it}."""
     said, first = {}, 0
     while first < len(CASES):
-        command = [sanitizer, "--tool", tool, "--print-limit", "100000", *TOOLS[tool], sys.executable, "-m", __spec__.name, str(first)]
+        command = [
+            sanitizer,
+            "--tool",
+            tool,
+            "--print-limit",
+            "100000",
+            *TOOLS[tool],
+            sys.executable,
+            "-m",
+            __spec__.name,
+            str(first),
+        ]
         text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         numbers = []
         for line in text.splitlines():
@@ -65,13 +88,17 @@ def watch(sanitizer, tool):
 
 
 def main():
-    found = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
+    found = shutil.which("compute-sanitizer") or next(
+        iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None
+    )
     if found is None:
         sys.exit("compute-sanitizer is not on the PATH")
     said = {tool: watch(found, tool) for tool in TOOLS}
     print(f"| broken kernel | `pk.check` | {' | '.join(TOOLS)} |\n{'|---' * (2 + len(TOOLS))}|")
     for number, case in enumerate(CASES):
-        print(f"| {case.name.replace('_', ' ')} | {case.kind} | {' | '.join(said[tool][number] for tool in TOOLS)} |")
+        print(
+            f"| {case.name.replace('_', ' ')} | {case.kind} | {' | '.join(said[tool][number] for tool in TOOLS)} |"
+        )
 
 
 if __name__ == "__main__":

@@ -70,9 +70,14 @@ def test_tuples_of_views_and_labels():
     pair = pk.zeros(4, space="checked", label="left"), np.ones(4)
     assert pk.check(4, swap_halves, pair).ok
     assert not np.asarray(pair[0]).any()
-    found, = pk.check(5, swap_halves, pair).findings
-    assert (found.kind, found.view, found.index, found.members) == ("out of bounds", "pair[1]", (4,), ("index 4",))
-    found, = pk.check(5, fill, 1.0, pair[0]).findings
+    (found,) = pk.check(5, swap_halves, pair).findings
+    assert (found.kind, found.view, found.index, found.members) == (
+        "out of bounds",
+        "pair[1]",
+        (4,),
+        ("index 4",),
+    )
+    (found,) = pk.check(5, fill, 1.0, pair[0]).findings
     assert found.view == "left"
 
 
@@ -80,7 +85,15 @@ def test_reports():
     report = pk.check(FOUR, reverse_broken, *arrays(), seeds=[0, 3], team_sizes=[2])
     text, page = str(report), report._repr_html_()
     assert not report and not report.ok and report.seeds == (0, 3) and report.team_sizes == (4, 2)
-    for words in ("missing barrier", "reverse_broken", "gallery_of_teams.py:", "row[", "member 3 of team 0", "team.barrier()", "seed 0"):
+    for words in (
+        "missing barrier",
+        "reverse_broken",
+        "gallery_of_teams.py:",
+        "row[",
+        "member 3 of team 0",
+        "team.barrier()",
+        "seed 0",
+    ):
         assert words in text
     assert page.startswith("<table>") and "missing barrier" in page and "&#x27;reverse_broken&#x27;" in page
     fine = pk.check(FOUR, reverse, *arrays())
@@ -100,11 +113,13 @@ def test_reductions_are_checked_and_compared():
 
 def test_the_same_seed_is_the_same_schedule():
     """A racy compaction ends differently under different schedules, and alike under one."""
+
     def outcome(seed):
         counter, out = zeros(1, np.int64), zeros()
         with watching(seed), pytest.raises(pk.CheckError):
             pk.parallel_for(12, compact_broken, X, counter, out)
         return tuple(out)
+
     outcomes = {seed: outcome(seed) for seed in range(20)}
     assert len(set(outcomes.values())) > 1
     assert all(outcome(seed) == outcomes[seed] for seed in (1, 7))
@@ -116,6 +131,7 @@ def test_updates_are_lost_under_some_schedule():
         with watching(seed), pytest.raises(pk.CheckError):
             pk.parallel_for(20, counts, np.zeros(20), bins)
         return int(bins[0])
+
     assert total(0) == 20 and min(total(seed) for seed in range(1, 6)) < 20
 
 
@@ -168,16 +184,16 @@ def narrowed(i, x, out):
 
 
 def test_a_cast_that_cuts_is_reported():
-    x = np.array([1, 2**31 - 1, -2**31, 2**31])
+    x = np.array([1, 2**31 - 1, -(2**31), 2**31])
     assert pk.check(3, narrowed, x, zeros(4, np.int32)).ok
-    found, = pk.check(4, narrowed, x, zeros(4, np.int32)).findings
+    (found,) = pk.check(4, narrowed, x, zeros(4, np.int32)).findings
     assert (found.kind, found.members) == ("integer overflow", ("index 3",))
 
 
 def test_large_arrays_of_which_little_is_reached():
     """What the analysis takes depends on the accesses, not on the arrays."""
     x = np.zeros(3_000_000)
-    found, = pk.check(4, copy_far, x).findings
+    (found,) = pk.check(4, copy_far, x).findings
     assert (found.kind, found.index) == ("race", (2_999_999,))
 
 
@@ -200,8 +216,12 @@ def puts(i, x):
 
 
 def test_functions_are_watched_wherever_they_are_kept():
-    found, = pk.check(12, puts, zeros()).findings
-    assert (found.kind, found.kernel, found.line) == ("out of bounds", "puts", put.fn.__code__.co_firstlineno + 2)
+    (found,) = pk.check(12, puts, zeros()).findings
+    assert (found.kind, found.kernel, found.line) == (
+        "out of bounds",
+        "puts",
+        put.fn.__code__.co_firstlineno + 2,
+    )
 
 
 def test_wrong_calls_are_refused():
@@ -223,23 +243,30 @@ def lists(i, x):
 
 def test_the_order_of_atomics_is_no_dependence_on_the_size():
     """Sums by atomics come in any order; who gets which slot differs between schedules, and is not compared."""
+
     @pk.kernel
     def gather_large(team, x, counter, out):
         for j in team.thread_range(12):
             if x[team.league_rank, j] > 5.0:
                 out[pk.atomic_add(counter, 0, 1)] = x[team.league_rank, j]
+
     assert pk.check(pk.TeamPolicy(3), gather_large, arrays()[0], zeros(1, np.int64), zeros(36)).ok
     assert pk.check(FOUR, strided_sum, *arrays()).ok
 
 
 def test_many_indices_give_one_finding():
-    found, = pk.check(4, where_smallest_broken, TIES, 1.0, zeros(1, np.int64)).findings
+    (found,) = pk.check(4, where_smallest_broken, TIES, 1.0, zeros(1, np.int64)).findings
     assert found.members == ("index 3", "index 1") or found.members == ("index 1", "index 3")
-    found, = pk.check(12, histogram_broken, X, zeros(8, np.int64), seeds=range(3)).findings
+    (found,) = pk.check(12, histogram_broken, X, zeros(8, np.int64), seeds=range(3)).findings
     assert found.times >= 9
     assert "CheckError" not in str(pk.check(12, forward_difference_broken, X, zeros()))
 
 
 def test_nothing_of_it_is_loaded_by_importing_portable():
     loaded = "import sys, portable; print([m for m in sys.modules if m.split('.')[0] in ('greenlet', 'pytest') or 'checked' in m])"
-    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

@@ -29,7 +29,11 @@ def test_a_broken_kernel_is_caught(case):
         assert not report.ok
         found, *consequences = report.findings
         assert (found.kind, found.line) == (case.kind, case.line) and len(consequences) <= 1, str(report)
-        assert found.kernel == case.broken.name and found.file == case.broken.fn.__code__.co_filename and found.seed == seed
+        assert (
+            found.kernel == case.broken.name
+            and found.file == case.broken.fn.__code__.co_filename
+            and found.seed == seed
+        )
         if case.kind in ("race", "missing barrier", "non-atomic update", "divergent barrier"):
             assert len(set(found.members)) == 2
         if case.kind not in ("divergent barrier", "scratch overflow", "integer overflow", "assertion"):

@@ -66,7 +66,9 @@ def take_turns(team, count, log):
 def test_members_run_in_the_order_of_ranks_and_wait_for_each_other():
     log = np.zeros(12, np.int64)
     pk.parallel_for(pk.TeamPolicy(2, 3, **CHECKED), take_turns, np.zeros(1, np.int64), log)
-    assert log.tolist() == [100 * after + 10 * team + rank for team in range(2) for after in range(2) for rank in range(3)]
+    assert log.tolist() == [
+        100 * after + 10 * team + rank for team in range(2) for after in range(2) for rank in range(3)
+    ]
 
 
 @pk.kernel
@@ -88,12 +90,16 @@ def meets_elsewhere(team, x):
     "kernel, line, words_of_it",
     [
         (leaves_early, 4, ["member 0 of team 0 waits at team.barrier()", "member 1 has returned in line"]),
-        (meets_elsewhere, 5, ["member 2 of team 0 waits at team.barrier()", "member 0 is at team.reduce() in line"]),
+        (
+            meets_elsewhere,
+            5,
+            ["member 2 of team 0 waits at team.barrier()", "member 0 is at team.reduce() in line"],
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_divergent_members_are_told_instead_of_waiting(kernel, line, words_of_it):
-    found, = pk.check(pk.TeamPolicy(1, 3), kernel, np.zeros(1), seeds=0, team_sizes=[3]).findings
+    (found,) = pk.check(pk.TeamPolicy(1, 3), kernel, np.zeros(1), seeds=0, team_sizes=[3]).findings
     message = str(found)
     assert f"kernel '{kernel.name}'" in message and all(word in message for word in words_of_it)
     assert f"test_interpreter.py:{kernel.portable_text.line + line - 1})" in message
@@ -108,8 +114,13 @@ def test_an_index_outside_says_where_it_ran_and_the_rest_of_a_launch_goes_on():
     x = np.zeros(4)
     with pytest.raises(CheckError) as error:
         pk.parallel_for(pk.RangePolicy(0, 4, **CHECKED), fails_at_two, x)
-    found, = error.value.findings
-    assert (found.line, found.members, found.index, found.times) == (fails_at_two.portable_text.line + 1, ("index 2",), (4,), 2)
+    (found,) = error.value.findings
+    assert (found.line, found.members, found.index, found.times) == (
+        fails_at_two.portable_text.line + 1,
+        ("index 2",),
+        (4,),
+        2,
+    )
     np.testing.assert_array_equal(x, [0, 0, 1, 1])
 
 
@@ -120,7 +131,9 @@ def reads_scratch(team, x):
 
 def test_unwritten_scratch_is_reported():
     with pytest.raises(CheckError, match=r"uninitialised read: kernel 'reads_scratch' .* reads scratch\[0\]"):
-        pk.parallel_reduce(pk.TeamPolicy(3, 2, **CHECKED), reads_scratch, np.zeros(1), reducer=(pk.Max, pk.Sum))
+        pk.parallel_reduce(
+            pk.TeamPolicy(3, 2, **CHECKED), reads_scratch, np.zeros(1), reducer=(pk.Max, pk.Sum)
+        )
 
 
 @pk.kernel
@@ -131,8 +144,12 @@ def given_in_one_branch(i, x):
 
 
 def test_a_name_without_a_value_is_told():
-    found, = pk.check(3, given_in_one_branch, np.array([1.0, -1.0, 1.0])).findings
-    assert (found.kind, found.line, found.members) == ("exception", given_in_one_branch.portable_text.line + 3, ("index 1",))
+    (found,) = pk.check(3, given_in_one_branch, np.array([1.0, -1.0, 1.0])).findings
+    assert (found.kind, found.line, found.members) == (
+        "exception",
+        given_in_one_branch.portable_text.line + 3,
+        ("index 1",),
+    )
     assert "'late'" in found.message
 
 
@@ -150,8 +167,12 @@ def halves(i, x):
 
 
 def test_assertions_of_functions():
-    found, = pk.check(3, halves, np.array([1.0, -1.0, 4.0])).findings
-    assert (found.kind, found.line, found.members) == ("assertion", halved.portable_text.line + 1, ("index 1",))
+    (found,) = pk.check(3, halves, np.array([1.0, -1.0, 4.0])).findings
+    assert (found.kind, found.line, found.members) == (
+        "assertion",
+        halved.portable_text.line + 1,
+        ("index 1",),
+    )
     assert "above zero" in found.message
     x = np.array([1.0, 4.0])
     pk.parallel_for(pk.RangePolicy(0, 2, **CHECKED), halves, x)

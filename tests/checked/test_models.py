@@ -30,8 +30,21 @@ from ..models.test_ptx import MODELS
 # Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, where that is asked for.
 ELSEWHERE = {
     "hawkes": {"background_by_cells", "chain_background", "add_probability", "bin_quantile"},
-    "resampling": {"excess", "megopolis_chain", "average", "average_tiles", "decide", "overwrite", "trace", "weigh", "scan_tiles", "meet",
-                   "fill_stretches", "deviation_sums", "find_quantiles"},
+    "resampling": {
+        "excess",
+        "megopolis_chain",
+        "average",
+        "average_tiles",
+        "decide",
+        "overwrite",
+        "trace",
+        "weigh",
+        "scan_tiles",
+        "meet",
+        "fill_stretches",
+        "deviation_sums",
+        "find_quantiles",
+    },
     "tmap": {"maximise"},
     "mixture": {"relabel"},
 }
@@ -54,7 +67,9 @@ class Checking:
         self.kernels.add(launch.kernel.name)
         key = launch.kernel, kind_of(launch.policy), tuple(map(describe, launch.args)), launch.reducers
         if key not in self.reports and not launch.scan and not names_its_size(launch.kernel):
-            self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
+            self.reports[key] = pk.check(
+                launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None
+            )
 
     def accused(self):
         return [str(report) for report in self.reports.values() if not report.ok]
@@ -69,8 +84,12 @@ def describe(arg):
 def names_its_size(kernel):
     """Whether a kernel, or a function that it calls, mentions the size of its team."""
     text = kernel.portable_text
-    called = {value for node in ast.walk(text.tree) if isinstance(node, (ast.Name, ast.Attribute))
-              if isinstance(value := mentioned(text, node), Function)}
+    called = {
+        value
+        for node in ast.walk(text.tree)
+        if isinstance(node, (ast.Name, ast.Attribute))
+        if isinstance(value := mentioned(text, node), Function)
+    }
     return "team.size" in ast.unparse(text.tree) or any(map(names_its_size, called))
 
 
@@ -108,7 +127,9 @@ def test_every_kernel_of_a_model_ran(package):
     for path in Path(models.__path__[0], package).glob("*.py"):
         if re.search(r"^@pk\.kernel", path.read_text(), re.MULTILINE):
             module = importlib.import_module(f"models.{package}.{path.stem}")
-            wanted |= {k.name for _, k in inspect.getmembers(module, lambda member: isinstance(member, Kernel))}
+            wanted |= {
+                k.name for _, k in inspect.getmembers(module, lambda member: isinstance(member, Kernel))
+            }
     assert wanted and not wanted - ran - ELSEWHERE.get(package, set())
 
 

@@ -73,7 +73,11 @@ class Enumeration:
             if state in self.seen:
                 continue
             self.seen.add(state)
-            ready = [(lane, step) for lane in range(len(self.lanes)) if (step := self.next_step(at, lane)) is not None]
+            ready = [
+                (lane, step)
+                for lane in range(len(self.lanes))
+                if (step := self.next_step(at, lane)) is not None
+            ]
             if not ready:
                 self.outcomes.add((x, out))
             for a in range(len(ready)):
@@ -108,7 +112,9 @@ def programs(draw):
     # Mostly nothing, reads, and scratch: otherwise hardly a program is free of races.
     kinds = st.sampled_from([NOTHING] * 4 + [READ] * 2 + [WRITE] * 2 + [ADD, READ + 3, WRITE + 3, ADD + 3])
     steps = np.array(draw(st.lists(kinds, min_size=n, max_size=n)), np.int64).reshape(shape)
-    cells = np.array(draw(st.lists(st.integers(0, CELLS - 1), min_size=n, max_size=n)), np.int64).reshape(shape)
+    cells = np.array(draw(st.lists(st.integers(0, CELLS - 1), min_size=n, max_size=n)), np.int64).reshape(
+        shape
+    )
     return steps, cells
 
 

@@ -57,12 +57,14 @@ def test_fields_keep_their_names():
     pair = Pair(X, zeros())
     assert_same_on_all_spaces(11, doubled, pair)
     assert not pair.out.any()
-    found, = pk.check(12, doubled, pair).findings
+    (found,) = pk.check(12, doubled, pair).findings
     assert (found.kind, found.view, found.index) == ("out of bounds", "pair.x", (12,))
 
 
 def test_spaces_that_differ_are_told():
-    with pytest.raises(AssertionError, match=r"lanes_of_this_machine.*out\[0\] is 3 on 'checked' and 8 on 'serial'"):
+    with pytest.raises(
+        AssertionError, match=r"lanes_of_this_machine.*out\[0\] is 3 on 'checked' and 8 on 'serial'"
+    ):
         assert_same_on_all_spaces(pk.TeamPolicy(2, 3), lanes_of_this_machine, np.zeros(2, np.int64))
 
 
@@ -87,7 +89,7 @@ def test_the_seed_is_used():
     assert error.value.findings[0].seed == 5
 
 
-PROJECT = '''
+PROJECT = """
 import numpy as np
 import portable as pk
 
@@ -104,7 +106,7 @@ def test_races():
 
 def test_is_right():
     pk.parallel_for(8, double, np.ones(8))
-'''
+"""
 
 
 def test_the_plugin(pytester, monkeypatch):
@@ -120,5 +122,7 @@ def test_the_plugin(pytester, monkeypatch):
 
 def test_the_plugin_imports_nothing_that_no_option_asks_for(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
-    pytester.makepyfile("import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable', 'numpy'} & set(sys.modules)")
+    pytester.makepyfile(
+        "import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable', 'numpy'} & set(sys.modules)"
+    )
     pytester.runpytest_subprocess("-p", "portable_pytest", "-p", "no:cacheprovider").assert_outcomes(passed=1)

@@ -19,7 +19,10 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
     wanted, whole = tmap.fit(jobs.runs(), **how)
     steps, run = [], sharding.Place.run
     soon = {"distributed.comm.timeouts.connect": "1s", "distributed.comm.retry.count": 0}
-    with dask.config.set(soon), distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster:
+    with (
+        dask.config.set(soon),
+        distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
+    ):
         with distributed.Client(cluster, set_as_default=False) as client:
 
             def ended(self, *args):

@@ -280,7 +280,10 @@ def fibonacci_by_swap(i, x, out):
 
 
 @case(
-    lambda rng, dtype: (np.arange(N, dtype=dtype) // 12 * 4 + np.arange(N, dtype=dtype) % 4, np.zeros(N, dtype)),
+    lambda rng, dtype: (
+        np.arange(N, dtype=dtype) // 12 * 4 + np.arange(N, dtype=dtype) % 4,
+        np.zeros(N, dtype),
+    ),
     INTEGERS,
 )
 @pk.kernel
@@ -349,7 +352,10 @@ def gather_and_scatter(i, source, target, x, out):
     out[target[i]] = x[source[i]]
 
 
-@case(lambda rng, dtype: (rng.integers(0, 4, N), rng.random((4, 5, N)).astype(dtype), np.zeros((N, 5), dtype)), terms=5)
+@case(
+    lambda rng, dtype: (rng.integers(0, 4, N), rng.random((4, 5, N)).astype(dtype), np.zeros((N, 5), dtype)),
+    terms=5,
+)
 @pk.kernel
 def parts_of_views(i, which, x, out):
     w = which[i]
@@ -369,7 +375,11 @@ def rows_of_the_own_index(i, x, out):
 
 
 @case(
-    lambda rng, dtype: (rng.random((N, 3)).astype(dtype), rng.random((3, 3)).astype(dtype), np.zeros((N, 3), dtype)),
+    lambda rng, dtype: (
+        rng.random((N, 3)).astype(dtype),
+        rng.random((3, 3)).astype(dtype),
+        np.zeros((N, 3), dtype),
+    ),
     terms=3,
 )
 @pk.kernel
@@ -418,7 +428,10 @@ def floor_division_and_modulo(i, a, b, out):
         out[3, i] = (i - 4) % 3
 
 
-@case(lambda rng, dtype: (rng.integers(-(2**31), 2**31, N).astype(np.int32), np.zeros((3, N), np.int64)), (np.int32,))
+@case(
+    lambda rng, dtype: (rng.integers(-(2**31), 2**31, N).astype(np.int32), np.zeros((3, N), np.int64)),
+    (np.int32,),
+)
 @pk.kernel
 def int32_wraps(i, x, out):
     out[0, i] = x[i] * x[i]
@@ -426,7 +439,10 @@ def int32_wraps(i, x, out):
     out[2, i] = x[i] * 3 - 7
 
 
-@case(lambda rng, dtype: (rng.integers(0, 2**63, N).astype(dtype), np.zeros((3, N), dtype)), (np.uint32, np.uint64))
+@case(
+    lambda rng, dtype: (rng.integers(0, 2**63, N).astype(dtype), np.zeros((3, N), dtype)),
+    (np.uint32, np.uint64),
+)
 @pk.kernel
 def unsigned_wraps(i, x, out):
     out[0, i] = x[i] * x[i] + 12345
@@ -443,7 +459,13 @@ def bits_of_signed_numbers(i, x, out):
     out[3, i] = -x[i] | 4
 
 
-@case(lambda rng, dtype: ((rng.normal(size=N) * 100).astype(dtype), np.zeros((4, N)), np.zeros((2, N), np.int32)))
+@case(
+    lambda rng, dtype: (
+        (rng.normal(size=N) * 100).astype(dtype),
+        np.zeros((4, N)),
+        np.zeros((2, N), np.int32),
+    )
+)
 @pk.kernel
 def casts(i, x, out, whole):
     out[0, i] = int(x[i])
@@ -482,7 +504,12 @@ def minima_and_maxima(i, x, out):
     out[i] += pk.clip(x[i], -1.0, 1.0) + pk.where(x[i] > 0.0, 1.0, x[i]) + min(i, 20) + max(i % 3, 1)
 
 
-@case(lambda rng, dtype: (np.where(rng.random(N) < 0.3, np.nan, rng.normal(size=N)).astype(dtype), np.zeros(N, dtype)))
+@case(
+    lambda rng, dtype: (
+        np.where(rng.random(N) < 0.3, np.nan, rng.normal(size=N)).astype(dtype),
+        np.zeros(N, dtype),
+    )
+)
 @pk.kernel
 def comparisons_with_nan(i, x, out):
     if x[i] < 0.0:

@@ -33,7 +33,9 @@ def spec(arg):
 
 def lower(kernel, policy, args, capability, reducers=()):
     kind = kind_of(as_policy(policy))
-    entry = Entry(kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0)
+    entry = Entry(
+        kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
+    )
     return engine.ptx(entry.text, capability, kernel.fn.__name__)
 
 
@@ -52,7 +54,11 @@ def assemble(ptx, capability, folder):
 def test_the_ten_kernels(name, dtype, capability, tmp_path):
     policy, args, _ = example(name).make(9, dtype, np.random.default_rng(1))
     ptx = lower(
-        getattr(example(name), KERNELS[name][0]), policy, args, capability, (pk.Sum,) if name in REDUCTIONS else ()
+        getattr(example(name), KERNELS[name][0]),
+        policy,
+        args,
+        capability,
+        (pk.Sum,) if name in REDUCTIONS else (),
     )
     assert ".visible .entry" in ptx and f".target sm_{capability[0]}{capability[1]}" in ptx
     if dtype is np.float32:
@@ -67,9 +73,14 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
-    entry = ExecutedFor(kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0)
+    entry = ExecutedFor(
+        kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
+    )
     ptx = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
-    assert ptx.count("atom.global.add.u64") >= len(entry.mixes) > 0 and sum(mix.total() for mix in entry.mixes) > 0
+    assert (
+        ptx.count("atom.global.add.u64") >= len(entry.mixes) > 0
+        and sum(mix.total() for mix in entry.mixes) > 0
+    )
     assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
@@ -79,9 +90,10 @@ def test_the_language(kernel, make, dtype, terms, tmp_path):
     assemble(lower(kernel, len(args), args, CAPABILITIES[-1]), CAPABILITIES[-1], tmp_path)
 
 
-
-@pytest.mark.parametrize("capability, target", [((6, 0), 60), ((7, 5), 75), ((8, 6), 86), ((8, 9), 89), ((10, 0), 100), ((12, 1), 121),
-                                                ((99, 0), 121)])
+@pytest.mark.parametrize(
+    "capability, target",
+    [((6, 0), 60), ((7, 5), 75), ((8, 6), 86), ((8, 9), 89), ((10, 0), 100), ((12, 1), 121), ((99, 0), 121)],
+)
 def test_every_architecture_lowers(capability, target):
     """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
     policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
@@ -134,8 +146,15 @@ def powers(i, a, x, y):
     y[i] = pk.fast_exp(a * x[i]) + pk.fast_exp2(x[i]) + pk.fast_log(y[i]) + pk.exp(x[i])
 
 
-@pytest.mark.parametrize("kernel, dtype, indices", [(scaled_sum, np.float32, 4), (scaled_sum, np.float64, 2), (scaled_sum_of_large, np.float32, 1),
-                                                    (powers, np.float32, 1)])
+@pytest.mark.parametrize(
+    "kernel, dtype, indices",
+    [
+        (scaled_sum, np.float32, 4),
+        (scaled_sum, np.float64, 2),
+        (scaled_sum_of_large, np.float32, 1),
+        (powers, np.float32, 1),
+    ],
+)
 def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices):
     """All loads come before the first store: so many are on their way at once."""
     x = np.zeros(9, dtype)
@@ -156,6 +175,7 @@ def test_a_product_of_two_halves_is_one_instruction():
 
 def test_streams_of_one_thread_share_a_block_of_random_bits():
     """A team of a warp that goes through 128 neighbours at a time: ten rounds of Philox for four numbers."""
+
     def body(team, seed, out):
         for base in range(0, out.shape[0], 4 * team.size):
             for m in range(4):
@@ -171,21 +191,34 @@ def test_a_team_of_one_warp_meets_without_the_block():
         team.barrier()
         out[team.league_rank] = team.size
 
-    ptx = [engine.ptx(Entry(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body") for size in (32, 64)]
+    ptx = [
+        engine.ptx(Entry(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body")
+        for size in (32, 64)
+    ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("kernel, kind, reducer, n_outs", [
-    (affine, "scan inclusive", MAPS, 2), (affine, "scan exclusive", VALUES, 1), (flagged, "scan inclusive", SEGMENTS, 1),
-    (affine, "scan total", ORDERED, 0), (in_a_team, "team", None, 3), (teams_in_order, "team", None, 2)])
+@pytest.mark.parametrize(
+    "kernel, kind, reducer, n_outs",
+    [
+        (affine, "scan inclusive", MAPS, 2),
+        (affine, "scan exclusive", VALUES, 1),
+        (flagged, "scan inclusive", SEGMENTS, 1),
+        (affine, "scan total", ORDERED, 0),
+        (in_a_team, "team", None, 3),
+        (teams_in_order, "team", None, 2),
+    ],
+)
 def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
     of = "view", np.dtype(dtype).name, 1, True, False
     inputs, outs = (("view", "int32", 1, True, False) if kernel is flagged else of, of), (of,) * n_outs
     if kind == "team":
         entry = Entry(kernel, kind, inputs + outs, (), TEAM_SIZE)
     else:
-        entry = ScanEntry(kernel, kind, (*inputs, *((("tuple", outs, ()),) if n_outs > 1 else outs)), (reducer,), 0)
+        entry = ScanEntry(
+            kernel, kind, (*inputs, *((("tuple", outs, ()),) if n_outs > 1 else outs)), (reducer,), 0
+        )
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
     assert ptx.count(".visible .entry") == (1 if kind == "team" else 2 if kind == "scan total" else 3)
     assemble(ptx, CAPABILITIES[-1], tmp_path)

@@ -170,11 +170,26 @@ def test_the_result_can_go_to_a_view(space):
     assert out.to_numpy() == x.sum()
 
 
-@pytest.mark.parametrize("out, error, message", [
-    (lambda space: pk.zeros(1, "int64", space=space), DTypeError, "out: a view of float64 is wanted, the dtype of the result; got int64"),
-    (lambda space: (pk.zeros(1, space=space),) * 2, ShapeError, r"out: 1 one-element view\(s\) wanted, got 2"),
-    (lambda space: pk.zeros(2, space=space), ShapeError, "out: a view of one element is wanted, got shape"),
-])
+@pytest.mark.parametrize(
+    "out, error, message",
+    [
+        (
+            lambda space: pk.zeros(1, "int64", space=space),
+            DTypeError,
+            "out: a view of float64 is wanted, the dtype of the result; got int64",
+        ),
+        (
+            lambda space: (pk.zeros(1, space=space),) * 2,
+            ShapeError,
+            r"out: 1 one-element view\(s\) wanted, got 2",
+        ),
+        (
+            lambda space: pk.zeros(2, space=space),
+            ShapeError,
+            "out: a view of one element is wanted, got shape",
+        ),
+    ],
+)
 def test_what_cannot_take_the_result_is_refused(space, out, error, message):
     x = move(np.arange(30.0), space)
     with pk.use(space), pytest.raises(error, match=message):

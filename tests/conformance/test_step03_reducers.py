@@ -25,15 +25,21 @@ def test_log_of_a_sum_of_exponentials(space, n, dtype):
 
 
 INF, NAN = np.inf, np.nan
-SPECIAL = [([-INF], -INF), ([INF], INF), ([INF, INF, -INF], INF), ([NAN, INF], NAN), ([-INF, NAN], NAN),
-           ([1.0, -INF, 1.0], 1 + np.log(2))]
+SPECIAL = [
+    ([-INF], -INF),
+    ([INF], INF),
+    ([INF, INF, -INF], INF),
+    ([NAN, INF], NAN),
+    ([-INF, NAN], NAN),
+    ([1.0, -INF, 1.0], 1 + np.log(2)),
+]
 
 
 @pytest.mark.parametrize("special, wanted", SPECIAL)
 def test_log_of_a_sum_of_infinite_exponentials(space, special, wanted):
     for at in (0, 11):
         x = np.full(at + 9, -np.inf)
-        x[at:at + len(special)] = special
+        x[at : at + len(special)] = special
         assert_close(launch_reduce(space, len(x), entry, x, reducer=pk.LogSumExp), wanted, np.float64)
 
 
@@ -163,8 +169,10 @@ def test_over_a_box(space):
 def test_states_have_the_same_bits_for_any_number_of_threads(reducer):
     n = 100_003
     x = np.random.default_rng(5).normal(size=n)
-    results = {pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x, reducer=reducer)
-               for s in ("serial", pk.Threads(2), pk.Threads(3))}
+    results = {
+        pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x, reducer=reducer)
+        for s in ("serial", pk.Threads(2), pk.Threads(3))
+    }
     assert len(results) == 1
 
 
@@ -173,8 +181,11 @@ TABLE = ("view", "float32", 2, True, False)
 
 
 @pytest.mark.parametrize("reducer", [pk.LogSumExp, Moments, LastPositive], ids=str)
-@pytest.mark.parametrize("kernel, kind, specs", [(entry, "range", (VIEW,)), (box_entry, "box2", (TABLE,)),
-                                                 (row_moments, "team", (TABLE, TABLE))], ids=["range", "box", "team"])
+@pytest.mark.parametrize(
+    "kernel, kind, specs",
+    [(entry, "range", (VIEW,)), (box_entry, "box2", (TABLE,)), (row_moments, "team", (TABLE, TABLE))],
+    ids=["range", "box", "team"],
+)
 def test_they_lower_to_ptx(kernel, kind, specs, reducer):
     """Also where there is no GPU; from float32 data without a float64 instruction."""
     from portable.backends.cuda.space import lower_to_ptx
@@ -193,8 +204,11 @@ Short = pk.Reducer("Short", merge, (0, 0.0), one_value)
 Narrow = pk.Reducer("Narrow", later, (0, 0.0), place_if_positive)
 
 
-UNFIT = [(Merged, "3 number.s. wanted, it returns 1"), (Short, "2 number.s., but a state of 3"),
-         (Narrow, "2 number.s., but a state of 1")]
+UNFIT = [
+    (Merged, "3 number.s. wanted, it returns 1"),
+    (Short, "2 number.s., but a state of 3"),
+    (Narrow, "2 number.s., but a state of 1"),
+]
 
 
 @pytest.mark.parametrize("reducer, words", UNFIT)

@@ -92,7 +92,10 @@ def cell(r, c, u):
 def test_sums_over_cells(space, shape):
     u = np.random.default_rng(2).random(shape)
     assert_close(
-        launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u), math.fsum(u.ravel()), np.float64, u.size
+        launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u),
+        math.fsum(u.ravel()),
+        np.float64,
+        u.size,
     )
 
 
@@ -105,7 +108,10 @@ def test_where_the_largest_cell_is(space):
 def test_between_equal_cells_the_first_in_order_wins(space):
     u = np.zeros((5, 30))
     u[3, 2] = u[3, 29] = u[4, 0] = 1.0
-    assert launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (1.0, (3, 2))
+    assert launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (
+        1.0,
+        (3, 2),
+    )
 
 
 @pytest.mark.parametrize(

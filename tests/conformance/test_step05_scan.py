@@ -1,4 +1,5 @@
 """Step 5: scans, against NumPy's accumulations."""
+
 import numpy as np
 import pytest
 
@@ -37,7 +38,9 @@ def numbers(n, dtype):
 def scan(space, kernel, x, **options):
     """(prefixes, total) of a scan of x."""
     out = move(np.zeros_like(x), space)
-    total = pk.parallel_scan(pk.RangePolicy(0, len(x), space=space), kernel, move(x, space), out=out, **options)
+    total = pk.parallel_scan(
+        pk.RangePolicy(0, len(x), space=space), kernel, move(x, space), out=out, **options
+    )
     return np.asarray(out if isinstance(out, np.ndarray) else out.to_numpy()), total
 
 
@@ -56,7 +59,9 @@ def test_prefix_sums(space, n, dtype):
     assert_close(got, wide.astype(dtype), dtype, max(n, 1), scale=50.0 * max(n, 1))
     assert_close(total, wide[-1] if n else 0, dtype, max(n, 1), scale=50.0 * max(n, 1))
     got, _ = scan(space, value, x, inclusive=False)
-    assert_close(got, np.concatenate([[0], wide[:-1]])[:n].astype(dtype), dtype, max(n, 1), scale=50.0 * max(n, 1))
+    assert_close(
+        got, np.concatenate([[0], wide[:-1]])[:n].astype(dtype), dtype, max(n, 1), scale=50.0 * max(n, 1)
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -109,7 +114,11 @@ def test_wrong_calls(space):
         (lambda: pk.parallel_scan(policy, value, x, out=small), ShapeError, "out"),
         (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), ShapeError, "2 array"),
         (lambda: pk.parallel_scan(pk.TeamPolicy(3, space=space), value, x, out=x), InputError, "RangePolicy"),
-        (lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64), space)), DTypeError, "prefixes are float64; got int64"),
+        (
+            lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64), space)),
+            DTypeError,
+            "prefixes are float64; got int64",
+        ),
         (lambda: pk.parallel_scan(policy, nothing, x, out=x), LanguageError, "returns its contribution"),
     ]:
         with pytest.raises(error, match=word):

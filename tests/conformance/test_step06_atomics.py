@@ -46,7 +46,9 @@ def test_sums(space, dtype):
 def test_many_updates_of_few_bins(space):
     n = 1_000 if space == "checked" else 200_000
     x, where = np.ones(n, np.int32), np.arange(n) % 3
-    np.testing.assert_array_equal(launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where))
+    np.testing.assert_array_equal(
+        launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where)
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -146,7 +148,9 @@ def multiply_by_cas(i, x, total):
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 def test_any_update_by_compare_and_swap(space, dtype):
     x = np.array([1, 2, 1, 3, 1, 1, 2, 5, 1, 1, 1, 7, 1, 2, 1, 1, 3, 1], dtype)
-    np.testing.assert_array_equal(launch_for(space, len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod())
+    np.testing.assert_array_equal(
+        launch_for(space, len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod()
+    )
 
 
 def test_float_sums_to_rounding(space):

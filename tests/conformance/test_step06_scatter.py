@@ -47,7 +47,9 @@ def test_sums_add_to_what_was_there(space, n):
     n = min(n, 500) if space == "checked" else n
     x, counts, halves = levels(n), np.arange(7), np.ones((7, 3))
     moved, counts, halves = move(x, space), move(counts, space), move(halves, space)
-    pk.parallel_for(pk.RangePolicy(0, n, space=space), count, moved, pk.ScatterView(counts), pk.ScatterView(halves))
+    pk.parallel_for(
+        pk.RangePolicy(0, n, space=space), count, moved, pk.ScatterView(counts), pk.ScatterView(halves)
+    )
     ones, minus = expected(x)
     np.testing.assert_array_equal(content(counts), np.arange(7) + ones)
     np.testing.assert_array_equal(content(halves), 1 + minus)
@@ -81,7 +83,9 @@ def test_too_large_for_copies_is_atomic(space):
     n, bins = (300, 50_000) if space == "checked" else (20_000, 10_000_000)
     x = levels(n, bins)
     counts = pk.zeros(bins, np.int64, space=space)
-    pk.parallel_for(pk.RangePolicy(0, n, space=space), count_and_ignore, move(x, space), pk.ScatterView(counts))
+    pk.parallel_for(
+        pk.RangePolicy(0, n, space=space), count_and_ignore, move(x, space), pk.ScatterView(counts)
+    )
     assert content(counts).sum() == n and content(counts)[x[0]] >= 1
 
 
@@ -121,8 +125,11 @@ def test_kernels_only_add(space, kernel):
 def test_what_cannot_be_scattered_into():
     frozen = np.zeros(3)
     frozen.flags.writeable = False
-    for bad, error, message in [(frozen, InputError, "read-only"), (np.zeros(3, bool), DTypeError, "bool"),
-                                (np.zeros((4, 4)).T[:2], InputError, "contiguous")]:
+    for bad, error, message in [
+        (frozen, InputError, "read-only"),
+        (np.zeros(3, bool), DTypeError, "bool"),
+        (np.zeros((4, 4)).T[:2], InputError, "contiguous"),
+    ]:
         with pytest.raises(error, match=message):
             pk.ScatterView(bad)
 
@@ -131,5 +138,9 @@ def test_of_another_space_is_refused():
     if pk.unavailable_because("cuda"):
         pytest.skip(str(pk.unavailable_because("cuda")))
     with pytest.raises(WrongSpaceError, match="counts"):
-        pk.parallel_for(pk.RangePolicy(0, 9, space="cuda"), count_and_ignore, pk.zeros(9, np.int32, space="cuda"),
-                        pk.ScatterView(np.zeros(9, np.int64)))
+        pk.parallel_for(
+            pk.RangePolicy(0, 9, space="cuda"),
+            count_and_ignore,
+            pk.zeros(9, np.int32, space="cuda"),
+            pk.ScatterView(np.zeros(9, np.int64)),
+        )

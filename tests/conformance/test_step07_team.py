@@ -189,7 +189,9 @@ def largest_before(team, x, out):
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 def test_scan_takes_a_reducer(space, size, dtype):
     """The first member gets the neutral number: less than all others."""
-    _, out = launch_for(space, pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64))
+    _, out = launch_for(
+        space, pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64)
+    )
     assert out.tolist() == [0, 0]
 
 
@@ -270,8 +272,15 @@ def test_append_keeps_the_order_of_ranks(space, length, dtype, size):
     """Nothing behind the last value that is kept is touched; all, none and some members keep."""
     x = np.random.default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
     x[1], x[2] = 1, -1
-    _, values, places, count = launch_for(space, pk.TeamPolicy(4, size), keep_positive, x, np.full((4, length + 1), -7, dtype),
-                                          np.full((4, length + 1), -7, np.int32), np.zeros(4, np.int32))
+    _, values, places, count = launch_for(
+        space,
+        pk.TeamPolicy(4, size),
+        keep_positive,
+        x,
+        np.full((4, length + 1), -7, dtype),
+        np.full((4, length + 1), -7, np.int32),
+        np.zeros(4, np.int32),
+    )
     for row, v, p, n in zip(x, values, places, count):
         wanted = np.flatnonzero(row > 0)
         np.testing.assert_array_equal(p, np.append(wanted, np.full(length + 1 - len(wanted), -7)))

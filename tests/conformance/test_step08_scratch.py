@@ -90,10 +90,16 @@ def test_scratch_is_sized_by_what_is_asked_for():
     enough = pk.scratch_bytes((13, x.dtype), (13, x.dtype))
     launch_for("checked", pk.TeamPolicy(3, 4, scratch_bytes=enough), running_sum, x, np.zeros_like(x))
     with pytest.raises(CheckError, match="scratch_bytes"):
-        launch_for("checked", pk.TeamPolicy(3, 4, scratch_bytes=enough - 64), running_sum, x, np.zeros_like(x))
-    for bad, match in (((5,), "pair of a shape and a dtype"), (((-1, np.float64),), "0 or more"),
-                       (((2.5, np.float64),), "must be an integer"), (((2, "nothing"),), "which is none"),
-                       (((2**62, np.float64),), "beyond the range")):
+        launch_for(
+            "checked", pk.TeamPolicy(3, 4, scratch_bytes=enough - 64), running_sum, x, np.zeros_like(x)
+        )
+    for bad, match in (
+        ((5,), "pair of a shape and a dtype"),
+        (((-1, np.float64),), "0 or more"),
+        (((2.5, np.float64),), "must be an integer"),
+        (((2, "nothing"),), "which is none"),
+        (((2**62, np.float64),), "beyond the range"),
+    ):
         with pytest.raises((InputError, pk.DTypeError), match=match):
             pk.scratch_bytes(*bad)
 
@@ -181,7 +187,10 @@ def test_local_elements_of_lanes_that_take_no_part_stay(space, n):
     """At known places a private array lives in registers, also where it is written under a condition."""
     x = np.arange(n) % 4 - 0.5
     got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
-    wanted = [v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0 for v in x]
+    wanted = [
+        v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0
+        for v in x
+    ]
     np.testing.assert_array_equal(got, wanted)
 
 
@@ -190,7 +199,7 @@ def test_local_arrays_under_a_mask_stay_in_registers():
 
     with pk.use("serial"):
         pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
-    (_, *what), = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
+    ((_, *what),) = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
     stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
     assert stores == 1  # that to `out`
 

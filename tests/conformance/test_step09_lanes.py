@@ -37,7 +37,9 @@ def run(space, kernel, *arrays):
 
 def test_branches_against_numpy(space):
     x = np.random.default_rng(1).random(N)
-    wanted = np.where(x > 0.75, 4, np.where(x > 0.5, 3 * x, np.where(x > 0.25, 2, np.where(x < 0.1, x + 10, x))))
+    wanted = np.where(
+        x > 0.75, 4, np.where(x > 0.5, 3 * x, np.where(x > 0.25, 2, np.where(x < 0.1, x + 10, x)))
+    )
     assert_close(run(space, lane_kernels.nested_if, x, np.zeros(N)), wanted, np.float64)
 
 
@@ -59,7 +61,11 @@ def put_where_alive(i, index, x, out):
 
 def expecting_overflow(space):
     """The checked space reports signed integers that wrap."""
-    return pytest.raises(pk.CheckError, match="integer overflow") if space == "checked" else contextlib.nullcontext()
+    return (
+        pytest.raises(pk.CheckError, match="integer overflow")
+        if space == "checked"
+        else contextlib.nullcontext()
+    )
 
 
 def test_int32_wraps_as_in_numpy(space):
@@ -67,14 +73,20 @@ def test_int32_wraps_as_in_numpy(space):
     with np.errstate(over="ignore"):
         wanted = np.stack([x * x, x + np.int32(2_000_000_000), x * np.int32(3) - np.int32(7)])
     with expecting_overflow(space):
-        np.testing.assert_array_equal(run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted)
+        np.testing.assert_array_equal(
+            run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted
+        )
 
 
 def test_signs_of_division_as_in_python(space):
     a, b = np.array([7, -7, 7, -7, 0, 6, -6, 1, 9]), np.array([2, 2, -2, -2, 3, 3, 3, -5, 4])
     for dtype in (np.int64, np.int32, np.float64, np.float32):
         out = run(
-            space, lane_kernels.floor_division_and_modulo, a.astype(dtype), b.astype(dtype), np.zeros((4, 9), dtype)
+            space,
+            lane_kernels.floor_division_and_modulo,
+            a.astype(dtype),
+            b.astype(dtype),
+            np.zeros((4, 9), dtype),
         )
         np.testing.assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
 
@@ -174,8 +186,12 @@ def test_lanes_leave_a_loop_one_by_one(space, kernel, n):
     if space == "checked":
         pytest.skip("the checked space is the reference here")
     first = np.random.default_rng(8).random(n) * 30.0
-    args = {escapes: (20, first / 30.0), grows_in_memory: (first, first / 7.0 + 0.1), both_loops_write: (first,),
-            reads_where_it_may: (first[: max(n // 2, 1)],)}[kernel]
+    args = {
+        escapes: (20, first / 30.0),
+        grows_in_memory: (first, first / 7.0 + 0.1),
+        both_loops_write: (first,),
+        reads_where_it_may: (first[: max(n // 2, 1)],),
+    }[kernel]
     got, wanted = (launch_for(where, n, kernel, *args, np.zeros((2, n)))[-1] for where in (space, "checked"))
     assert_close(got, wanted, np.float64, 100)
 
@@ -220,9 +236,18 @@ def test_consecutive_int32(packed):
     kernel = pk.kernel(after_an_offset.fn, packed=packed)
     pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out)
     np.testing.assert_array_equal(out, x[7:47])
-    accesses = pk.explain(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out).accesses
-    assert {a.how for a in accesses if a.view == "x"} == ({"contiguous"} if packed else {"strided or gathered"})
+    accesses = pk.explain(
+        pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out
+    ).accesses
+    assert {a.how for a in accesses if a.view == "x"} == (
+        {"contiguous"} if packed else {"strided or gathered"}
+    )
     numbers = np.zeros((4, 40), np.int64)
-    pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), pk.kernel(wrapped.fn, packed=packed), np.array([2**31 - 5], np.int32), numbers)
+    pk.parallel_for(
+        pk.RangePolicy(0, 40, space="serial"),
+        pk.kernel(wrapped.fn, packed=packed),
+        np.array([2**31 - 5], np.int32),
+        numbers,
+    )
     expected = (np.arange(40) + 2**31 - 5).astype(np.int32).astype(np.int64)
     np.testing.assert_array_equal(numbers, [expected, expected + 1, expected < 0, np.arange(40) // 3])

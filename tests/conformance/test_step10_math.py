@@ -1,4 +1,5 @@
 """Step 10: the elementary functions have the same bits on every compiled space, and are those of plain Python to a few ulp."""
+
 import functools
 
 import numpy as np
@@ -9,7 +10,26 @@ from portable.words import ROWS
 
 from ..launching import launch_for
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-40, 1e-310, 3e38, -104.0, -745.3, 88.8, 709.9, 1e4, 1e9]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    1e-310,
+    3e38,
+    -104.0,
+    -745.3,
+    88.8,
+    709.9,
+    1e4,
+    1e9,
+]
 WORDS = {row.name: row for row in ROWS if row.ulps}
 ULPS = 4  # plain Python has another library's functions: two units of ours and two of theirs
 
@@ -18,21 +38,28 @@ ULPS = 4  # plain Python has another library's functions: two units of ours and 
 def kernel_of(name):
     function = getattr(pk, name)
     if name in WORDS and WORDS[name].reads[2] == 2:
+
         @pk.kernel
         def apply(i, x, y, out):
             out[i] = function(x[i], y[i])
     else:
+
         @pk.kernel
         def apply(i, x, y, out):
             out[i] = function(x[i])
+
     return apply
 
 
 def inputs(dtype):
     rng = np.random.default_rng(7)
     with np.errstate(over="ignore"):
-        x = np.concatenate([SPECIAL, rng.normal(size=60), rng.normal(size=60) * 30, 10.0 ** rng.uniform(-30, 30, 60)]).astype(dtype)
-        return x, np.where(np.arange(x.size) % 3, rng.normal(size=x.size) * 3, rng.integers(-9, 9, x.size)).astype(dtype)
+        x = np.concatenate(
+            [SPECIAL, rng.normal(size=60), rng.normal(size=60) * 30, 10.0 ** rng.uniform(-30, 30, 60)]
+        ).astype(dtype)
+        return x, np.where(
+            np.arange(x.size) % 3, rng.normal(size=x.size) * 3, rng.integers(-9, 9, x.size)
+        ).astype(dtype)
 
 
 @functools.cache
@@ -45,7 +72,10 @@ def on_serial(name, dtype):
 @pytest.mark.parametrize("name", WORDS)
 def test_the_same_bits_everywhere(space, name, dtype):
     x, y = inputs(dtype)
-    got, wanted = launch_for(space, len(x), kernel_of(name), x, y, np.zeros_like(x))[2], on_serial(name, dtype)
+    got, wanted = (
+        launch_for(space, len(x), kernel_of(name), x, y, np.zeros_like(x))[2],
+        on_serial(name, dtype),
+    )
     if space != "checked":
         bits = np.uint32 if dtype is np.float32 else np.uint64
         same = (got.view(bits) == wanted.view(bits)) | (np.isnan(got) & np.isnan(wanted))
@@ -54,7 +84,9 @@ def test_the_same_bits_everywhere(space, name, dtype):
     near_zero = np.abs(wanted) < (0.5 if name == "lgamma" else 0.0)  # lgamma: absolute error near its zeros
     np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
     finite = np.isfinite(got) & np.isfinite(wanted) & ~near_zero
-    error = np.abs(got[finite].astype(np.float64) - wanted[finite]) / np.spacing(np.abs(got[finite])).astype(np.float64)
+    error = np.abs(got[finite].astype(np.float64) - wanted[finite]) / np.spacing(np.abs(got[finite])).astype(
+        np.float64
+    )
     # Plain Python's ndtr rounds x / sqrt(2) before it takes erfc, which the tail multiplies by x^2.
     allowed = ULPS + (2 * np.square(x[finite].astype(np.float64)) if name == "ndtr" else 0.0)
     assert (error <= allowed).all(), (x[finite][(error - allowed).argmax()], error.max())
@@ -66,16 +98,32 @@ def test_fast_exp2(space, dtype):
     top = 128 if dtype is np.float32 else 1024
     inside = np.random.default_rng(1).uniform(2 - top, top, 300).astype(dtype)
     inside = inside[inside < top]
-    x = np.concatenate([inside, np.array([0.0, -0.0, 5.0, 2 - top, top - 1, top, 1e30, np.inf, -2.0 * top, -1e30, -np.inf], dtype)])
+    x = np.concatenate(
+        [
+            inside,
+            np.array(
+                [0.0, -0.0, 5.0, 2 - top, top - 1, top, 1e30, np.inf, -2.0 * top, -1e30, -np.inf], dtype
+            ),
+        ]
+    )
     got = launch_for(space, len(x), kernel_of("fast_exp2"), x, x, np.zeros_like(x))[2]
     wanted = np.exp2(inside.astype(np.longdouble))
     assert np.max(np.abs(got[: len(inside)] - wanted) / wanted) < 3 * np.finfo(dtype).eps
-    np.testing.assert_allclose(got[len(inside) :], [1.0, 1.0, 32.0, 2.0 ** (2 - top), 2.0 ** (top - 1), *[np.inf] * 3, *[0.0] * 3], rtol=3 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        got[len(inside) :],
+        [1.0, 1.0, 32.0, 2.0 ** (2 - top), 2.0 ** (top - 1), *[np.inf] * 3, *[0.0] * 3],
+        rtol=3 * np.finfo(dtype).eps,
+    )
 
 
 @pk.kernel
 def infinite(i, x, k, out):
-    out[i] = (1 if pk.isinf(x[i]) else 0) + (2 if np.isinf(-x[i]) else 0) + (4 if pk.isinf(k[i]) else 0) + (8 if pk.isinf(np.inf) else 0)
+    out[i] = (
+        (1 if pk.isinf(x[i]) else 0)
+        + (2 if np.isinf(-x[i]) else 0)
+        + (4 if pk.isinf(k[i]) else 0)
+        + (8 if pk.isinf(np.inf) else 0)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -97,5 +145,7 @@ def by_the_operator(i, x, k, out):
 
 def test_the_builtin_pow_is_the_operator(space):
     x, k = np.linspace(0.5, 3.0, 40), np.arange(40)
-    one, other = (launch_for(space, 40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator))
+    one, other = (
+        launch_for(space, 40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator)
+    )
     np.testing.assert_array_equal(one, other)

@@ -33,8 +33,11 @@ def test_the_published_vectors(space):
     counter = np.array([[0] * 4, [full] * 4, pi], np.uint32)
     key = np.array([[0] * 2, [full] * 2, [0xA4093822, 0x299F31D0]], np.uint32)
     out = launch_for(space, 3, philox, counter, key, np.zeros((3, 4), np.uint32))[2]
-    wanted = [[0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8], [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
-              [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]]
+    wanted = [
+        [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
+        [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ]
     np.testing.assert_array_equal(out, np.array(wanted, np.uint32))
 
 
@@ -54,8 +57,11 @@ def all_32(i, seed, stream, out):
     out[3, i] = pk.random.normal32(seed, stream, i)
 
 
-@pytest.mark.parametrize("kernel, dtype, draws", [(all_64, np.float64, DRAWS), (all_32, np.float32, DRAWS_32)],
-                         ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "kernel, dtype, draws",
+    [(all_64, np.float64, DRAWS), (all_32, np.float32, DRAWS_32)],
+    ids=["float64", "float32"],
+)
 def test_every_space_has_the_bits_of_plain_python(space, kernel, dtype, draws):
     out = launch_for(space, N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
     np.testing.assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(N)] for drawn in draws])
@@ -92,7 +98,9 @@ def test_float32_kernels_hold_no_float64():
     """A float64 on the way would show in the PTX, which needs no GPU to be made."""
     from portable.backends.cuda.space import lower_to_ptx
 
-    ptx = lower_to_ptx(all_32, "range", (("number", "int"), ("number", "int"), ("view", "float32", 2, True, False)))
+    ptx = lower_to_ptx(
+        all_32, "range", (("number", "int"), ("number", "int"), ("view", "float32", 2, True, False))
+    )
     assert ".f32" in ptx and ".f64" not in ptx
 
 
@@ -103,7 +111,9 @@ def sample(kernel, shape, dtype, *args):
     return out
 
 
-@pytest.mark.parametrize("kernel, dtype", [(all_64, np.float64), (all_32, np.float32)], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "kernel, dtype", [(all_64, np.float64), (all_32, np.float32)], ids=["float64", "float32"]
+)
 def test_distributions(kernel, dtype):
     """Kolmogorov and Smirnov's test of each; steps of 2^-24 are far below what 100,000 numbers resolve."""
     drawn = sample(kernel, (4, 100_000), dtype, 1, 0)
@@ -168,7 +178,10 @@ def test_normals_in_the_tails():
     x = sample(all_64, (4, n), np.float64, 5, 1)[3]
     wanted = n * 2 * stats.norm.sf(3.5)
     count = (np.abs(x) > 3.5).sum()
-    assert stats.poisson.cdf(count, wanted) > FALSE_ALARM / 2 and stats.poisson.sf(count - 1, wanted) > FALSE_ALARM / 2
+    assert (
+        stats.poisson.cdf(count, wanted) > FALSE_ALARM / 2
+        and stats.poisson.sf(count - 1, wanted) > FALSE_ALARM / 2
+    )
 
 
 # ---- whole numbers of given expectation
@@ -179,21 +192,28 @@ def counts(i, seed, means, n, p, out):
 
 
 MEANS = np.array([0.0, 1e-9, 0.7, 9.999, 10.0, 12.5, 400.0, 1e7, 2.0**52])
-TRIED, CHANCES = np.array([0, 1, 7, 90, 90, 100, 5000, 2**40, 2**52]), np.array([0.3, 1.0, 0.5, 0.11, 0.89, 0.5, 0.999, 1e-3, 0.25])
+TRIED, CHANCES = (
+    np.array([0, 1, 7, 90, 90, 100, 5000, 2**40, 2**52]),
+    np.array([0.3, 1.0, 0.5, 0.11, 0.89, 0.5, 0.999, 1e-3, 0.25]),
+)
 
 
 def test_every_space_has_the_counts_of_plain_python(space):
     n = 90
     out = launch_for(space, n, counts, SEED, MEANS, TRIED, CHANCES, np.zeros((2, n), np.int64))[-1]
-    wanted = [[pk.random.poisson(SEED, k, 0, MEANS[k % 9]) for k in range(n)],
-              [pk.random.binomial(SEED, k, 64, TRIED[k % 9], CHANCES[k % 9]) for k in range(n)]]
+    wanted = [
+        [pk.random.poisson(SEED, k, 0, MEANS[k % 9]) for k in range(n)],
+        [pk.random.binomial(SEED, k, 64, TRIED[k % 9], CHANCES[k % 9]) for k in range(n)],
+    ]
     np.testing.assert_array_equal(out, wanted)
     assert (out[0, ::9] == 0).all() and (out[1, ::9] == 0).all() and (out[1, 1::9] == 1).all()
 
 
 def test_counts_of_arrays_on_the_host():
     streams = np.arange(6, dtype=np.uint64)
-    np.testing.assert_array_equal(pk.random.poisson(1, streams, 0, 30.0), [pk.random.poisson(1, k, 0, 30.0) for k in range(6)])
+    np.testing.assert_array_equal(
+        pk.random.poisson(1, streams, 0, 30.0), [pk.random.poisson(1, k, 0, 30.0) for k in range(6)]
+    )
     drawn = pk.random.binomial(1, streams[:, None], 0, np.array([3, 60]), 0.4)
     assert drawn.shape == (6, 2) and drawn[4, 1] == pk.random.binomial(1, 4, 0, 60, 0.4)
 
@@ -204,8 +224,15 @@ def one_count(i, mean, n, p, out):
     out[1] = pk.random.binomial(1, 0, 0, n, p)
 
 
-@pytest.mark.parametrize("mean, n, p, name", [(-1e-300, -1, 0.5, "n is -1"), (np.nan, 3, 1.0000001, "p is 1.0000001"),
-                                              (1e300, 3, np.nan, "p is nan"), (np.inf, 2**62, 0.5, "n is")])
+@pytest.mark.parametrize(
+    "mean, n, p, name",
+    [
+        (-1e-300, -1, 0.5, "n is -1"),
+        (np.nan, 3, 1.0000001, "p is 1.0000001"),
+        (1e300, 3, np.nan, "p is nan"),
+        (np.inf, 2**62, 0.5, "n is"),
+    ],
+)
 def test_what_has_no_distribution(space, mean, n, p, name):
     """-1 from compiled code; plain Python refuses."""
     if space == "checked":
@@ -246,7 +273,9 @@ def test_poisson_numbers(mean):
     assert p_value(sample(poissons, (1_000_000,), np.int64, mean), stats.poisson(mean)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("n, p", [(1, 0.3), (30, 0.9), (99, 0.1), (20, 0.5), (21, 0.5), (1000, 0.013), (10**5, 0.7), (10**9, 2e-4)])
+@pytest.mark.parametrize(
+    "n, p", [(1, 0.3), (30, 0.9), (99, 0.1), (20, 0.5), (21, 0.5), (1000, 0.013), (10**5, 0.7), (10**9, 2e-4)]
+)
 def test_binomial_numbers(n, p):
     assert p_value(sample(binomials, (1_000_000,), np.int64, n, p), stats.binom(n, p)) > FALSE_ALARM
 
@@ -256,10 +285,28 @@ def test_the_logarithms_that_decide():
     import mpmath
 
     mpmath.mp.dps = 40
-    for k, mean in [(0, 12.0), (1, 11.0), (7, 10.5), (10, 10.0), (25, 10.0), (400, 430.5), (10**6 + 3000, 1e6), (10**9, 1e9 + 1e5)]:
+    for k, mean in [
+        (0, 12.0),
+        (1, 11.0),
+        (7, 10.5),
+        (10, 10.0),
+        (25, 10.0),
+        (400, 430.5),
+        (10**6 + 3000, 1e6),
+        (10**9, 1e9 + 1e5),
+    ]:
         exact = k * mpmath.log(mpmath.mpf(mean)) - mean - mpmath.loggamma(k + 1)
-        assert abs(float(elementary_counts._log_poisson(float(k), mean) - exact)) < 1e-12 * max(1, abs(float(exact)))
+        assert abs(float(elementary_counts._log_poisson(float(k), mean) - exact)) < 1e-12 * max(
+            1, abs(float(exact))
+        )
     for k, n, p in [(0, 40, 0.3), (40, 40, 0.3), (17, 40, 0.4), (500, 10**4, 0.05), (300_100, 10**6, 0.3)]:
-        exact = [mpmath.log(mpmath.binomial(n, j)) + j * mpmath.log(mpmath.mpf(p)) + (n - j) * mpmath.log(1 - mpmath.mpf(p)) for j in (k, int(n * p))]
-        got = elementary_counts._log_binomial(float(k), float(n), p) - elementary_counts._log_binomial(float(int(n * p)), float(n), p)
+        exact = [
+            mpmath.log(mpmath.binomial(n, j))
+            + j * mpmath.log(mpmath.mpf(p))
+            + (n - j) * mpmath.log(1 - mpmath.mpf(p))
+            for j in (k, int(n * p))
+        ]
+        got = elementary_counts._log_binomial(float(k), float(n), p) - elementary_counts._log_binomial(
+            float(int(n * p)), float(n), p
+        )
         assert abs(float(got - (exact[0] - exact[1]))) < 2e-12 * max(1, abs(float(exact[0] - exact[1])))

@@ -89,7 +89,9 @@ def widened(i, x, wide):
 
 def test_float64_on_request(space):
     x = np.random.default_rng(3).random(N).astype(np.float32)
-    np.testing.assert_array_equal(launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1)
+    np.testing.assert_array_equal(
+        launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1
+    )
 
 
 @pk.kernel
@@ -112,7 +114,9 @@ def int_times_float(i, k, x, wide):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_an_integer_beside_a_float32(space, dtype):
     k, x = np.arange(N, dtype=dtype), np.random.default_rng(5).random(N).astype(np.float32)
-    assert_close(launch_for(space, N, int_times_float, k, x, np.zeros(N))[2], k * x.astype(np.float64), np.float32)
+    assert_close(
+        launch_for(space, N, int_times_float, k, x, np.zeros(N))[2], k * x.astype(np.float64), np.float32
+    )
 
 
 @pk.kernel
@@ -183,7 +187,18 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
         for v in (a, b, c):
             total = rounded(v * b + total)
         ab, cd, square = rounded(a * b), rounded(c * d), rounded(rounded(a - b) ** 2)
-        return [rounded(v) for v in (a * b + cd, a * b - cd, c - a * b, Fraction(float(h)) ** 2 + square, total, c - ab, ab * c + d)]
+        return [
+            rounded(v)
+            for v in (
+                a * b + cd,
+                a * b - cd,
+                c - a * b,
+                Fraction(float(h)) ** 2 + square,
+                total,
+                c - ab,
+                ab * c + d,
+            )
+        ]
 
     out = launch_for(space, N, sums_with_products, x, h, np.zeros((7, N), dtype))[1]
     exact = [wanted(*map(Fraction, map(float, column))) for column in x.T]
@@ -194,7 +209,13 @@ def np_rounded(exact, dtype):
     """A fraction in the nearest number of a dtype: of float32 by way of its neighbours, since a float64 between rounds twice."""
     near = dtype(float(exact))
     around = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]
-    return min(around, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.uint32 if dtype == np.float32 else np.uint64)) & 1))
+    return min(
+        around,
+        key=lambda v: (
+            abs(Fraction(float(v)) - exact),
+            int(v.view(np.uint32 if dtype == np.float32 else np.uint64)) & 1,
+        ),
+    )
 
 
 @pk.kernel

@@ -1,4 +1,5 @@
 """Step 13: plans, launches prepared once."""
+
 import numpy as np
 
 import portable as pk

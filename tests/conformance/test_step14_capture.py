@@ -1,4 +1,5 @@
 """Step 14: captured launches, replayed as one."""
+
 import numpy as np
 import pytest
 
@@ -19,8 +20,8 @@ def test_replays_run_everything_in_order(space):
     n = 5000 if space != "checked" else 20
     x, y = move(np.ones(n), space), move(np.zeros(n), space)
     with pk.capture(space) as graph:
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, x, y)   # y = y + x
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, y, x)   # x = x + y
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, x, y)  # y = y + x
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, y, x)  # x = x + y
     np.testing.assert_array_equal(content(y), np.zeros(n))
     graph.replay()
     np.testing.assert_array_equal(content(y), np.ones(n))
@@ -76,14 +77,25 @@ def test_a_replay_is_one_event(space):
 def test_a_listener_may_hear_of_each_launch_of_a_graph(space):
     """In the space that recorded them, whichever is the default at the replay; others hear the same."""
     n = 50 if space != "checked" else 9
-    x, y, total, heard, others = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space), [], []
+    x, y, total, heard, others = (
+        move(np.ones(n), space),
+        move(np.zeros(n), space),
+        move(np.zeros(1), space),
+        [],
+        [],
+    )
     with pk.use(space), pk.capture() as graph:
         pk.parallel_for(n, axpy, 1.0, x, y)
         pk.parallel_reduce(n, value, y, out=total, label="sum")
     with events.listening(lambda phase, what, launch: others.append(launch.label)):
-        with events.listening(lambda phase, what, launch: heard.append((phase, launch.label)), into_graphs=True):
+        with events.listening(
+            lambda phase, what, launch: heard.append((phase, launch.label)), into_graphs=True
+        ):
             graph.replay()
-        assert heard == [("begin", "axpy"), ("end", "axpy"), ("begin", "sum"), ("end", "sum")] and len(others) == 4
+        assert (
+            heard == [("begin", "axpy"), ("end", "axpy"), ("begin", "sum"), ("end", "sum")]
+            and len(others) == 4
+        )
         graph.replay()
     assert len(heard) == 4 and len(others) == 6 and content(total)[0] == 2.0 * n
 

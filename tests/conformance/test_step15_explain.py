@@ -1,4 +1,5 @@
 """Step 15: what became of a kernel."""
+
 import numpy as np
 import pytest
 
@@ -27,17 +28,28 @@ def test_accesses_are_named_with_their_lines(space):
         return
     first = mixed_accesses.fn.__code__.co_firstlineno + 2
     found = {(a.line.rpartition(":")[2], a.view, a.how) for a in got.accesses}
-    assert found == {(str(first), "x", "contiguous"), (str(first), "out", "contiguous"),
-                     (str(first + 1), "out", "contiguous"), (str(first + 1), "y", "strided or gathered")}
+    assert found == {
+        (str(first), "x", "contiguous"),
+        (str(first), "out", "contiguous"),
+        (str(first + 1), "out", "contiguous"),
+        (str(first + 1), "y", "strided or gathered"),
+    }
 
 
 def test_facts_of_the_machine(space):
-    got = pk.explain(pk.TeamPolicy(3, space=space), row_sums, move(np.zeros((3, 4)), space), move(np.zeros(3), space))
+    got = pk.explain(
+        pk.TeamPolicy(3, space=space), row_sums, move(np.zeros((3, 4)), space), move(np.zeros(3), space)
+    )
     if space == "cuda":
-        assert got.facts["registers a thread"] > 0 and got.facts["spills and local arrays, bytes a thread"] == 0
+        assert (
+            got.facts["registers a thread"] > 0 and got.facts["spills and local arrays, bytes a thread"] == 0
+        )
     elif space != "checked":
         assert "8 lanes" in got.facts["code"]
-        assert "packed=False" in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
+        assert (
+            "packed=False"
+            in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
+        )
 
 
 @pk.kernel
@@ -55,7 +67,12 @@ def test_the_typed_tree_is_shown(space):
     x, out = move(np.ones(9, np.float32), space), move(np.zeros((9, 9), np.float32), space)
     tree = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), powers, x, out).tree
     first, load, second, power, store = (line.strip() for line in tree.splitlines())
-    assert first == "powers(i, j, x, out):" and load.startswith("%") and " = load x j" in load and " = load x i" in second
+    assert (
+        first == "powers(i, j, x, out):"
+        and load.startswith("%")
+        and " = load x j" in load
+        and " = load x i" in second
+    )
     assert ": float32 varying = math ('pow', False) %" in power and store.startswith("store out j, i, %")
 
 

@@ -93,10 +93,16 @@ def test_branches_count_where_they_are_taken(x, cpu, build):
     high, middle = x > 0.5, (x <= 0.5) & (x > 0.25)
     low = middle & (x * x < 0.2)
     assert found == {
-        "compare float64": N + (x <= 0.5).sum() + middle.sum(), "neg float64": high.sum(), "exp float64": high.sum(),
-        "* float64": high.sum() + middle.sum(), "+ float64": high.sum(), "sqrt float64": low.sum(), "/ float64": low.sum(),
+        "compare float64": N + (x <= 0.5).sum() + middle.sum(),
+        "neg float64": high.sum(),
+        "exp float64": high.sum(),
+        "* float64": high.sum() + middle.sum(),
+        "+ float64": high.sum(),
+        "sqrt float64": low.sum(),
+        "/ float64": low.sum(),
         "load float64": N + 2 * high.sum() + (x <= 0.5).sum() + 2 * middle.sum() + low.sum(),
-        "store float64": high.sum() + low.sum()}
+        "store float64": high.sum() + low.sum(),
+    }
     assert issued is None if build == "text" else issued > sum(found.values())
 
 
@@ -162,18 +168,33 @@ def test_a_reduction_combines_once_an_index(x, cpu):
 def test_loops_count_their_trips(x, cpu):
     steps = np.zeros(N, np.int64)
     found = totals(pk.count(N, until_small, x, steps, build="lanes"))
-    active = {"load float64": N, "compare float64": steps.sum() + N, "* float64": steps.sum(), "+ int64": steps.sum(),
-              "store int64": N}
+    active = {
+        "load float64": N,
+        "compare float64": steps.sum() + N,
+        "* float64": steps.sum(),
+        "+ int64": steps.sum(),
+        "store int64": N,
+    }
     issued = found.pop("issued")
     assert found == active
-    trips = 8 * np.resize(np.append(steps, np.zeros(5, int)), (126, 8)).max(1).sum()  # of whole packs, the slowest lane's
-    assert issued == 2 * 8 * 126 + 8 * 126 + 3 * trips  # a load and a store, the last comparison, and three in each trip
+    trips = (
+        8 * np.resize(np.append(steps, np.zeros(5, int)), (126, 8)).max(1).sum()
+    )  # of whole packs, the slowest lane's
+    assert (
+        issued == 2 * 8 * 126 + 8 * 126 + 3 * trips
+    )  # a load and a store, the last comparison, and three in each trip
 
 
 def test_atomics_and_random_numbers_are_operations(x, cpu):
     found = totals(pk.count(N, shuffled, x, np.zeros(9)))
-    assert found == {"load float64": N, "* float64": N, "convert int64": N, "atomic add float64": N,
-                     "random.uniform float64": N, "store float64": N}
+    assert found == {
+        "load float64": N,
+        "* float64": N,
+        "convert int64": N,
+        "atomic add float64": N,
+        "random.uniform float64": N,
+        "store float64": N,
+    }
 
 
 @pk.kernel
@@ -212,13 +233,22 @@ def test_a_gpu_counts_what_its_threads_do(x):
         assert found["store double"] == high + found["sqrt double"] and "load i64" not in found
         assert totals(pk.count(0, branches, a, out, build="executed")) == {}
         prefixes = pk.zeros((N,))
-        found = totals(pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed"))
+        found = totals(
+            pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed")
+        )
         assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
         np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
-        for room, more in ((8, True), (10_000, False)):  # copies in shared memory are added up; too large, there are none
+        for room, more in (
+            (8, True),
+            (10_000, False),
+        ):  # copies in shared memory are added up; too large, there are none
             counts = pk.zeros((room,), "int64")
             found = totals(pk.count(N, levels, a, pk.ScatterView(counts), build="executed"))
-            assert counts.to_numpy().sum() == N and (found["atomicrmw add i64"] > N) == more and found["atomicrmw add i64"] >= N
+            assert (
+                counts.to_numpy().sum() == N
+                and (found["atomicrmw add i64"] > N) == more
+                and found["atomicrmw add i64"] >= N
+            )
         with pytest.raises(SpaceError, match="not on 'cuda"):
             pk.count(N, branches, a, out)
 
@@ -269,7 +299,9 @@ def test_accesses_name_their_argument(x):
 
 def test_stamps_tell_the_time_between(space):
     earlier = pk.stamp(space)
-    pk.parallel_for(pk.RangePolicy(0, 0, space=space), product, pk.zeros(1, space=space), pk.zeros(1, space=space))
+    pk.parallel_for(
+        pk.RangePolicy(0, 0, space=space), product, pk.zeros(1, space=space), pk.zeros(1, space=space)
+    )
     assert 0.0 <= pk.stamp(space).seconds_since(earlier) < 10.0
 
 
@@ -283,14 +315,19 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
         pk.parallel_scan(policy, product, views[0], views[0], out=views[1])
         graph.replay()
     assert [phase for phase, _ in heard] == ["begin", "end"] * 2
-    assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
+    assert (
+        heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
+    )
 
 
 def test_listeners_that_ask_hear_of_copies(space):
     """Of each copy once, however many pieces it has; whoever does not ask hears of launches alone."""
     heard, launches = [], []
     x = pk.zeros((N, 2), np.float64, space)
-    with pk.listening(lambda *told: launches.append(told)), pk.listening(lambda *told: heard.append(told), copies=True):
+    with (
+        pk.listening(lambda *told: launches.append(told)),
+        pk.listening(lambda *told: heard.append(told), copies=True),
+    ):
         pk.deep_copy(x, np.ones((N, 2)))
         pk.deep_copy(x[:, 0], 2.0)
         pk.deep_copy(np.zeros((N, 2), np.float32), x, cast=True)
@@ -299,7 +336,8 @@ def test_listeners_that_ask_hear_of_copies(space):
     there, back = ("host", x.memory, 16 * N), (x.memory, "host", 8 * N)
     fetched = [] if x.memory == "host" else [(x.memory, "host", 16 * N)]
     assert [(what, tuple(copy)) for phase, what, copy in heard if phase == "begin"] == [
-        ("copy", told) for told in (there, ("", x.memory, 8 * N), back, *fetched)]
+        ("copy", told) for told in (there, ("", x.memory, 8 * N), back, *fetched)
+    ]
     assert [phase for phase, *_ in heard] == ["begin", "end"] * (3 + len(fetched)) and launches == []
 
 

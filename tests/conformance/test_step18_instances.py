@@ -72,7 +72,7 @@ def test_a_fence_orders_two_queues(space):
 
 def test_reductions_scans_plans_and_graphs_in_a_queue(space):
     n, n_steps = size(space)
-    queue, = pk.instances(space, 1)
+    (queue,) = pk.instances(space, 1)
     x, out = move(np.ones(n), space), move(np.zeros(n), space)
     policy = pk.RangePolicy(0, n, space=queue)
     pk.plan(policy, iterate, n_steps, x)()
@@ -123,7 +123,12 @@ def test_listeners_hear_of_each_launch(space):
         pk.parallel_for(pk.RangePolicy(0, 3, space=space), iterate, 1, x, label="mine")
         pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), entry, x)
     pk.parallel_for(pk.RangePolicy(0, 3, space=space), iterate, 1, x)
-    assert heard == [("begin", "kernel", "mine"), ("end", "kernel", "mine"), ("begin", "kernel", "entry"), ("end", "kernel", "entry")]
+    assert heard == [
+        ("begin", "kernel", "mine"),
+        ("end", "kernel", "mine"),
+        ("begin", "kernel", "entry"),
+        ("end", "kernel", "entry"),
+    ]
 
 
 def test_a_number_of_threads_in_a_name():

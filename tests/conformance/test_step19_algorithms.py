@@ -32,11 +32,15 @@ def test_argsort_is_numpys_stable_one(space, dtype):
 def test_keys_at_the_ends_of_their_range(space, dtype):
     if dtype[0] == "f":
         tiny = np.finfo(dtype).smallest_subnormal
-        keys = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, -tiny, tiny, -np.nan, 1.0, -0.0, 0.0, -1.0], dtype)
+        keys = np.array(
+            [np.nan, 0.0, -0.0, np.inf, -np.inf, -tiny, tiny, -np.nan, 1.0, -0.0, 0.0, -1.0], dtype
+        )
     else:
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         keys = np.array([high, low, 0, 1, high - 1, low + 1, high, low, 0], dtype)
-    np.testing.assert_array_equal(pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(
+        pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable")
+    )
     values, columns = pk.top_k(move(keys[None], space), len(keys), False, space)
     np.testing.assert_array_equal(columns.to_numpy()[0], np.argsort(keys, kind="stable"))
     np.testing.assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
@@ -53,7 +57,9 @@ def test_a_tile_of_several_members(monkeypatch):
 def test_sort_by_key_takes_values_along(space):
     rng = np.random.default_rng(3)
     keys, values = rng.integers(0, 20, 200), rng.random(200).astype("float32")
-    sorted_keys, sorted_values = (v.to_numpy() for v in pk.sort_by_key(move(keys, space), move(values, space), space))
+    sorted_keys, sorted_values = (
+        v.to_numpy() for v in pk.sort_by_key(move(keys, space), move(values, space), space)
+    )
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(sorted_keys, keys[order])
     np.testing.assert_array_equal(sorted_values, values[order])
@@ -95,18 +101,29 @@ def test_a_view_of_another_memory_is_refused():
         pk.argsort(np.zeros(5), "cuda")
 
 
-@pytest.mark.parametrize("call, error, words", [
-    (lambda: pk.argsort(np.zeros((2, 2)), "serial"), ShapeError, r"keys has shape \(2, 2\); one dimension"),
-    (lambda: pk.argsort(np.zeros(3, bool), "serial"), DTypeError, "keys has dtype bool"),
-    (lambda: pk.argsort(np.zeros(3, "float16"), "serial"), DTypeError, "float16"),
-    (lambda: pk.sort_by_key(np.zeros(3), np.zeros(4), "serial"), ShapeError, r"values has shape \(4,\), keys has shape \(3,\)"),
-    (lambda: pk.top_k(np.zeros(3), 1, space="serial"), ShapeError, "two dimensions"),
-    (lambda: pk.top_k(np.zeros((2, 3)), 0, space="serial"), InputError, "k is 0; 1 to 3"),
-    (lambda: pk.top_k(np.zeros((2, 3)), 4, space="serial"), InputError, "k is 4; 1 to 3"),
-    (lambda: pk.top_k(np.zeros((2, 3)), 1.5, space="serial"), InputError, "k"),
-    (lambda: pk.compact(np.zeros(3), space="serial"), DTypeError, "keep has dtype float64"),
-    (lambda: pk.compact(np.zeros(3, bool), np.zeros(2), "serial"), ShapeError, "values has shape"),
-])
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (
+            lambda: pk.argsort(np.zeros((2, 2)), "serial"),
+            ShapeError,
+            r"keys has shape \(2, 2\); one dimension",
+        ),
+        (lambda: pk.argsort(np.zeros(3, bool), "serial"), DTypeError, "keys has dtype bool"),
+        (lambda: pk.argsort(np.zeros(3, "float16"), "serial"), DTypeError, "float16"),
+        (
+            lambda: pk.sort_by_key(np.zeros(3), np.zeros(4), "serial"),
+            ShapeError,
+            r"values has shape \(4,\), keys has shape \(3,\)",
+        ),
+        (lambda: pk.top_k(np.zeros(3), 1, space="serial"), ShapeError, "two dimensions"),
+        (lambda: pk.top_k(np.zeros((2, 3)), 0, space="serial"), InputError, "k is 0; 1 to 3"),
+        (lambda: pk.top_k(np.zeros((2, 3)), 4, space="serial"), InputError, "k is 4; 1 to 3"),
+        (lambda: pk.top_k(np.zeros((2, 3)), 1.5, space="serial"), InputError, "k"),
+        (lambda: pk.compact(np.zeros(3), space="serial"), DTypeError, "keep has dtype float64"),
+        (lambda: pk.compact(np.zeros(3, bool), np.zeros(2), "serial"), ShapeError, "values has shape"),
+    ],
+)
 def test_wrong_arguments(call, error, words):
     with pytest.raises(error, match=words):
         call()

@@ -116,8 +116,12 @@ def test_a_member_that_returned_from_its_share_is_gone(space, place):
     x = np.zeros(11)
     x[place] = 1.0
 
-    gone, all_ = (launch_for(space, pk.TeamPolicy(1, 8, space=space), returns_from_its_share, values, np.zeros(1, np.int64))[-1][0]
-                  for values in (x, np.zeros(11)))
+    gone, all_ = (
+        launch_for(
+            space, pk.TeamPolicy(1, 8, space=space), returns_from_its_share, values, np.zeros(1, np.int64)
+        )[-1][0]
+        for values in (x, np.zeros(11))
+    )
     assert gone == all_ - 1
 
 
@@ -151,16 +155,29 @@ def test_shifts_by_any_count(space, dtype):
     bits = np.iinfo(dtype).bits
     counts = [0, 1, bits - 1, bits, bits + 1, 2 * bits, 2**31 - 1]
     counts += [-1, -bits] if dtype in SIGNED else []
-    x, n = (a.ravel() for a in np.meshgrid(np.array([0, 1, 5, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype), np.array(counts, dtype)))
+    x, n = (
+        a.ravel()
+        for a in np.meshgrid(
+            np.array([0, 1, 5, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype), np.array(counts, dtype)
+        )
+    )
     out = run(space, len(x), shifted, x, n, -1, np.zeros((6, len(x)), dtype))[-1]
 
     def wanted(left, v, count):
         if not 0 <= count < bits:
             return 0 if left or v >= 0 else -1
-        return np.array((int(v) << int(count)) % 2**bits, np.uint64).astype(dtype) if left else int(v) >> int(count)
+        return (
+            np.array((int(v) << int(count)) % 2**bits, np.uint64).astype(dtype)
+            if left
+            else int(v) >> int(count)
+        )
 
-    for row, (left, count) in zip(out, [(True, n), (False, n), (True, 40), (False, 33), (False, -1), (True, 3)]):
-        np.testing.assert_array_equal(row, [wanted(left, v, c) for v, c in zip(x, np.broadcast_to(count, len(x)))])
+    for row, (left, count) in zip(
+        out, [(True, n), (False, n), (True, 40), (False, 33), (False, -1), (True, 3)]
+    ):
+        np.testing.assert_array_equal(
+            row, [wanted(left, v, c) for v, c in zip(x, np.broadcast_to(count, len(x)))]
+        )
 
 
 @pk.kernel
@@ -223,11 +240,35 @@ def divided(i, x, y, quotient, remainder):
 def test_float_division_has_numpys_bits(space, dtype):
     """Special numbers in all pairs, bit patterns at random, and quotients of all sizes."""
     info, rng, n = np.finfo(dtype), np.random.default_rng(3), 300 if space == "checked" else 20_000
-    special = np.array([0.0, -0.0, 1, -1, 1e-17, -1e-17, np.inf, -np.inf, np.nan, info.max, info.tiny, -info.smallest_subnormal,
-                        3.5, -2.5, 1e30, 1e-10, 2, 1 / 3], dtype)
+    special = np.array(
+        [
+            0.0,
+            -0.0,
+            1,
+            -1,
+            1e-17,
+            -1e-17,
+            np.inf,
+            -np.inf,
+            np.nan,
+            info.max,
+            info.tiny,
+            -info.smallest_subnormal,
+            3.5,
+            -2.5,
+            1e30,
+            1e-10,
+            2,
+            1 / 3,
+        ],
+        dtype,
+    )
     pairs = np.meshgrid(special, special)
     patterns = rng.integers(0, 2**info.bits, (2, n), dtype=f"u{info.bits // 8}").view(dtype)
-    spread = (rng.normal(size=n) * 10.0 ** rng.uniform(-3, 18, n)).astype(dtype), rng.normal(size=n).astype(dtype)
+    spread = (
+        (rng.normal(size=n) * 10.0 ** rng.uniform(-3, 18, n)).astype(dtype),
+        rng.normal(size=n).astype(dtype),
+    )
     x, y = (np.concatenate([pairs[k].ravel(), patterns[k], spread[k]]) for k in range(2))
     got = run(space, len(x), divided, x, y, np.zeros_like(x), np.zeros_like(x))[2:]
     with np.errstate(all="ignore"):
@@ -247,15 +288,45 @@ def converted(i, x, a, b, c, d, e):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_conversions_are_held_between_the_ends(space, dtype):
-    x = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.5, 2.5, 5e9, -5e9, 2.0**31, 2.0**31 - 1, -(2.0**31) - 0.5, 2.0**32,
-                  2.0**63, -(2.0**63), 2.0**64, 1e19], dtype)
+    x = np.array(
+        [
+            np.nan,
+            np.inf,
+            -np.inf,
+            3e38,
+            -3e38,
+            -1.5,
+            -0.5,
+            2.5,
+            5e9,
+            -5e9,
+            2.0**31,
+            2.0**31 - 1,
+            -(2.0**31) - 0.5,
+            2.0**32,
+            2.0**63,
+            -(2.0**63),
+            2.0**64,
+            1e19,
+        ],
+        dtype,
+    )
     n = len(x)
 
     def held(value, to):
         if math.isnan(value):
             return 0
-        return int(min(max(value, float(np.iinfo(to).min)), float(np.iinfo(to).max))) if abs(value) < 2.0**30 else (
-            np.iinfo(to).min if value <= np.iinfo(to).min else np.iinfo(to).max if value >= np.iinfo(to).max else int(value))
+        return (
+            int(min(max(value, float(np.iinfo(to).min)), float(np.iinfo(to).max)))
+            if abs(value) < 2.0**30
+            else (
+                np.iinfo(to).min
+                if value <= np.iinfo(to).min
+                else np.iinfo(to).max
+                if value >= np.iinfo(to).max
+                else int(value)
+            )
+        )
 
     types = (np.int32, np.uint32, np.int64, np.uint64)
     got = run(space, n, converted, x, *(np.zeros((2, n), to) for to in types), np.zeros((3, n), np.int64))[1:]
@@ -292,7 +363,9 @@ def inf_by(x):
 
 
 def test_constants_as_at_run_time(space):
-    wanted = np.array([np.nan, np.inf, np.inf, 2.0**63, 2**31 - 1, 0, 0.5, 2**32 - 1, np.nan, 1.0, -0.0, np.nan])
+    wanted = np.array(
+        [np.nan, np.inf, np.inf, 2.0**63, 2**31 - 1, 0, 0.5, 2**32 - 1, np.nan, 1.0, -0.0, np.nan]
+    )
     assert_same(run(space, 1, constants, np.zeros(12))[-1], wanted)
 
 
@@ -330,8 +403,13 @@ def test_extremes_of_zeros_and_nan(space):
         return min((a, b), key=lambda v: (sign * v, sign * math.copysign(1.0, v)))
 
     pairs = list(zip(x, y))
-    wanted = [[least(a, b, 1) for a, b in pairs], [least(a, b, -1) for a, b in pairs], [min(a, b) for a, b in pairs],
-              [max(a, b) for a, b in pairs], [least(least(a, b, -1), 1.0, 1) for a, b in pairs]]
+    wanted = [
+        [least(a, b, 1) for a, b in pairs],
+        [least(a, b, -1) for a, b in pairs],
+        [min(a, b) for a, b in pairs],
+        [max(a, b) for a, b in pairs],
+        [least(least(a, b, -1), 1.0, 1) for a, b in pairs],
+    ]
     assert_same(out, np.array(wanted))
 
 
@@ -341,7 +419,9 @@ def into_extremes(i, x, low, high):
     pk.atomic_max(high, 0, x[i])
 
 
-@pytest.mark.parametrize("values", [[1.0, np.nan, 3.0], [np.nan, 1.0, 2.0], [1.0, 2.0, np.nan], [3.0, -4.0, 0.0]])
+@pytest.mark.parametrize(
+    "values", [[1.0, np.nan, 3.0], [np.nan, 1.0, 2.0], [1.0, 2.0, np.nan], [3.0, -4.0, 0.0]]
+)
 def test_nan_wins_in_atomics(space, values):
     _, low, high = run(space, 3, into_extremes, np.array(values), np.zeros(1), np.zeros(1))
     wanted = [np.nan] * 2 if np.isnan(values).any() else [min(values), max(values)]
@@ -366,8 +446,14 @@ def slices(i, x, a, b, out):
 def test_slices_as_in_python(space, a, b):
     x = np.arange(15.0).reshape(3, 5)
     out = run(space, 3, slices, x, a, b, np.zeros((3, 12)))[-1]
-    wanted = [[v for part in (r[:-1], r[-3:], r[2:100], r[int(a):int(b)], r[:int(a)], r[int(b):]) for v in (part.sum(), len(part))]
-              for r in x]
+    wanted = [
+        [
+            v
+            for part in (r[:-1], r[-3:], r[2:100], r[int(a) : int(b)], r[: int(a)], r[int(b) :])
+            for v in (part.sum(), len(part))
+        ]
+        for r in x
+    ]
     np.testing.assert_array_equal(out, wanted)
 
 
@@ -396,7 +482,11 @@ def test_equal_constants_of_different_types(space, first, second):
     x = np.array([2**62])
     for k in (first, second, first):
         with np.errstate(all="ignore"):
-            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k, np.float64(1.0) / -k]
+            wanted = [
+                np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k),
+                np.float64(1.0) / k,
+                np.float64(1.0) / -k,
+            ]
         assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(3))[-1], np.array(wanted))
 
 
@@ -407,7 +497,11 @@ def value(i, x):
 
 @pytest.mark.parametrize("dtype", UNSIGNED)
 def test_unsigned_sums_wrap(space, dtype):
-    x = np.array([2**63, 2**63, 3], np.uint64).astype(dtype) if dtype is np.uint64 else np.full(3, 2**32 - 1, dtype)
+    x = (
+        np.array([2**63, 2**63, 3], np.uint64).astype(dtype)
+        if dtype is np.uint64
+        else np.full(3, 2**32 - 1, dtype)
+    )
     assert launch_reduce(space, 3, value, x) == sum(x.tolist()) % 2**64
 
 
@@ -421,8 +515,10 @@ def drawn(i, seed, out):
 
 def test_numbers_of_draws_are_taken_modulo_two_to_the_64(space):
     out = run(space, 5, drawn, -7, np.zeros((4, 5), np.int64))[-1]
-    wanted = [[pk.random.randint(2**64 - 7, (-i) % 2**64, 2**64 - 2, 10) for i in range(5)],
-              [int(pk.random.uniform(2**64 - 7, i, 0) * 2.0**53) for i in range(5)]]
+    wanted = [
+        [pk.random.randint(2**64 - 7, (-i) % 2**64, 2**64 - 2, 10) for i in range(5)],
+        [int(pk.random.uniform(2**64 - 7, i, 0) * 2.0**53) for i in range(5)],
+    ]
     assert not out[:2].any()
     np.testing.assert_array_equal(out[2:], wanted)
 
@@ -457,7 +553,9 @@ def strided(i, begin, end, out):
     out[3, i] = last
 
 
-@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 8, 2**63 - 1), (5, 2)])
+@pytest.mark.parametrize(
+    "begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 8, 2**63 - 1), (5, 2)]
+)
 def test_ranges_at_the_ends_of_int64(space, begin, end):
     out = run(space, 2, strided, begin, end, np.zeros((4, 2), np.int64))[-1]
     up, down = range(begin, end, 3), range(end, begin, -1)
@@ -478,8 +576,9 @@ def strides(i, begin, end, out):
             break
 
 
-@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 9, 2**63 - 1),
-                                        (5, 2), (0, 20)])
+@pytest.mark.parametrize(
+    "begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 9, 2**63 - 1), (5, 2), (0, 20)]
+)
 def test_strides_to_the_ends_of_int64(space, begin, end):
     out = run(space, 2, strides, begin, end, np.zeros((4, 2), np.int64))[-1]
     for i in range(2):
@@ -567,7 +666,9 @@ def test_a_reducer_of_two_dtypes_in_one_kernel(space):
         x = np.random.default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
         policy = pk.TeamPolicy(1, 8, space=space)
-        together, alone = (launch_for(space, policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other))
+        together, alone = (
+            launch_for(space, policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other)
+        )
         assert [x.tolist() for x in together] == [x.tolist() for x in alone]
 
 
@@ -599,7 +700,10 @@ def test_memory_of_a_producer_that_forbids_writing():
     x = np.arange(5.0)
     view = pk.asview(Immutable(x), space="serial")
     assert view.readonly
-    with pytest.raises(pk.ReadOnlyError, match=r"kernel 'zeroed' \(.*test_step20_meaning.py:\d+\): 'x' .*Immutable forbids writing"):
+    with pytest.raises(
+        pk.ReadOnlyError,
+        match=r"kernel 'zeroed' \(.*test_step20_meaning.py:\d+\): 'x' .*Immutable forbids writing",
+    ):
         pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), zeroed, view)
     assert x.tolist() == [0, 1, 2, 3, 4]
 
@@ -617,7 +721,9 @@ def two_lines(i, x, out):
 
 
 def test_lines_behind_a_call_are_the_kernels_own():
-    accesses = pk.explain(pk.RangePolicy(0, 10, space="serial"), two_lines, np.zeros(10), np.zeros(20)).accesses
+    accesses = pk.explain(
+        pk.RangePolicy(0, 10, space="serial"), two_lines, np.zeros(10), np.zeros(20)
+    ).accesses
     first = two_lines.fn.__code__.co_firstlineno
     assert {(a.view, int(a.line.rpartition(":")[2]) - first) for a in accesses} == {("x", 2), ("out", 3)}
     assert all(a.line.startswith(__file__) for a in accesses)
@@ -664,7 +770,11 @@ def beyond_the_other(i, k, a, n, f, out):
 
 def test_a_weak_integer_takes_the_type_that_it_meets(space):
     """Beyond int32 it wraps, in choices and comparisons too: 2**62 + 6 is 6 there."""
-    k, a, f = np.array([-3, 0, 5, 7], np.int32), np.array([1e300, 1.0, -1e300, np.nan]), np.full(4, 2**20 + 1, np.float32)
+    k, a, f = (
+        np.array([-3, 0, 5, 7], np.int32),
+        np.array([1e300, 1.0, -1e300, np.nan]),
+        np.full(4, 2**20 + 1, np.float32),
+    )
     out = run(space, 4, beyond_the_other, k, a, 2**62 + 6, f, np.zeros((7, 4), np.int64))[-1]
     assert out.tolist() == [
         [-1, 0, 0, 0], [1, 1, 1, 0], [1, 0, 9, 12], [2, 2, 1, 2], [2, 0, 2, 8], [-1, 0, 0, 0],
@@ -698,8 +808,14 @@ def weak_contributions(team, k, out, whole):
 
 def test_weak_contributions_of_members_are_of_the_kernels_own_types(space):
     """Sums in float32 where arrays are, and no finding."""
-    out, whole = launch_for(space, pk.TeamPolicy(1, 8, space=space), weak_contributions, np.array([2**31 - 9], np.int32),
-                            np.zeros(256, np.float32), np.zeros(256, np.int32))[1:]
+    out, whole = launch_for(
+        space,
+        pk.TeamPolicy(1, 8, space=space),
+        weak_contributions,
+        np.array([2**31 - 9], np.int32),
+        np.zeros(256, np.float32),
+        np.zeros(256, np.int32),
+    )[1:]
     size = int(whole[0])
     assert whole[:size].tolist() == [size + k for k in range(size)]
     np.testing.assert_allclose(out[1:size], 0.1 * np.arange(1, size), rtol=1e-5)
@@ -724,7 +840,14 @@ def wraps_then_divides(i, z, m, out):
 
 
 def test_an_unsigned_number_that_wraps_accuses_nobody(space):
-    out = launch_for(space, 1, wraps_then_divides, np.array([2**40], np.uint64), np.zeros(1, np.int64), np.ones(2, np.uint64))[-1]
+    out = launch_for(
+        space,
+        1,
+        wraps_then_divides,
+        np.array([2**40], np.uint64),
+        np.zeros(1, np.int64),
+        np.ones(2, np.uint64),
+    )[-1]
     assert out.tolist() == [0, 0]
 
 
@@ -745,7 +868,13 @@ def kept_in_order(team, skipped, out, floats):
 
 def test_wide_packs_append_numbers_of_64_bits(space):
     """In sixteen lanes, too."""
-    out, floats = run(space, pk.TeamPolicy(1, 16, space=space), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100))
+    out, floats = run(
+        space, pk.TeamPolicy(1, 16, space=space), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100)
+    )
     size = next(n for n in (16, 32, 64, 128) if out[-1] == sum(k % 3 != 1 for k in range(n)))
     kept = np.array([k for k in range(size) if k % 3 != 1])
-    assert (out[:len(kept)] == kept * 2**33 + kept).all() and (floats[:len(kept)] == kept + 0.5).all() and floats[-1] == len(kept)
+    assert (
+        (out[: len(kept)] == kept * 2**33 + kept).all()
+        and (floats[: len(kept)] == kept + 0.5).all()
+        and floats[-1] == len(kept)
+    )

@@ -69,7 +69,9 @@ def whole(n, seed=1):
 
 
 def composed(a, b):
-    return list(itertools.accumulate(zip(a, b), lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), initial=(1.0, 0.0)))
+    return list(
+        itertools.accumulate(zip(a, b), lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), initial=(1.0, 0.0))
+    )
 
 
 def given(view):
@@ -82,8 +84,15 @@ def test_states_go_to_a_view_each(space, n, inclusive):
     affordable(space, n)
     a, b = whole(n)
     outs = tuple(move(np.full(n, np.nan), space) for _ in range(2))
-    total = pk.parallel_scan(pk.RangePolicy(0, n, space=space), affine, move(a, space), move(b, space), out=outs, reducer=MAPS,
-                             inclusive=inclusive)
+    total = pk.parallel_scan(
+        pk.RangePolicy(0, n, space=space),
+        affine,
+        move(a, space),
+        move(b, space),
+        out=outs,
+        reducer=MAPS,
+        inclusive=inclusive,
+    )
     wanted = composed(a, b)
     assert total == wanted[-1]
     for k, out in enumerate(outs):
@@ -97,7 +106,9 @@ def test_a_prefix_is_what_finish_makes_of_a_state(space, n, dtype):
     affordable(space, n)
     a, b = (v.astype(dtype) for v in whole(n))
     out = move(np.zeros(n, dtype), space)
-    total = pk.parallel_scan(pk.RangePolicy(0, n, space=space), affine, move(a, space), move(b, space), out=out, reducer=VALUES)
+    total = pk.parallel_scan(
+        pk.RangePolicy(0, n, space=space), affine, move(a, space), move(b, space), out=out, reducer=VALUES
+    )
     wanted = [p + q for p, q in composed(a, b)]
     assert given(out).tolist() == wanted[1:] and total == wanted[-1]
 
@@ -109,7 +120,14 @@ def test_segments_restart(space, n):
     random = np.random.default_rng(2)
     starts, x = (random.random(n) < 0.05).astype(np.int32), random.integers(-8, 9, n) / 8
     out = move(np.zeros(n), space)
-    pk.parallel_scan(pk.RangePolicy(0, n, space=space), flagged, move(starts, space), move(x, space), out=out, reducer=SEGMENTS)
+    pk.parallel_scan(
+        pk.RangePolicy(0, n, space=space),
+        flagged,
+        move(starts, space),
+        move(x, space),
+        out=out,
+        reducer=SEGMENTS,
+    )
     wanted, total = [], 0.0
     for start, value in zip(starts, x):
         total = value if start else total + value
@@ -153,7 +171,11 @@ def test_members_scan_states(space, size):
 
 def test_as_many_arrays_as_numbers_are_wanted(space):
     a, b = (move(v, space) for v in whole(4))
-    policy, out, whole_numbers = pk.RangePolicy(0, 4, space=space), move(np.zeros(4), space), move(np.zeros(4, np.int64), space)
+    policy, out, whole_numbers = (
+        pk.RangePolicy(0, 4, space=space),
+        move(np.zeros(4), space),
+        move(np.zeros(4, np.int64), space),
+    )
     with pytest.raises(ShapeError, match="2 array"):
         pk.parallel_scan(policy, affine, a, b, out=out, reducer=MAPS)
     with pytest.raises(ShapeError, match="1 array"):
@@ -176,7 +198,10 @@ def test_reductions_in_the_order_of_indices(space, n):
     wanted = composed(a, b)[-1]
     assert pk.parallel_reduce(pk.RangePolicy(0, n, space=space), affine, *views, reducer=ORDERED) == wanted
     out = move(np.zeros(1), space) if space == "cuda" else pk.View(1, np.float64, space=space)
-    assert pk.parallel_reduce(pk.RangePolicy(0, n, space=space), affine, *views, reducer=ORDERED_VALUE, out=out) is None
+    assert (
+        pk.parallel_reduce(pk.RangePolicy(0, n, space=space), affine, *views, reducer=ORDERED_VALUE, out=out)
+        is None
+    )
     assert given(out)[0] == sum(wanted)
 
 
@@ -207,14 +232,12 @@ def test_members_are_combined_in_the_order_of_ranks(space):
     a, b = whole(3 * size, seed=6)
     views = [move(v, space) for v in (a, b, np.zeros(3), np.zeros(3))]
     pk.parallel_for(pk.TeamPolicy(3, size, space=space), teams_in_order, *views)
-    wanted = [composed(a[row * size:][:size], b[row * size:][:size])[-1] for row in range(3)]
+    wanted = [composed(a[row * size :][:size], b[row * size :][:size])[-1] for row in range(3)]
     assert list(zip(given(views[2]), given(views[3]))) == wanted
 
 
 def difference(a, b):
     return a - b
-
-
 
 
 BROKEN = pk.Reducer("Difference", difference, 0)
@@ -229,21 +252,25 @@ def test_the_checked_space_tries_what_a_reducer_promises():
     x = np.arange(6.0)
     with pytest.raises(CheckError, match="combine\\(combine\\(a, b\\), c\\) is") as raised:
         pk.parallel_reduce(pk.RangePolicy(0, 6, space="checked"), one_value, x, reducer=BROKEN)
-    finding, = raised.value.findings
+    (finding,) = raised.value.findings
     assert finding.kind == "not associative" and finding.line == difference.__code__.co_firstlineno
     promised = pk.Reducer("Maps", then, (1, 0))
     a, b = whole(9)
     with pytest.raises(CheckError, match="commutes=False") as raised:
         pk.parallel_reduce(pk.RangePolicy(0, 9, space="checked"), affine, a, b, reducer=promised)
     assert {f.kind for f in raised.value.findings} == {"does not commute"}
-    pk.parallel_scan(pk.RangePolicy(0, 9, space="checked"), affine, a, b, out=(a, b), reducer=promised)  # in order
+    pk.parallel_scan(
+        pk.RangePolicy(0, 9, space="checked"), affine, a, b, out=(a, b), reducer=promised
+    )  # in order
 
 
 def test_reducers_that_round_are_not_accused():
     x = np.random.default_rng(1).normal(size=60) * 10.0 ** np.random.default_rng(2).integers(-8, 9, 60)
     for reducer in (pk.Sum, pk.Prod, pk.Max, pk.MinLoc, pk.LogSumExp):
         for dtype in ("float32", "float64"):
-            pk.parallel_reduce(pk.RangePolicy(0, 60, space="checked"), one_value, x.astype(dtype), reducer=reducer)
+            pk.parallel_reduce(
+                pk.RangePolicy(0, 60, space="checked"), one_value, x.astype(dtype), reducer=reducer
+            )
 
 
 def smaller(a, b):

@@ -14,8 +14,13 @@ DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
 
 def ragged(rng, shape, dtype):
     """(values whose sums are exact, offsets) of rows of one of some shapes."""
-    lengths = {"short": rng.integers(0, 12, 60), "mixed": rng.choice([0, 1, 5, 70], 30), "one": np.array([300]), "none": np.zeros(4, int),
-               "no rows": np.zeros(0, int)}[shape]
+    lengths = {
+        "short": rng.integers(0, 12, 60),
+        "mixed": rng.choice([0, 1, 5, 70], 30),
+        "one": np.array([300]),
+        "none": np.zeros(4, int),
+        "no rows": np.zeros(0, int),
+    }[shape]
     x = rng.integers(0, 100, lengths.sum())
     return (x / 8 if dtype[0] == "f" else x).astype(dtype), np.concatenate([[0], np.cumsum(lengths)])
 
@@ -44,7 +49,9 @@ def test_rows_are_combined(space, shape, dtype, tiles):
     assert found.to_numpy().tolist() == [row.sum(dtype=wide) for row in rows_of(x, offsets)]
     if shape in ("short", "one"):
         largest = pk.segmented_reduce(*given, reducer=pk.Max, space=space).to_numpy()
-        assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [row.max() for row in rows_of(x, offsets) if len(row)]
+        assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [
+            row.max() for row in rows_of(x, offsets) if len(row)
+        ]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
@@ -55,7 +62,7 @@ def test_prefixes_of_rows(space, shape, dtype):
     sums = [np.cumsum(row, dtype="float64" if dtype[0] == "f" else None) for row in rows_of(x, offsets)]
     assert pk.segmented_scan(*given, space=space).to_numpy().tolist() == [v for row in sums for v in row]
     before = pk.segmented_scan(*given, inclusive=False, space=space).to_numpy()
-    assert before.tolist() == [v for row in sums for v in [0, *row][:len(row)]]
+    assert before.tolist() == [v for row in sums for v in [0, *row][: len(row)]]
     largest = pk.segmented_scan(*given, reducer=pk.Max, space=space).to_numpy()
     assert largest.tolist() == [v for row in rows_of(x, offsets) for v in np.maximum.accumulate(row)]
 
@@ -66,7 +73,10 @@ def test_rows_are_sorted(space, descending):
     x = np.where(x > 11, np.nan, x)
     values, order = pk.segmented_sort(move(x, space), move(offsets, space), descending, space)
     np.testing.assert_array_equal(values.to_numpy(), x[order.to_numpy()])
-    wanted = [a + np.argsort(-row if descending else row, kind="stable") for a, row in zip(offsets, rows_of(np.nan_to_num(x, nan=1e9), offsets))]
+    wanted = [
+        a + np.argsort(-row if descending else row, kind="stable")
+        for a, row in zip(offsets, rows_of(np.nan_to_num(x, nan=1e9), offsets))
+    ]
     np.testing.assert_array_equal(order.to_numpy(), np.concatenate(wanted))
 
 
@@ -99,7 +109,9 @@ def test_bins(space, n):
     rng = np.random.default_rng(6)
     x, weights = rng.integers(0, 17, n), rng.integers(0, 9, n) / 4
     np.testing.assert_array_equal(pk.bincount(move(x, space), space=space).to_numpy(), np.bincount(x))
-    np.testing.assert_array_equal(pk.bincount(move(x, space), minlength=40, space=space).to_numpy(), np.bincount(x, minlength=40))
+    np.testing.assert_array_equal(
+        pk.bincount(move(x, space), minlength=40, space=space).to_numpy(), np.bincount(x, minlength=40)
+    )
     sums = pk.bincount(move(x, space), move(weights, space), 20, space).to_numpy()
     np.testing.assert_array_equal(sums, np.bincount(x, weights, 20))
 
@@ -120,9 +132,21 @@ def test_several_keys_and_falling_ones(space):
 def test_what_is_wrong_is_named(space):
     x, offsets = move(np.arange(4.0), space), move(np.array([0, 2, 4]), space)
     for call, error, words in [
-        (lambda: pk.segmented_reduce(x, move(np.array([0, 3, 2, 4]), space), space=space), InputError, "falls by 1"),
-        (lambda: pk.segmented_reduce(x, move(np.array([0, 3]), space), space=space), InputError, "ends with 3"),
-        (lambda: pk.segmented_reduce(x, move(np.array([0.0, 4.0]), space), space=space), DTypeError, "offsets"),
+        (
+            lambda: pk.segmented_reduce(x, move(np.array([0, 3, 2, 4]), space), space=space),
+            InputError,
+            "falls by 1",
+        ),
+        (
+            lambda: pk.segmented_reduce(x, move(np.array([0, 3]), space), space=space),
+            InputError,
+            "ends with 3",
+        ),
+        (
+            lambda: pk.segmented_reduce(x, move(np.array([0.0, 4.0]), space), space=space),
+            DTypeError,
+            "offsets",
+        ),
         (lambda: pk.segmented_reduce(x, offsets, pk.MinLoc, space), DTypeError, "MinLoc"),
         (lambda: pk.segmented_scan(x, offsets, pk.LogSumExp, space=space), DTypeError, "LogSumExp"),
         (lambda: pk.searchsorted(x, offsets, space=space), DTypeError, "one dtype"),

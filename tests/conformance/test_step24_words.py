@@ -1,4 +1,5 @@
 """Step 24: words that are kernel text themselves, functions with defaults, print."""
+
 import math
 from fractions import Fraction
 
@@ -19,7 +20,9 @@ EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 2.5, -3.5, 0.5, 1e-40]
 def numbers(dtype):
     rng = np.random.default_rng(3)
     with np.errstate(all="ignore"):
-        return np.concatenate([EDGES, rng.normal(size=30) * 100, 10.0 ** rng.uniform(-30, 30, 30)]).astype(dtype)
+        return np.concatenate([EDGES, rng.normal(size=30) * 100, 10.0 ** rng.uniform(-30, 30, 30)]).astype(
+            dtype
+        )
 
 
 @pk.kernel
@@ -38,13 +41,22 @@ def test_frexp(space, dtype):
 
 @pk.kernel
 def near(i, x, y, out):
-    out[i] = (1 if math.isclose(x[i], y[i]) else 0) + (2 if pk.isclose(x[i], y[i], rel_tol=1e-2) else 0) + (4 if pk.isclose(x[i], y[i], 0.0, 1.0) else 0)
+    out[i] = (
+        (1 if math.isclose(x[i], y[i]) else 0)
+        + (2 if pk.isclose(x[i], y[i], rel_tol=1e-2) else 0)
+        + (4 if pk.isclose(x[i], y[i], 0.0, 1.0) else 0)
+    )
 
 
 def test_isclose(space):
     x = numbers(np.float64)
-    y = np.concatenate([EDGES[1:], EDGES[:1], x[len(EDGES):] * (1 + np.resize([1e-3, 1e-12, 0.1], 60))])
-    want = [math.isclose(a, b) + 2 * math.isclose(a, b, rel_tol=1e-2) + 4 * math.isclose(a, b, rel_tol=0.0, abs_tol=1.0) for a, b in zip(x, y)]
+    y = np.concatenate([EDGES[1:], EDGES[:1], x[len(EDGES) :] * (1 + np.resize([1e-3, 1e-12, 0.1], 60))])
+    want = [
+        math.isclose(a, b)
+        + 2 * math.isclose(a, b, rel_tol=1e-2)
+        + 4 * math.isclose(a, b, rel_tol=0.0, abs_tol=1.0)
+        for a, b in zip(x, y)
+    ]
     np.testing.assert_array_equal(launch_for(space, len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
 
 
@@ -61,7 +73,9 @@ def test_gcd(space, dtype):
     a[:2] = 0
     b[:1] = 0
     want = [math.gcd(p, q) + math.gcd(36, i) for i, (p, q) in enumerate(zip(a.tolist(), b.tolist()))]
-    np.testing.assert_array_equal(launch_for(space, 50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want)
+    np.testing.assert_array_equal(
+        launch_for(space, 50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want
+    )
 
 
 @pk.kernel
@@ -106,8 +120,12 @@ def test_digamma_and_the_incomplete_gamma_function(space):
 
 
 def test_digamma_of_negative_numbers_and_poles():
-    np.testing.assert_allclose([pk.digamma(-0.5), pk.digamma(-2.25)], [0.03648997397857652, 4.158583564657973], rtol=1e-14)
-    assert pk.digamma(0.0) == -math.inf and math.isnan(pk.digamma(-3.0)) and math.isnan(pk.gammainc(-1.0, 2.0))
+    np.testing.assert_allclose(
+        [pk.digamma(-0.5), pk.digamma(-2.25)], [0.03648997397857652, 4.158583564657973], rtol=1e-14
+    )
+    assert (
+        pk.digamma(0.0) == -math.inf and math.isnan(pk.digamma(-3.0)) and math.isnan(pk.gammainc(-1.0, 2.0))
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -131,7 +149,12 @@ def scaled(x, by=FACTOR, plus=Fraction(1, 2).numerator / 2):
 
 @pk.kernel
 def many(i, x, out):
-    out[i] = scaled(x[i]) + 10.0 * scaled(x[i], 3.0) + 100.0 * scaled(x[i], plus=1.0) + 1000.0 * scaled(plus=0.0, x=x[i], by=1.0)
+    out[i] = (
+        scaled(x[i])
+        + 10.0 * scaled(x[i], 3.0)
+        + 100.0 * scaled(x[i], plus=1.0)
+        + 1000.0 * scaled(plus=0.0, x=x[i], by=1.0)
+    )
 
 
 def test_defaults_and_keywords(space):
@@ -185,4 +208,6 @@ def test_what_is_missing_is_refused_with_what_there_is(space):
 def test_every_row_is_whole():
     for row in ROWS:
         assert callable(row.plain) and row.reads and (row.line or row.name == "modulo64")
-        assert row.line == row.line.strip() and "|" not in row.line.replace("|x|", "").replace("|m|", "").replace("|a - b|", "")
+        assert row.line == row.line.strip() and "|" not in row.line.replace("|x|", "").replace(
+            "|m|", ""
+        ).replace("|a - b|", "")

@@ -1,4 +1,5 @@
 """Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half."""
+
 import numpy as np
 import pytest
 
@@ -27,7 +28,9 @@ def test_integers(space, dtype, step):
     out = launch_for(space, N, doubled, x, y, np.full(N, 7, np.int32))[2]
     np.testing.assert_array_equal(out, want)
     if space != "checked":  # which notes what does not fit int8 and int16
-        np.testing.assert_array_equal(launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
+        np.testing.assert_array_equal(
+            launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype)
+        )
 
 
 @pk.kernel
@@ -54,7 +57,7 @@ def test_every_half_is_loaded_and_stored(space):
     np.testing.assert_array_equal(got, x.astype(np.float32))
     got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float16))[1]
     np.testing.assert_array_equal(got, x)
-    middles = (x[np.isfinite(x)].astype(np.float32) * np.float32(1 + 2.0**-11))
+    middles = x[np.isfinite(x)].astype(np.float32) * np.float32(1 + 2.0**-11)
     middles = middles[np.abs(middles) < 65500]
     for wide in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
         got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), np.float16))[1]
@@ -89,7 +92,9 @@ def test_gathered_and_private(space):
     rng = np.random.default_rng(3)
     labels, table = rng.integers(0, 4, (N, 9)).astype(np.uint8), np.array([-7, 3, 100, -128], np.int8)
     want = np.stack([(labels == k).sum(1) + table[labels[:, k]].astype(int) for k in range(4)], 1)
-    np.testing.assert_array_equal(launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want)
+    np.testing.assert_array_equal(
+        launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want
+    )
 
 
 @pk.kernel
@@ -120,7 +125,10 @@ def squared(i, x):
 
 
 def test_what_does_not_fit_is_noted():
-    for x, word in ((np.array([300.0], np.float16), "90000.0 does not fit float16"), (np.array([12], np.int8), "144 does not fit")):
+    for x, word in (
+        (np.array([300.0], np.float16), "90000.0 does not fit float16"),
+        (np.array([12], np.int8), "144 does not fit"),
+    ):
         with pytest.raises(pk.CheckError, match=rf"test_step25_small.py:\d+.*{word}"):
             pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), squared, x)
 

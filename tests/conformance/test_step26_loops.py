@@ -1,4 +1,5 @@
 """Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of several views."""
+
 import numpy as np
 import pytest
 
@@ -25,7 +26,10 @@ def test_a_step_known_at_run_time(space, s):
     t = np.arange(20) % 4 + 1
     t[[5, 7]] = -2, -1
     out = launch_for(space, 20, strided, 30, s, t, np.zeros((20, 3), np.int64))[1]
-    want = [[sum(range(i, 30, s)), sum(j + 1 for j in range(0, 30, k) if j <= 20), sum(range(30, i, -k))] for i, k in enumerate(t.tolist())]
+    want = [
+        [sum(range(i, 30, s)), sum(j + 1 for j in range(0, 30, k) if j <= 20), sum(range(30, i, -k))]
+        for i, k in enumerate(t.tolist())
+    ]
     np.testing.assert_array_equal(out, want)
 
 
@@ -129,9 +133,18 @@ def of_parts(i, a, b, out):
     out[i] = row[i]
 
 
-@pytest.mark.parametrize("kernel, b, words", [(of_its_own, np.ones(5), "'source' is one of several views here, which must be the same for all indices"),
-                                              (of_two_types, np.ones(5, int), "'source' holds a view of 1 dimension.*of one dtype"),
-                                              (of_parts, np.ones((5, 5)), "'row' holds a view of 1 dimension.*arguments or scratch")])
+@pytest.mark.parametrize(
+    "kernel, b, words",
+    [
+        (
+            of_its_own,
+            np.ones(5),
+            "'source' is one of several views here, which must be the same for all indices",
+        ),
+        (of_two_types, np.ones(5, int), "'source' holds a view of 1 dimension.*of one dtype"),
+        (of_parts, np.ones((5, 5)), "'row' holds a view of 1 dimension.*arguments or scratch"),
+    ],
+)
 def test_what_a_name_cannot_hold(space, kernel, b, words):
     if space == "checked" and kernel is of_its_own:
         return  # one index at a time: nothing differs
@@ -139,7 +152,13 @@ def test_what_a_name_cannot_hold(space, kernel, b, words):
         launch_for(space, 5, kernel, np.ones(5), b, np.ones(5))
 
 
-@pytest.mark.parametrize("kernel, args", [(strided, (30, 2, np.ones(4, int), np.zeros((4, 3), int))), (through, (np.ones((4, 3)), np.ones(9), np.ones((4, 7)))),
-                                          (one_of, (3, *[np.ones(4)] * 4))])
+@pytest.mark.parametrize(
+    "kernel, args",
+    [
+        (strided, (30, 2, np.ones(4, int), np.zeros((4, 3), int))),
+        (through, (np.ones((4, 3)), np.ones(9), np.ones((4, 7)))),
+        (one_of, (3, *[np.ones(4)] * 4)),
+    ],
+)
 def test_loops_lower_to_ptx(kernel, args, tmp_path):
     assemble(lower(kernel, 4, args, (9, 0)), (9, 0), tmp_path)

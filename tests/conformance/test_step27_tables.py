@@ -1,4 +1,5 @@
 """Step 27: tuples and arrays from outside that are indexed by an index's own numbers; a breakpoint."""
+
 import sys
 from typing import NamedTuple
 
@@ -21,7 +22,11 @@ class Step(NamedTuple):
 
 STEPS = Step(0, 0), Step(1, 0), Step(0, 1)
 GRID = np.arange(12, dtype=np.int32).reshape(4, 3)
-FLAGS, BYTES, HALVES = np.array([True, False, True]), np.array([250, 3, 7], np.uint8), np.array([0.5, 1.5], np.float16)
+FLAGS, BYTES, HALVES = (
+    np.array([True, False, True]),
+    np.array([250, 3, 7], np.uint8),
+    np.array([0.5, 1.5], np.float16),
+)
 
 
 @pk.kernel
@@ -39,7 +44,9 @@ def test_tables(space, dtype):
     x, want = np.linspace(0, 1, 40).astype(dtype), np.zeros(40)
     for i in range(40):
         looked_up.fn(i, x.astype(float), want)
-    np.testing.assert_allclose(launch_for(space, 40, looked_up, x, np.zeros(40, dtype))[1], want, rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        launch_for(space, 40, looked_up, x, np.zeros(40, dtype))[1], want, rtol=4 * np.finfo(dtype).eps
+    )
 
 
 def test_a_table_is_what_it_was_at_the_first_launch(space):
@@ -60,7 +67,9 @@ def beyond(i, out):
 
 
 def test_an_index_outside_is_found():
-    with pytest.raises(pk.CheckError, match=r"test_step27_tables.py:\d+.*'SIGNS' of length 9 has no element \[9\]"):
+    with pytest.raises(
+        pk.CheckError, match=r"test_step27_tables.py:\d+.*'SIGNS' of length 9 has no element \[9\]"
+    ):
         pk.parallel_for(pk.RangePolicy(0, 10, space="checked"), beyond, np.zeros(10))
 
 
@@ -75,7 +84,9 @@ def written(i, x, out):
     GRID[i, 0] = 1
 
 
-@pytest.mark.parametrize("kernel, words", [(of_variables, "known at compile time"), (written, "'GRID' is read-only")])
+@pytest.mark.parametrize(
+    "kernel, words", [(of_variables, "known at compile time"), (written, "'GRID' is read-only")]
+)
 def test_what_a_table_is_not(space, kernel, words):
     with pytest.raises(pk.KernelError, match=words):
         launch_for(space, 2, kernel, np.ones(2), np.ones(2))

@@ -1,4 +1,5 @@
 """Step 28: gamma and beta numbers, numbers by weight, permutations: the same on every space, by their laws, and on the host."""
+
 import numpy as np
 import pytest
 
@@ -71,7 +72,10 @@ def test_numbers_by_weight():
     counts = launch_for("threads", MANY, one_category, weights, np.zeros(5, np.int64))[1]
     assert counts[1] == 0
     some = weights > 0
-    assert stats.chisquare(counts[some], MANY * weights[some].astype(float) / weights.astype(float).sum()).pvalue > FALSE_ALARM
+    assert (
+        stats.chisquare(counts[some], MANY * weights[some].astype(float) / weights.astype(float).sum()).pvalue
+        > FALSE_ALARM
+    )
 
 
 def test_all_orders_are_alike():
@@ -80,8 +84,18 @@ def test_all_orders_are_alike():
     assert len(counts) == 24 and stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-HOST = [("normal", ()), ("exponential", ()), ("normal32", ()), ("uniform32", ()), ("uniform_open32", ()), ("exponential32", ()), ("gamma", (2.5,)),
-        ("beta", (2.0, 0.5)), ("poisson", (30.0,)), ("binomial", (9, 0.25))]
+HOST = [
+    ("normal", ()),
+    ("exponential", ()),
+    ("normal32", ()),
+    ("uniform32", ()),
+    ("uniform_open32", ()),
+    ("exponential32", ()),
+    ("gamma", (2.5,)),
+    ("beta", (2.0, 0.5)),
+    ("poisson", (30.0,)),
+    ("binomial", (9, 0.25)),
+]
 
 
 @pytest.mark.parametrize("name, of", HOST, ids=lambda v: v if isinstance(v, str) else "")
@@ -89,8 +103,12 @@ def test_host_forms_take_arrays(name, of):
     """Of each argument; one number by itself is the same."""
     word, streams = getattr(pk.random, name), np.arange(12).reshape(3, 4)
     got = word(2**64 - 1, streams, 5, *of)
-    assert got.shape == (3, 4) and got.dtype.name == {"poisson": "int64", "binomial": "int64"}.get(name, "float32" if name.endswith("32") else "float64")
-    np.testing.assert_allclose(got[1, 2], word(2**64 - 1, 6, 5, *of), rtol=1e-6 if name.endswith("32") else 1e-13)
+    assert got.shape == (3, 4) and got.dtype.name == {"poisson": "int64", "binomial": "int64"}.get(
+        name, "float32" if name.endswith("32") else "float64"
+    )
+    np.testing.assert_allclose(
+        got[1, 2], word(2**64 - 1, 6, 5, *of), rtol=1e-6 if name.endswith("32") else 1e-13
+    )
     np.testing.assert_array_equal(word(1, 6, np.arange(3), *of)[1], word(1, np.full(1, 6), 1, *of)[0])
     assert word(1, np.arange(0), 0, *of).shape == (0,)
 
@@ -106,8 +124,14 @@ def test_host_forms_of_weights_and_permutations():
         pk.random.permutation(1, np.arange(2), 3, order)
 
 
-@pytest.mark.parametrize("word, of, message", [("gamma", (0.0,), "gamma: shape is 0.0; a number above 0 is wanted"), ("beta", (1.0, np.nan), "beta: b is nan"),
-                                               ("gamma", (np.array([1.0, -2.0]),), "shape is -2.0")])
+@pytest.mark.parametrize(
+    "word, of, message",
+    [
+        ("gamma", (0.0,), "gamma: shape is 0.0; a number above 0 is wanted"),
+        ("beta", (1.0, np.nan), "beta: b is nan"),
+        ("gamma", (np.array([1.0, -2.0]),), "shape is -2.0"),
+    ],
+)
 def test_what_has_no_distribution(word, of, message):
     with pytest.raises(pk.InputError, match=message):
         getattr(pk.random, word)(1, 2, 3, *of)
@@ -121,4 +145,6 @@ def test_a_negative_mean_is_found_in_a_kernel():
 
 def test_variates_lower_to_ptx(tmp_path):
     x = np.ones(4)
-    assemble(lower(drawn, 4, (x, 0.5, x, np.ones((3, 4)), np.ones((4, 5), np.int64)), (9, 0)), (9, 0), tmp_path)
+    assemble(
+        lower(drawn, 4, (x, 0.5, x, np.ones((3, 4)), np.ones((4, 5), np.int64)), (9, 0)), (9, 0), tmp_path
+    )

@@ -15,7 +15,12 @@ from ..architecture.test_public import FUNCTIONS, TYPES, WORDS
 NAMES = {"np": np, "pk": pk}
 # What has no example of its own: types of annotations, methods, and what the pages of numba and of backends show.
 WITHOUT = {*TYPES, *WORDS, "Report", "register", "resolve"}
-EXAMPLES = {name: test for name, value in FUNCTIONS for test in doctest.DocTestFinder(recurse=False).find(value, name, globs=dict(NAMES)) if test.examples}
+EXAMPLES = {
+    name: test
+    for name, value in FUNCTIONS
+    for test in doctest.DocTestFinder(recurse=False).find(value, name, globs=dict(NAMES))
+    if test.examples
+}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -27,6 +32,10 @@ def test_an_example_runs(name):
 
 
 def test_public_names_of_the_layer_have_examples():
-    top = {name.split(".")[1] for name, _ in FUNCTIONS if name.count(".") == 1 and name.startswith("portable.") and hasattr(pk, name.split(".")[1])}
+    top = {
+        name.split(".")[1]
+        for name, _ in FUNCTIONS
+        if name.count(".") == 1 and name.startswith("portable.") and hasattr(pk, name.split(".")[1])
+    }
     assert sorted(top - {name.split(".")[1] for name in EXAMPLES} - WITHOUT) == []
     assert importlib.import_module("portable.random").uniform.fn.__doc__.count(">>>") >= 2

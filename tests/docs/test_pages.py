@@ -11,7 +11,11 @@ import portable as pk
 from portable.words import ROWS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+]
 
 
 def blocks(page):
@@ -34,7 +38,7 @@ def test_a_page_runs(page, space, tmp_path, monkeypatch):
     """Kernels are read from their text: the page stands in for a file, with blank lines where it is prose."""
     source = [""] * len(page.read_text().splitlines())
     for first, lines in blocks(page):
-        source[first - 1:first - 1 + len(lines)] = lines
+        source[first - 1 : first - 1 + len(lines)] = lines
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(linecache.cache, str(page), (0, None, [line + "\n" for line in source], str(page)))
     with pk.use(space):
@@ -51,7 +55,7 @@ def table(page, heading):
     """The lines of the table below a line of a page."""
     below = (ROOT / "docs" / page).read_text().split(heading, 1)[1].splitlines()
     start = next(k for k, line in enumerate(below) if line.startswith("|"))
-    return list(itertools.takewhile(lambda line: line.startswith("|"), below[start + 2:]))
+    return list(itertools.takewhile(lambda line: line.startswith("|"), below[start + 2 :]))
 
 
 def test_the_table_of_accuracy_is_that_of_the_words():
@@ -68,10 +72,17 @@ def accuracy():
 
 def described():
     """Each word by pk's name, or by Python's, with its line."""
-    return [f"| `{'pk.' * (getattr(pk, row.name, None) in (row.plain, *row.also))}{row.name}` | {row.line} |" for row in ROWS if row.line]
+    return [
+        f"| `{'pk.' * (getattr(pk, row.name, None) in (row.plain, *row.also))}{row.name}` | {row.line} |"
+        for row in ROWS
+        if row.line
+    ]
 
 
 if __name__ == "__main__":  # after a row was written: the tables of the pages anew
-    for page, heading, rows in (("accuracy.md", "The figures are", accuracy()), ("kernels.md", "## Functions", described())):
+    for page, heading, rows in (
+        ("accuracy.md", "The figures are", accuracy()),
+        ("kernels.md", "## Functions", described()),
+    ):
         file = ROOT / "docs" / page
         file.write_text(file.read_text().replace("\n".join(table(page, heading)), "\n".join(rows)))

@@ -35,18 +35,39 @@ def test_the_reference_has_a_page_for_each_group(makers):
 def test_a_picture_is_drawn_by_its_example(makers, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="pictures want matplotlib")
     gallery = makers[1]
-    assert len(gallery.PICTURES) >= 20 and all((DOCS / "examples" / file).exists() for _, file, *_ in gallery.PICTURES)
+    assert len(gallery.PICTURES) >= 20 and all(
+        (DOCS / "examples" / file).exists() for _, file, *_ in gallery.PICTURES
+    )
     monkeypatch.setattr(gallery, "PICTURES", [p for p in gallery.PICTURES if p[0] in ("kepler", "bitonic")])
     gallery.draw(tmp_path)
-    assert (tmp_path / "kepler.png").stat().st_size > 5000 and "bitonic.md" in (tmp_path / "index.md").read_text()
+    assert (tmp_path / "kepler.png").stat().st_size > 5000 and "bitonic.md" in (
+        tmp_path / "index.md"
+    ).read_text()
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
     """Minutes on two cores, with all pictures; where Sphinx is installed: pip install ".[docs]"."""
-    missing = [m for m in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton") if importlib.util.find_spec(m) is None]
+    missing = [
+        m
+        for m in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton")
+        if importlib.util.find_spec(m) is None
+    ]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: pip install '.[docs]'")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        str(DOCS),
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "api" / "launches.html").exists() and (tmp_path / "site" / "searchindex.js").exists()
+    assert (tmp_path / "site" / "api" / "launches.html").exists() and (
+        tmp_path / "site" / "searchindex.js"
+    ).exists()

@@ -126,7 +126,9 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
     except KernelError as error:
         assert "takes_a_number_from_and" in str(error)
     else:
-        np.testing.assert_array_equal(np.asarray(k if isinstance(k, np.ndarray) else k.to_numpy()), [0, 5, 0, 5, 5])
+        np.testing.assert_array_equal(
+            np.asarray(k if isinstance(k, np.ndarray) else k.to_numpy()), [0, 5, 0, 5, 5]
+        )
 
 
 def test_a_reduction_wants_a_value_for_each_reducer(space):

@@ -34,7 +34,9 @@ NOT_FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("thing, words", NOT_FUNCTIONS, ids=["lambda", "class", "builtin", "partial", "number"])
+@pytest.mark.parametrize(
+    "thing, words", NOT_FUNCTIONS, ids=["lambda", "class", "builtin", "partial", "number"]
+)
 @pytest.mark.parametrize("mark", [pk.kernel, pk.function], ids=["kernel", "function"])
 def test_only_plain_functions_are_kernels(mark, thing, words):
     with pytest.raises(LanguageError) as error:
@@ -59,9 +61,13 @@ def without_parameters():
     pass
 
 
-@pytest.mark.parametrize("function", [generator, with_default, with_star, without_parameters], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [generator, with_default, with_star, without_parameters], ids=lambda f: f.__name__
+)
 def test_signatures_that_kernels_do_not_have(function):
-    with pytest.raises(LanguageError, match=rf"kernel '{function.__name__}' \(.*test_wrong_launches.py:\d+\)"):
+    with pytest.raises(
+        LanguageError, match=rf"kernel '{function.__name__}' \(.*test_wrong_launches.py:\d+\)"
+    ):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), pk.kernel(function), np.ones(3))
 
 
@@ -158,7 +164,11 @@ WRONG_POLICIES = [
     (lambda: pk.Threads(0), InputError, ["0"]),
     (lambda: pk.parallel_for(-1, fill, 1.0, np.ones(3)), InputError, ["-1"]),
     (lambda: pk.parallel_for(2.0, fill, 1.0, np.ones(3)), DTypeError, ["2.0"]),
-    (lambda: pk.parallel_for(np.ones(3), fill, 1.0, np.ones(3)), DTypeError, ["policy must be an integer", "ndarray"]),
+    (
+        lambda: pk.parallel_for(np.ones(3), fill, 1.0, np.ones(3)),
+        DTypeError,
+        ["policy must be an integer", "ndarray"],
+    ),
     (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=sum), PortableError, ["reducer"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=()), PortableError, ["reducer"]),
@@ -225,9 +235,13 @@ def test_more_scratch_than_a_team_can_have(space):
     if space == "checked":
         pytest.skip("memory is the only limit of plain Python")
     x = move(np.zeros(4), space)
-    with pytest.raises(InputError, match=r"kernel 'fill_scratch': 8000000000 bytes of scratch asked, but .* at most \d+"):
+    with pytest.raises(
+        InputError, match=r"kernel 'fill_scratch': 8000000000 bytes of scratch asked, but .* at most \d+"
+    ):
         pk.parallel_for(pk.TeamPolicy(4, space=space, scratch_bytes=8 * 10**9), fill_scratch, 10**9, x)
-    with pytest.raises(InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch asked, but .* at most \d+"):
+    with pytest.raises(
+        InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch asked, but .* at most \d+"
+    ):
         pk.parallel_for(pk.TeamPolicy(4, space=space), known_scratch, x)
 
 
@@ -239,13 +253,19 @@ def test_a_team_larger_than_the_device_has(space):
 
 
 def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
-    with pytest.raises(CheckError, match=r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes"):
+    with pytest.raises(
+        CheckError,
+        match=r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes",
+    ):
         pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=64), fill_scratch, 1000, np.zeros(4))
     pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=8000), fill_scratch, 1000, np.zeros(4))
 
 
 def test_local_arrays_have_a_limit(space):
-    with pytest.raises(LoweringError, match=r"large_local.*pk.local\(100000000, x.dtype\)`: arrays of 800000000 bytes for each index; at most"):
+    with pytest.raises(
+        LoweringError,
+        match=r"large_local.*pk.local\(100000000, x.dtype\)`: arrays of 800000000 bytes for each index; at most",
+    ):
         pk.parallel_for(pk.RangePolicy(0, 4, space=space), large_local, move(np.zeros(4), space))
 
 
@@ -256,7 +276,10 @@ def test_no_room_says_what_was_asked_for(space):
 
 def test_empty_policies_do_nothing(space):
     x = move(np.zeros(4), space)
-    for policy, kernel in ((pk.RangePolicy(3, 3, space=space), fill), (pk.RangePolicy(0, 0, space=space), fill)):
+    for policy, kernel in (
+        (pk.RangePolicy(3, 3, space=space), fill),
+        (pk.RangePolicy(0, 0, space=space), fill),
+    ):
         pk.parallel_for(policy, kernel, 1.0, x)
     pk.parallel_for(pk.TeamPolicy(0, space=space, scratch_bytes=64), fill_scratch, 8, x)
     for box in ((0, 5), (5, 0), (0, 2**61), (2**61, 0)):

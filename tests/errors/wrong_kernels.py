@@ -1,4 +1,5 @@
 """Kernels that must be refused. The offending line carries the mark `# wrong`."""
+
 import os
 from types import SimpleNamespace
 
@@ -102,12 +103,14 @@ def opens_a_context(i, x):
 def defines_a_function(i, x):
     def inner(t):  # wrong
         return t
+
     x[i] = inner(x[i])
 
 
 @pk.kernel
 def imports(i, x):
     import math  # wrong
+
     x[i] = math.pi
 
 

@@ -1,4 +1,5 @@
 """The examples beyond the gate's ten: each checks itself on every space, and is short."""
+
 import runpy
 import sys
 

@@ -11,7 +11,11 @@ WORKED = Path(__file__).parents[2] / "docs" / "worked"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in WORKED.glob("calc_sigma_*.py")))
 def test_it_checks_itself(space, name, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", space, "40", "2"] if space == "checked" else [f"{name}.py", space, "300", "9"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [f"{name}.py", space, "40", "2"] if space == "checked" else [f"{name}.py", space, "300", "9"],
+    )
     runpy.run_path(str(WORKED / f"{name}.py"), run_name="__main__")
     assert f"{name} on {space}" in capsys.readouterr().out
 

@@ -31,7 +31,9 @@ def main(argv=None):
     )
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
     parser.add_argument(
-        "--part", default="1/1", help="with --mutate: K/N, the K-th change and every N-th after it; all if not given"
+        "--part",
+        default="1/1",
+        help="with --mutate: K/N, the K-th change and every N-th after it; all if not given",
     )
     parser.add_argument("--until-first", metavar="HASHES", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)

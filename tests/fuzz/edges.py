@@ -76,7 +76,9 @@ WHOLE_CONSTANTS = templates(
     1 << 64; 3 << -1; -7 // 2; -7 % 3; 7 % -3; int(-1e300); pk.uint32(-1.5) + 0; math.ceil(-math.inf);
     pk.int32(2 ** 40 + 5); True + True; -True; True << 3; n // 2 if n > 0 else 5; ~0; min(3, 2, 5); int(n)"""
 )
-OF_THE_CONSTANT = templates("1 / n; -n; n // b[i]; n * 0.5; n + 1")  # equal constants of other types give others
+OF_THE_CONSTANT = templates(
+    "1 / n; -n; n // b[i]; n * 0.5; n + 1"
+)  # equal constants of other types give others
 FUNCTIONS = """M = -2.0
 BIG = 1e308
 

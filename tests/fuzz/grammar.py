@@ -286,7 +286,9 @@ def helpers(draw, dtypes, length):
     }
     g.variables |= {"f": ["a", "t"], "i": ["n"], "u": ["z"], "c": ["flag"]}
     g.result = "return {f} + a"
-    g.shapes = {k: [s for s in v if not re.search(r"bend|once|plus|whole|search", s)] for k, v in SHAPES.items()}
+    g.shapes = {
+        k: [s for s in v if not re.search(r"bend|once|plus|whole|search", s)] for k, v in SHAPES.items()
+    }
     kinds = g.kinds
     g.kinds = lambda depth: [k for k in kinds(depth) if k not in ("store", "helper", "both")]
     body = [

@@ -216,9 +216,7 @@ def main(seed, n_mutants, programs, processes, part=(1, 1)):
     drawn = random.Random(seed).sample(candidates(), n_mutants)
     # What takes longest comes first: those that survive, and reducers, which come late among the programs.
     changes = (drawn + taken_back()[::-1])[part[0] - 1 :: part[1]]
-    before = campaign.campaign(
-        programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS
-    )
+    before = campaign.campaign(programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS)
     different = [d for outcome in before.values() for d in outcome.differences]
     if different:
         print(f"the unchanged compiler differs already: {different[0][0]}")

@@ -154,7 +154,11 @@ def programs(draw):
         }[kind]
         if g.chance(3):
             name = g.pick(
-                {"f": ["Max", "Min", "Spread"], "i": ["Max", "Min", "Either", "Lines"], "u": ["Max", "Hash", "Either"]}[kind]
+                {
+                    "f": ["Max", "Min", "Spread"],
+                    "i": ["Max", "Min", "Either", "Lines"],
+                    "u": ["Max", "Hash", "Either"],
+                }[kind]
             )
             value += " + 0.0" if kind == "f" and name != "Spread" else ""
             value = f"({value}) % 5000" if name == "Hash" else value  # products that wrap are not associative

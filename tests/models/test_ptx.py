@@ -1,4 +1,5 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
+
 import inspect
 import os
 import types
@@ -49,7 +50,19 @@ from portable.kernel import Kernel
 from ..launching import builds
 
 
-VALUES = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "omega": 1.0, "h": 0.1, "c": 1.0, "p": 1.2, "q": 1.5, "gamma": 0.2, "alpha": 0.5}
+VALUES = {
+    "mu0": 1.0,
+    "tau_x": 1.0,
+    "tau_t": 1.0,
+    "theta": 0.3,
+    "omega": 1.0,
+    "h": 0.1,
+    "c": 1.0,
+    "p": 1.2,
+    "q": 1.5,
+    "gamma": 0.2,
+    "alpha": 0.5,
+}
 PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
 COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True, within_h=1e3),)
 
@@ -61,7 +74,9 @@ def run_hawkes():
         for precision in ("float64", "mixed"):
             events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
             for method in ("all_pairs", "windowed"):
-                hawkes.log_likelihood(*events, params, method=method, precision=precision, tolerance=1e-3, space="serial")
+                hawkes.log_likelihood(
+                    *events, params, method=method, precision=precision, tolerance=1e-3, space="serial"
+                )
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
         likelihood.gradient(params)
@@ -79,16 +94,27 @@ def run_hawkes():
     for trigger in COMPOSED:
         params = trigger(**{name: VALUES[name] for name in trigger.names()})
         for method, precision in (("all_pairs", "mixed"), ("windowed", "float64"), ("cells", "float64")):
-            likelihood = hawkes.Likelihood(events[0][:, :2], events[1], marks=marks, method=method, tolerance=1e-3,
-                                           precision=precision, space="serial")
+            likelihood = hawkes.Likelihood(
+                events[0][:, :2],
+                events[1],
+                marks=marks,
+                method=method,
+                tolerance=1e-3,
+                precision=precision,
+                space="serial",
+            )
             likelihood.gradient(params)
         hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
         hawkes.parent_probabilities(likelihood, params)
         hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
         hawkes.residuals(likelihood, params)
-    wide = hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="all_pairs", space="serial")
+    wide = hawkes.Likelihood(
+        1e4 * events[0], events[1], precision="mixed", method="all_pairs", space="serial"
+    )
     wide.gradient(PAPERS)
-    hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="windowed", tolerance=1e-3, space="serial").gradient(PAPERS)
+    hawkes.Likelihood(
+        1e4 * events[0], events[1], precision="mixed", method="windowed", tolerance=1e-3, space="serial"
+    ).gradient(PAPERS)
     hawkes.fit_background(events[0], events[1], "declustered", max_rounds=1, space="serial")
     hawkes.TemporalLikelihood(events[1], space="serial").gradient(1.0, 0.3, 1.0)
     likelihood = hawkes.Likelihood(*events, method="cells", tolerance=1e-3, space="serial")
@@ -97,11 +123,27 @@ def run_hawkes():
 
 def hawkes_kernels():
     """The modules, and the kernels that triggering functions were compiled into."""
-    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering, *(kind.triggering for kind in COMPOSED)):
-        for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
-                   hawkes_summaries.summary_kernels_of):
+    for trigger in (
+        hawkes.EXPONENTIAL,
+        hawkes.time_scales(2).triggering,
+        *(kind.triggering for kind in COMPOSED),
+    ):
+        for of in (
+            hawkes_excitation.kernels_of,
+            hawkes_cells.cell_kernels_of,
+            hawkes_chains.chain_kernels_of,
+            hawkes_summaries.summary_kernels_of,
+        ):
             yield of(trigger)
-    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal, hawkes_printed)
+    yield from (
+        hawkes_plain,
+        hawkes_cells,
+        hawkes_chains,
+        hawkes_summaries,
+        hawkes_backgrounds,
+        hawkes_temporal,
+        hawkes_printed,
+    )
 
 
 def run_tmap():
@@ -113,7 +155,12 @@ def run_tmap():
             model.log_likelihood(data, dtype=dtype, space="serial")
             tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
     tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, n_starts=1, space="serial")
-    rounded = tmap.Runs(np.where(censored.complete, np.rint(runs.values), runs.values), runs.lengths, censored.censored, resolution=1.0)
+    rounded = tmap.Runs(
+        np.where(censored.complete, np.rint(runs.values), runs.values),
+        runs.lengths,
+        censored.censored,
+        resolution=1.0,
+    )
     for dtype in ("float64", "float32"):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
@@ -159,7 +206,9 @@ def run_resampling():
     resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
-    resampling.cumulative_to_ancestors(resampling.offspring_to_cumulative(offspring, space="serial"), space="serial")
+    resampling.cumulative_to_ancestors(
+        resampling.offspring_to_cumulative(offspring, space="serial"), space="serial"
+    )
     resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
@@ -167,13 +216,19 @@ def run_resampling():
     for peer in prefix_sums.PEERS.values():
         peer(weights[None], 1, space="serial")
     for in_place in (False, True):
-        model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
+        model = resampling.ParticleFilter(
+            normal_state, random_step, normal_weight, in_place=in_place, space="serial"
+        )
         model.run(np.zeros(3), 20, seed=1)
-        resampling.ParticleFilter(normal_state, random_step, normal_weight, scheme="stratified", space="serial").run(np.zeros(3), 20, seed=1)
+        resampling.ParticleFilter(
+            normal_state, random_step, normal_weight, scheme="stratified", space="serial"
+        ).run(np.zeros(3), 20, seed=1)
         FILTER.start, FILTER.advance, FILTER.weigh = filter_kernels.model_kernels(model.functions, 1)
         FILTER.filter_rows = row_kernels.row_kernel(model.functions, 1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
-    model.run(np.zeros(3), 20, seed=1, keep=True, variances=True, quantiles=[0.5], moments=square).trajectories(4, seed=1)
+    model.run(
+        np.zeros(3), 20, seed=1, keep=True, variances=True, quantiles=[0.5], moments=square
+    ).trajectories(4, seed=1)
     FILTER.moments = summary_kernels.moment_kernel(square, 1, 1)
 
 
@@ -182,9 +237,16 @@ def run_inference():
     model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
     x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
     model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
-    kept = model.filter(guided=True, ordered=True, space="serial").run(y[:, 0, 0], 20, params=params, seed=1, keep=True)
+    kept = model.filter(guided=True, ordered=True, space="serial").run(
+        y[:, 0, 0], 20, params=params, seed=1, keep=True
+    )
     resampling.backward_paths(model, kept, 2, seed=1), resampling.lagged_moments(kept, 1)
-    chosen = {"priors": {"phi": resampling.priors.uniform(0.0, 1.0)}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_chains": 2, "n_draws": 1}
+    chosen = {
+        "priors": {"phi": resampling.priors.uniform(0.0, 1.0)},
+        "fixed": {"sigma": 0.5, "tau": 0.7},
+        "n_chains": 2,
+        "n_draws": 1,
+    }
     resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen, space="serial")
     resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
     epidemic = resampling.ready.sir(20, n_substeps=1)
@@ -192,19 +254,30 @@ def run_inference():
     outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
     lg = model.filter(guided=True).functions
     density = model.log_transition
-    INFERENCE.__dict__.update({
-        "guided": row_kernels.row_kernel(lg, 1), "epidemic": row_kernels.row_kernel(outbreak.functions, 3),
-        "simulate": simulation_kernels.simulate_kernel(model.initial, model.propagate, model.observe, 1, 1, False),
-        "observe": simulation_kernels.observe_kernel(model.observe, 1, 1), "backward": smoothing_kernels.backward_kernel(density, 1),
-        "conditional": smoothing_kernels.conditional_kernel(model.initial, model.propagate, model.log_weight, density, 1),
-        "complete": smoothing_kernels.complete_kernel(model.log_initial, density, model.log_weight, 1)})
+    INFERENCE.__dict__.update(
+        {
+            "guided": row_kernels.row_kernel(lg, 1),
+            "epidemic": row_kernels.row_kernel(outbreak.functions, 3),
+            "simulate": simulation_kernels.simulate_kernel(
+                model.initial, model.propagate, model.observe, 1, 1, False
+            ),
+            "observe": simulation_kernels.observe_kernel(model.observe, 1, 1),
+            "backward": smoothing_kernels.backward_kernel(density, 1),
+            "conditional": smoothing_kernels.conditional_kernel(
+                model.initial, model.propagate, model.log_weight, density, 1
+            ),
+            "complete": smoothing_kernels.complete_kernel(model.log_initial, density, model.log_weight, 1),
+        }
+    )
 
 
 def run_mixture():
     for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
         x = np.random.default_rng(1).normal(size=(40, p)).astype(dtype)
         for kind in ("diag", "full"):
-            model = mixture.DirichletMixture(2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial").fit(x)
+            model = mixture.DirichletMixture(
+                2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
+            ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
     model.sample_posterior(x, 4, n_burn=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
@@ -235,8 +308,14 @@ def run_algorithms():
         pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
         offsets = np.array([0, 3, 20])
         for reducer in (pk.Sum, pk.Max):
-            pk.segmented_reduce(x, offsets, reducer, "serial"), pk.segmented_scan(x, offsets, reducer, space="serial")
-        pk.segmented_scan(x, offsets, inclusive=False, space="serial"), pk.segmented_sort(x, offsets, True, "serial")
+            (
+                pk.segmented_reduce(x, offsets, reducer, "serial"),
+                pk.segmented_scan(x, offsets, reducer, space="serial"),
+            )
+        (
+            pk.segmented_scan(x, offsets, inclusive=False, space="serial"),
+            pk.segmented_sort(x, offsets, True, "serial"),
+        )
         pk.searchsorted(x, x, "right", "serial"), pk.unique(x, True, "serial")
         if dtype[0] != "f":
             pk.bincount(x, space="serial"), pk.bincount(x, np.ones(20), space="serial")
@@ -250,13 +329,28 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-RESAMPLING = [FILTER, chains, filter_kernels, pairing, prefix_sums, resampling_kernels, spreading, strata, summary_kernels, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
-          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
-          "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
-          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
-          "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
-          "algorithms": (run_algorithms, algorithms)}
+RESAMPLING = [
+    FILTER,
+    chains,
+    filter_kernels,
+    pairing,
+    prefix_sums,
+    resampling_kernels,
+    spreading,
+    strata,
+    summary_kernels,
+    weighing,
+]
+MODELS = {
+    "edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
+    "hawkes": (run_hawkes, hawkes_kernels),
+    "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
+    "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
+    "resampling": (run_resampling, RESAMPLING),
+    "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
+    "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
+    "algorithms": (run_algorithms, algorithms),
+}
 
 
 @pytest.mark.parametrize("capability", [(7, 0)] * bool(os.environ.get("PORTABLE_WHOLE")) + [(9, 0)], ids=str)

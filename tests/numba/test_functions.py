@@ -243,7 +243,11 @@ WRONG = [
         pk.ShapeError,
         r"takes 3 argument\(s\) \(x, mu, sigma\), but 1",
     ),
-    (lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0), pk.LanguageError, "arguments have no keywords"),
+    (
+        lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0),
+        pk.LanguageError,
+        "arguments have no keywords",
+    ),
     (lambda: njit(lambda v: on_some_paths(v))(1.0), pk.LanguageError, "some paths and nothing on others"),
     (lambda: njit(lambda v: unknown(v))(1.0), pk.LanguageError, r"test_functions.py:\d+.*nowhere"),
     (lambda: njit(lambda v: row_sum(v, "2"))(np.zeros(3)), pk.DTypeError, "argument 'n': numba's"),

@@ -310,7 +310,8 @@ def test_code_of_a_changed_text_is_not_taken_from_numba_s_cache(program, tmp_pat
         print(launch(x), x[1], sum(launch.stats.cache_hits.values()))
     """
     for step, c, hits in ((2, 1.0, 0), (2, 1.0, 1), (3, 1.0, 0), (3, 5.0, 0)):
-        (tmp_path / "changed.py").write_text(textwrap.dedent(f"""
+        (tmp_path / "changed.py").write_text(
+            textwrap.dedent(f"""
             import portable as pk
             C = {c}
 
@@ -321,7 +322,8 @@ def test_code_of_a_changed_text_is_not_taken_from_numba_s_cache(program, tmp_pat
             @pk.kernel
             def kernel(i, x):
                 x[i] += function(C)
-        """))
+        """)
+        )
         x = 1.0 + step * c
         assert program(text, "caller.py").split() == [str(step * x), str(x), str(hits)]
 

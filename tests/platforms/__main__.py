@@ -16,8 +16,22 @@ from pathlib import Path
 from platformdirs import user_cache_dir
 
 ROOT = Path(__file__).parents[2]
-WHEELS = ("numpy>=2,<2.5", "llvmlite==0.50.*", "numba==0.68.*", "platformdirs", "rich", "greenlet", "pytest", "hypothesis", "mpmath", "scipy")
-STEPS = [f"tests/conformance/test_step{name}.py" for name in ("02_parallel_for", "03_reduce", "05_scan", "06_atomics", "07_team", "11_random")]
+WHEELS = (
+    "numpy>=2,<2.5",
+    "llvmlite==0.50.*",
+    "numba==0.68.*",
+    "platformdirs",
+    "rich",
+    "greenlet",
+    "pytest",
+    "hypothesis",
+    "mpmath",
+    "scipy",
+)
+STEPS = [
+    f"tests/conformance/test_step{name}.py"
+    for name in ("02_parallel_for", "03_reduce", "05_scan", "06_atomics", "07_team", "11_random")
+]
 
 
 def missing():
@@ -25,7 +39,12 @@ def missing():
     for program in ("qemu-aarch64-static", "apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
-    if "arm64" not in subprocess.run(["dpkg", "--print-foreign-architectures"], capture_output=True, text=True).stdout.split():
+    if (
+        "arm64"
+        not in subprocess.run(
+            ["dpkg", "--print-foreign-architectures"], capture_output=True, text=True
+        ).stdout.split()
+    ):
         return "dpkg does not know arm64 (dpkg --add-architecture arm64 && apt-get update)"
     return None
 
@@ -36,17 +55,56 @@ def fetched(folder: Path):
     if not (root / "usr/bin/python3.11").exists():
         debs = folder / "debs"
         debs.mkdir(parents=True, exist_ok=True)
-        asked = ["apt-cache", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces",
-                 "--no-enhances", "python3.11:arm64", "libstdc++6:arm64"]
+        asked = [
+            "apt-cache",
+            "depends",
+            "--recurse",
+            "--no-recommends",
+            "--no-suggests",
+            "--no-conflicts",
+            "--no-breaks",
+            "--no-replaces",
+            "--no-enhances",
+            "python3.11:arm64",
+            "libstdc++6:arm64",
+        ]
         lines = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
-        names = sorted({line for line in lines if line.endswith(":arm64") and not line.startswith((" ", "<", "dpkg", "tar", "install-info"))})
+        names = sorted(
+            {
+                line
+                for line in lines
+                if line.endswith(":arm64") and not line.startswith((" ", "<", "dpkg", "tar", "install-info"))
+            }
+        )
         subprocess.run(["apt-get", "download", "-q", *names], check=True, cwd=debs)
         for deb in debs.glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", str(deb), str(root)], check=True)
     if not site.exists():
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(site), "--only-binary", ":all:", "--python-version", "3.11",
-                        "--implementation", "cp", "--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_17_aarch64",
-                        "--platform", "manylinux2014_aarch64", *WHEELS], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--target",
+                str(site),
+                "--only-binary",
+                ":all:",
+                "--python-version",
+                "3.11",
+                "--implementation",
+                "cp",
+                "--platform",
+                "manylinux_2_28_aarch64",
+                "--platform",
+                "manylinux_2_17_aarch64",
+                "--platform",
+                "manylinux2014_aarch64",
+                *WHEELS,
+            ],
+            check=True,
+        )
     return root, site
 
 
@@ -58,10 +116,26 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Path(user_cache_dir("portable-platforms", appauthor=False)) / "aarch64"
     root, site = fetched(folder)
     paths = f"{ROOT}:{site}"
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": paths, "PORTABLE_TEST_SPACES": "serial",
-                   "PORTABLE_CACHE": str(folder / "cache"), "OPENBLAS_NUM_THREADS": "1"}
-    command = ["qemu-aarch64-static", "-L", str(root), str(root / "usr/bin/python3.11"), "-m", "pytest", "-q", "-p", "no:cacheprovider",
-               *(arguments or STEPS)]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": paths,
+        "PORTABLE_TEST_SPACES": "serial",
+        "PORTABLE_CACHE": str(folder / "cache"),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [
+        "qemu-aarch64-static",
+        "-L",
+        str(root),
+        str(root / "usr/bin/python3.11"),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(arguments or STEPS),
+    ]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 

@@ -44,7 +44,9 @@ print(hashlib.sha256(b"".join(v.tobytes() for v in (y, half, n, out, order))).he
 def told(tmp_path, **environment):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    return subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, **environment}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +63,6 @@ def test_a_lower_level_gives_the_same_bits(tmp_path, here, level):
 
 
 def test_an_unknown_level_is_refused(tmp_path):
-    assert "PORTABLE_CPU is 'pentium'; one of generic, x86-64" in told(tmp_path, PORTABLE_CPU="pentium").stderr
+    assert (
+        "PORTABLE_CPU is 'pentium'; one of generic, x86-64" in told(tmp_path, PORTABLE_CPU="pentium").stderr
+    )

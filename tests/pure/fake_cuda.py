@@ -6,16 +6,36 @@ Addresses of its memory are in no process's reach, so that a host that touches d
 import contextlib
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ulonglong, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_ulonglong,
+    c_void_p,
+)
 
 import pytest
 
 from portable import dispatch, space
 from portable.backends.cuda import driver, library
 
-BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22  # not canonical on any processor: whoever follows it gets a fault
+BASE, MEMORY_BYTES = (
+    0x6000_0000_0000_0000,
+    1 << 22,
+)  # not canonical on any processor: whoever follows it gets a fault
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32, 1: 1024, 97: 232448}
-ERRORS = {2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALID_CONTEXT", 218: "INVALID_PTX", 700: "ILLEGAL_ADDRESS"}
+ERRORS = {
+    2: "OUT_OF_MEMORY",
+    100: "NO_DEVICE",
+    201: "INVALID_CONTEXT",
+    218: "INVALID_PTX",
+    700: "ILLEGAL_ADDRESS",
+}
 GOOD_PTX, BAD_PTX = b".version 6.3 good\0", b".version 6.3 bad\0"
 
 
@@ -25,7 +45,7 @@ class FakeDriver:
     def __init__(self):
         self.calls, self.fail, self.live, self.launches = [], {}, {}, []
         self.memory = {d: bytearray(MEMORY_BYTES) for d in (0, 1)}
-        self.used = {0: 0, 1: 0}   # bytes, and the next address: nothing is reused
+        self.used = {0: 0, 1: 0}  # bytes, and the next address: nothing is reused
         self.current, self.handles, self.capturing = None, 100, False
         self.pinned, self._functions = {}, {}
         for name, (function, types) in _functions(self).items():
@@ -44,6 +64,7 @@ class FakeDriver:
             if name in self.fail:
                 return self.fail[name]
             return function(*arguments) or 0
+
         return call
 
     def new(self, kind):
@@ -55,7 +76,7 @@ class FakeDriver:
         """A memoryview of device memory."""
         device, offset = divmod(pointer - BASE, MEMORY_BYTES)
         assert offset + nbytes <= MEMORY_BYTES
-        return memoryview(self.memory[device])[offset:offset + nbytes]
+        return memoryview(self.memory[device])[offset : offset + nbytes]
 
 
 def _functions(fake):
@@ -72,9 +93,14 @@ def _functions(fake):
         if not fake.current:
             return 201
         here = fake.current - 1
-        if sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == here) + nbytes > MEMORY_BYTES:
+        if (
+            sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == here) + nbytes
+            > MEMORY_BYTES
+        ):
             return 2
-        if fake.used[here] + nbytes > MEMORY_BYTES:  # all was used once; begin again where the test has freed it
+        if (
+            fake.used[here] + nbytes > MEMORY_BYTES
+        ):  # all was used once; begin again where the test has freed it
             fake.used[here] = 0
         pointer[0] = BASE + here * MEMORY_BYTES + fake.used[here]
         fake.live[pointer[0]] = here, nbytes
@@ -103,8 +129,10 @@ def _functions(fake):
         fake.bytes_at(target, nbytes)[:] = bytes(fake.bytes_at(source, nbytes))
 
     def peer(target, target_context, source, source_context, nbytes, stream):
-        assert (target_context, source_context) == ((target - BASE) // MEMORY_BYTES + 1,
-                                                    (source - BASE) // MEMORY_BYTES + 1)
+        assert (target_context, source_context) == (
+            (target - BASE) // MEMORY_BYTES + 1,
+            (source - BASE) // MEMORY_BYTES + 1,
+        )
         device_to_device(target, source, nbytes, stream)
 
     def pointer_attribute(value, attribute, pointer):
@@ -163,22 +191,33 @@ def _functions(fake):
         "cuDeviceGet": (lambda d, n: out(d, n), [POINTER(c_int), c_int]),
         "cuDeviceGetName": (lambda t, n, d: ctypes.memmove(t, b"Fake\0", 5) and 0, [c_void_p, c_int, device]),
         "cuDeviceTotalMem_v2": (lambda n, d: out(n, MEMORY_BYTES), [POINTER(c_size_t), device]),
-        "cuDeviceGetAttribute": (lambda v, a, d: out(v, ATTRIBUTES.get(a, 0)), [POINTER(c_int), c_int, device]),
+        "cuDeviceGetAttribute": (
+            lambda v, a, d: out(v, ATTRIBUTES.get(a, 0)),
+            [POINTER(c_int), c_int, device],
+        ),
         "cuDevicePrimaryCtxRetain": (lambda c, d: out(c, d + 1), [handle_out, device]),
         "cuCtxSetCurrent": (lambda c: setattr(fake, "current", c), [handle]),
         "cuCtxSynchronize": (nothing, []),
         "cuPointerGetAttribute": (pointer_attribute, [c_void_p, c_int, c_uint64]),
         "cuModuleLoadDataEx": (load, [handle_out, c_void_p, c_uint, POINTER(c_int), handle_out]),
         "cuModuleUnload": (forget, [handle]),
-        "cuModuleGetFunction": (lambda f, m, n: out(f, 0x7700_0000_0000 + len(n)), [handle_out, handle, c_char_p]),
+        "cuModuleGetFunction": (
+            lambda f, m, n: out(f, 0x7700_0000_0000 + len(n)),
+            [handle_out, handle, c_char_p],
+        ),
         "cuLinkCreate_v2": (link_create, [c_uint, POINTER(c_int), handle_out, handle_out]),
-        "cuLinkAddData_v2": (link_add, [handle, c_int, c_void_p, c_size_t, c_char_p, c_uint, c_void_p, c_void_p]),
+        "cuLinkAddData_v2": (
+            link_add,
+            [handle, c_int, c_void_p, c_size_t, c_char_p, c_uint, c_void_p, c_void_p],
+        ),
         "cuLinkComplete": (link_complete, [handle, handle_out, POINTER(c_size_t)]),
         "cuLinkDestroy": (forget, [handle]),
         "cuFuncGetAttribute": (lambda v, a, f: out(v, 10 + a), [POINTER(c_int), c_int, handle]),
         "cuFuncSetAttribute": (nothing, [handle, c_int, c_int]),
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor": (lambda n, f, b, s: out(n, 2048 // b),
-                                                        [POINTER(c_int), handle, c_int, c_size_t]),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
+            lambda n, f, b, s: out(n, 2048 // b),
+            [POINTER(c_int), handle, c_int, c_size_t],
+        ),
         "cuLaunchKernel": (launch, [handle] + [c_uint] * 7 + [handle, c_void_p, c_void_p]),
         "cuMemAlloc_v2": (allocate, [POINTER(c_uint64), c_size_t]),
         "cuMemFree_v2": (free, [c_uint64]),
@@ -189,8 +228,10 @@ def _functions(fake):
         "cuMemcpyDtoHAsync_v2": (device_to_host, [c_void_p, c_uint64, c_size_t, handle]),
         "cuMemcpyDtoDAsync_v2": (device_to_device, [c_uint64, c_uint64, c_size_t, handle]),
         "cuMemcpyPeerAsync": (peer, [c_uint64, handle, c_uint64, handle, c_size_t, handle]),
-        "cuMemsetD8Async": (lambda p, v, n, s: fake.bytes_at(p, n).__setitem__(slice(None), bytes([v]) * n),
-                            [c_uint64, c_ubyte, c_size_t, handle]),
+        "cuMemsetD8Async": (
+            lambda p, v, n, s: fake.bytes_at(p, n).__setitem__(slice(None), bytes([v]) * n),
+            [c_uint64, c_ubyte, c_size_t, handle],
+        ),
         "cuStreamCreate": (make("stream"), [handle_out, c_uint]),
         "cuStreamDestroy_v2": (forget, [handle]),
         "cuStreamSynchronize": (nothing, [handle]),

@@ -1,4 +1,5 @@
 """Compiled kernels on disk: whole or absent, for this user alone, however many processes there are."""
+
 import os
 import subprocess
 import sys
@@ -42,8 +43,12 @@ def folder(tmp_path, monkeypatch):
 
 def run(folder, **environment):
     (folder / "kernels_of_many.py").write_text(KERNELS)
-    return subprocess.Popen([sys.executable, "-c", PROGRAM.format(folder=str(folder))], stdout=subprocess.PIPE, text=True,
-                            env={**os.environ, "PORTABLE_CACHE": str(folder / "cache"), **environment})
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(folder=str(folder))],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PORTABLE_CACHE": str(folder / "cache"), **environment},
+    )
 
 
 def finished(process):
@@ -140,7 +145,11 @@ def test_what_was_used_longest_ago_goes_first(folder, monkeypatch):
         os.utime(cache.folder() / name, (k, k))
     cache.put("0last", bytes(1000))
     left = sorted(p.name for p in cache.folder().iterdir())
-    assert "0last" in left and "00" not in left and sum(p.stat().st_size for p in cache.folder().iterdir()) <= 5000
+    assert (
+        "0last" in left
+        and "00" not in left
+        and sum(p.stat().st_size for p in cache.folder().iterdir()) <= 5000
+    )
 
 
 def test_a_second_process_compiles_nothing(folder):

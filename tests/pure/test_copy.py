@@ -14,8 +14,16 @@ from portable.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
 # Shapes agree: columns and evens; rows and pair; the others with themselves.
-PARTS = {"whole": np.s_[...], "rows": np.s_[1:3], "pair": np.s_[4:1:-2], "columns": np.s_[:, 1:4:2],
-         "evens": np.s_[::-1, 5:2:-2], "element": np.s_[2, 3, ...], "none": np.s_[2:2], "row": np.s_[2]}
+PARTS = {
+    "whole": np.s_[...],
+    "rows": np.s_[1:3],
+    "pair": np.s_[4:1:-2],
+    "columns": np.s_[:, 1:4:2],
+    "evens": np.s_[::-1, 5:2:-2],
+    "element": np.s_[2, 3, ...],
+    "none": np.s_[2:2],
+    "row": np.s_[2],
+}
 _GRID = np.empty((5, 6))
 
 
@@ -25,8 +33,10 @@ def _view(array, space):
     return view
 
 
-@pytest.mark.parametrize("target_part, source_part", [
-    (t, s) for t, s in itertools.product(PARTS, PARTS) if _GRID[PARTS[t]].shape == _GRID[PARTS[s]].shape])
+@pytest.mark.parametrize(
+    "target_part, source_part",
+    [(t, s) for t, s in itertools.product(PARTS, PARTS) if _GRID[PARTS[t]].shape == _GRID[PARTS[s]].shape],
+)
 @pytest.mark.parametrize("target_space, source_space", list(itertools.product(SPACES, SPACES)))
 def test_copies_between_memories_and_strides(fake_cuda, target_space, source_space, target_part, source_part):
     source, target = np.arange(30.0).reshape(5, 6), -np.arange(30.0).reshape(5, 6)
@@ -37,7 +47,9 @@ def test_copies_between_memories_and_strides(fake_cuda, target_space, source_spa
     np.testing.assert_array_equal(source_view.to_numpy(), source)
 
 
-@pytest.mark.parametrize("target, source", [((3,), (4,)), ((3,), (3, 1)), ((2, 3), (3,)), ((3,), (1,)), ((), (1,))])
+@pytest.mark.parametrize(
+    "target, source", [((3,), (4,)), ((3,), (3, 1)), ((2, 3), (3,)), ((3,), (1,)), ((), (1,))]
+)
 def test_shapes_must_agree(fake_cuda, target, source):
     for target_space, source_space in itertools.product(SPACES, SPACES):
         with pytest.raises(pk.ShapeError, match=r"the target has shape \(.*\), the source \(.*\)"):
@@ -45,7 +57,9 @@ def test_shapes_must_agree(fake_cuda, target, source):
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("target, source", [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:])])
+@pytest.mark.parametrize(
+    "target, source", [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:])]
+)
 def test_overlapping_copies(fake_cuda, space, target, source):
     array = np.arange(1000)
     view = _view(array, space)
@@ -87,9 +101,20 @@ def test_large_fills_on_a_device(fake_cuda, value, n):
     np.testing.assert_array_equal(view.to_numpy(), np.full(n, value))
 
 
-@pytest.mark.parametrize("dtype, value", [
-    ("int32", 0.5), ("int32", 2**40), ("uint32", -1), ("bool", 2), ("int64", 2**70), ("uint64", -1),
-    ("int64", float("nan")), ("int32", float("inf")), ("float64", 10**400)])
+@pytest.mark.parametrize(
+    "dtype, value",
+    [
+        ("int32", 0.5),
+        ("int32", 2**40),
+        ("uint32", -1),
+        ("bool", 2),
+        ("int64", 2**70),
+        ("uint64", -1),
+        ("int64", float("nan")),
+        ("int32", float("inf")),
+        ("float64", 10**400),
+    ],
+)
 def test_values_that_do_not_fit(dtype, value):
     with pytest.raises(pk.DTypeError, match="does not fit"):
         pk.deep_copy(pk.zeros(3, dtype, space="serial"), value)
@@ -129,7 +154,12 @@ def test_numpy_arrays_may_be_targets(fake_cuda):
 def test_mirrors(fake_cuda, space):
     view = pk.zeros((2, 3), "int32", space=space, label="x")[:, ::2]
     mirror = pk.create_mirror(view)
-    assert (mirror.memory, mirror.shape, mirror.dtype, mirror.label) == ("host", (2, 2), np.dtype("int32"), "x")
+    assert (mirror.memory, mirror.shape, mirror.dtype, mirror.label) == (
+        "host",
+        (2, 2),
+        np.dtype("int32"),
+        "x",
+    )
     assert mirror.pointer != view.pointer and mirror.strides == (8, 4)
     device = pk.create_mirror(view, "cuda:1")
     assert device.memory == "cuda:1" and device.pointer != view.pointer
@@ -145,8 +175,13 @@ def test_copies_wait_for_the_device(fake_cuda):
     pk.deep_copy(host, view)
     assert "cuCtxSynchronize" not in fake_cuda.calls  # nobody has a stream of their own yet
     assert view.__cuda_array_interface__  # somebody may now
-    for copy in (lambda: pk.deep_copy(host, view), lambda: pk.deep_copy(view, host), lambda: pk.deep_copy(view, 1.0),
-                 lambda: view.to_numpy(), lambda: pk.deep_copy(pk.zeros(3, space="cuda"), view)):
+    for copy in (
+        lambda: pk.deep_copy(host, view),
+        lambda: pk.deep_copy(view, host),
+        lambda: pk.deep_copy(view, 1.0),
+        lambda: view.to_numpy(),
+        lambda: pk.deep_copy(pk.zeros(3, space="cuda"), view),
+    ):
         fake_cuda.calls.clear()
         copy()
         names = [n for n in fake_cuda.calls if n.startswith(("cuMemcpy", "cuCtxSync"))]

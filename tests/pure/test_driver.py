@@ -13,6 +13,7 @@ import portable as pk
 from portable.backends.cuda import driver, library
 from portable.errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 
+
 @pytest.fixture
 def context(fake_cuda):
     return driver.context(0)
@@ -31,8 +32,10 @@ def test_a_driver_that_does_not_start():
     fake = FakeDriver()
     fake.fail["cuInit"] = 100
     with installed(fake):
-        assert driver.available() == (False, "the NVIDIA driver does not start: cuInit: CUDA_ERROR_NO_DEVICE "
-                                             "(CUDA_ERROR_NO_DEVICE, 100)")
+        assert driver.available() == (
+            False,
+            "the NVIDIA driver does not start: cuInit: CUDA_ERROR_NO_DEVICE (CUDA_ERROR_NO_DEVICE, 100)",
+        )
 
 
 def test_an_old_driver():
@@ -86,7 +89,14 @@ def test_memory_that_another_queue_may_use_is_waited_for(context, fake_cuda, use
     memory = context.allocate(1000)
     if use == "a launch":
         function, word = context.load(GOOD_PTX).function("entry"), ctypes.c_int(0)
-        context.launch(function.handle, 1, 1, 0, context.stream().handle.value, (ctypes.c_void_p * 1)(ctypes.addressof(word)))
+        context.launch(
+            function.handle,
+            1,
+            1,
+            0,
+            context.stream().handle.value,
+            (ctypes.c_void_p * 1)(ctypes.addressof(word)),
+        )
     elif use == "a graph":
         stream = context.stream()
         with context.capture(stream.handle) as graph:
@@ -171,14 +181,14 @@ def test_the_compilers_log_is_in_the_message(context, fake_cuda, call):
     assert not fake_cuda.live
 
 
-@pytest.mark.parametrize("stream", [None, 0x7f00_1234_5678, ctypes.c_void_p(0x7f00_1234_5678)])
+@pytest.mark.parametrize("stream", [None, 0x7F00_1234_5678, ctypes.c_void_p(0x7F00_1234_5678)])
 def test_launch(context, fake_cuda, stream):
     function = context.load(GOOD_PTX).function("entry")
     word = ctypes.c_uint64(42)
     parameters = (ctypes.c_void_p * 1)(ctypes.addressof(word))
     fake_cuda.current = None  # as in a thread that has not used CUDA
     context.launch(function.handle, 1000, 256, 128, stream, parameters)
-    expected = None if stream is None else 0x7f00_1234_5678
+    expected = None if stream is None else 0x7F00_1234_5678
     assert fake_cuda.launches == [(function.handle.value, (1000, 1, 1), (256, 1, 1), 128, expected, 42, 0)]
     driver.context(1).launch(function.handle, 1, 32, 0, None, parameters)
     assert fake_cuda.launches[-1][-1] == 1
@@ -236,8 +246,11 @@ def test_after_a_fork_everything_refuses(context, fake_cuda):
     if child == 0:
         status = 1
         try:
-            for use in (lambda: context.allocate(1), lambda: context.launch(None, 1, 1, 0, None, None),
-                        other.synchronize):
+            for use in (
+                lambda: context.allocate(1),
+                lambda: context.launch(None, 1, 1, 0, None, None),
+                other.synchronize,
+            ):
                 try:
                     use()
                 except NestedLaunchError as error:

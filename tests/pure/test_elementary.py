@@ -17,7 +17,16 @@ from portable.compiler.known import texts
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
 FLOAT = {"float32": np.float32, "float64": np.float64}
-FAMILY = ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "rsqrt")  # within 1 ulp, the others within 2
+FAMILY = (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "rsqrt",
+)  # within 1 ulp, the others within 2
 INF, NAN = float("inf"), float("nan")
 N_RANDOM = 200
 
@@ -85,7 +94,8 @@ def error_ulp(y, exact, dtype):
     if np.isinf(y):
         return (
             0.0
-            if abs(exact) >= largest + mpmath.ldexp(1, int(info.maxexp) - 2 - digits) and (y > 0) == (exact > 0)
+            if abs(exact) >= largest + mpmath.ldexp(1, int(info.maxexp) - 2 - digits)
+            and (y > 0) == (exact > 0)
             else INF
         )
     return INF if np.isnan(y) else float(abs(mpmath.mpf(float(y)) - exact) / ulp)
@@ -109,7 +119,9 @@ def points(name, dtype):
         x = np.concatenate([uniform((-1, 1), (-end, end), (-end, -0.94 * end)), powers(lowest, 3, True)])
         x = x[x > -40] if name == "expm1" else x
     elif name in ("log", "log2", "log10", "rsqrt"):
-        x = np.concatenate([uniform((0.5, 2), (0.99, 1.01), (1.38, 1.45), (0.69, 0.73)), powers(lowest, highest)])
+        x = np.concatenate(
+            [uniform((0.5, 2), (0.99, 1.01), (1.38, 1.45), (0.69, 0.73)), powers(lowest, highest)]
+        )
     elif name == "log1p":
         x = np.concatenate(
             [uniform((-1, 1), (0.25, 0.45), (-0.33, -0.25)), powers(lowest, highest), -powers(lowest, 0)]
@@ -173,14 +185,20 @@ def test_pow(dtype):
         for a, b in zip(x.astype(FLOAT[dtype]), y.astype(FLOAT[dtype])):
             exact = mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b)))
             error = error_ulp(run("pow", dtype, a, b), exact, dtype)
-            assert error <= ACCURACY["pow"][dtype == "float64"] + 0.005, (
-                f"pow({a!r}, {b!r}): {error} ulp"
-            )
+            assert error <= ACCURACY["pow"][dtype == "float64"] + 0.005, f"pow({a!r}, {b!r}): {error} ulp"
 
 
 SPECIAL = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (1e30, INF), (-1e30, 0.0)],
-    "exp2": [(0.0, 1.0), (-3.0, 0.125), (INF, INF), (-INF, 0.0), (-149.0, 2.0**-149), (1e30, INF), (-1e30, 0.0)],
+    "exp2": [
+        (0.0, 1.0),
+        (-3.0, 0.125),
+        (INF, INF),
+        (-INF, 0.0),
+        (-149.0, 2.0**-149),
+        (1e30, INF),
+        (-1e30, 0.0),
+    ],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (1e30, INF), (-1e30, -1.0), (1e-45, 1e-45)],
     "log": [(0.0, -INF), (-0.0, -INF), (1.0, 0.0), (INF, INF), (-1.0, NAN), (-INF, NAN), (-1e-45, NAN)],
     "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (-INF, NAN), (1e-45, 1e-45)],
@@ -194,7 +212,16 @@ SPECIAL = {
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0)],
     "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (30.0, 0.0)],
     "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (-40.0, 0.0)],
-    "lgamma": [(1.0, 0.0), (2.0, 0.0), (0.0, INF), (-0.0, INF), (-1.0, INF), (-4.0, INF), (INF, INF), (-INF, INF)],
+    "lgamma": [
+        (1.0, 0.0),
+        (2.0, 0.0),
+        (0.0, INF),
+        (-0.0, INF),
+        (-1.0, INF),
+        (-4.0, INF),
+        (INF, INF),
+        (-INF, INF),
+    ],
 }
 
 
@@ -204,7 +231,9 @@ def test_special_values(name, dtype):
     for x, wanted in [*SPECIAL[name], (NAN, NAN)]:
         got = run(name, dtype, x)
         np.testing.assert_array_equal(got, FLOAT[dtype](wanted), err_msg=f"{name}({x})")
-        assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), f"{name}({x}) is {got}, wanted {wanted}"
+        assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), (
+            f"{name}({x}) is {got}, wanted {wanted}"
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
@@ -218,7 +247,9 @@ def test_special_values_of_pow_are_those_of_numpy(dtype):
         got = np.array([run("pow", dtype, x, y) for y in values])
         np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, ...)")
         numbers = ~np.isnan(wanted)
-        np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers]), err_msg=f"pow({x}, ...)")
+        np.testing.assert_array_equal(
+            np.signbit(got[numbers]), np.signbit(wanted[numbers]), err_msg=f"pow({x}, ...)"
+        )
 
 
 @pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
@@ -257,8 +288,12 @@ def test_constants_of_float32_text_are_float32_numbers():
                 assert float(np.float32(c)) == c, f"{name} holds {c!r}"
 
 
-TEXT = [node for module in (elementary, elementary_c99) for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef)]
+TEXT = [
+    node
+    for module in (elementary, elementary_c99)
+    for node in ast.parse(inspect.getsource(module)).body
+    if isinstance(node, ast.FunctionDef)
+]
 
 
 @pytest.mark.parametrize("function", TEXT, ids=lambda f: f.name)
@@ -269,7 +304,9 @@ def test_no_product_meets_a_sum(function):
     products = {
         target.id
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Mult)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.BinOp)
+        and isinstance(node.value.op, ast.Mult)
         for target in node.targets
     }
     for node in ast.walk(function):
@@ -290,6 +327,8 @@ def test_text_is_free_of_branches(function):
     if function.name == "_divided":
         return
     for node in ast.walk(function):
-        assert not isinstance(node, (ast.While, ast.IfExp, ast.BoolOp)), f"{function.name}, line {node.lineno}"
+        assert not isinstance(node, (ast.While, ast.IfExp, ast.BoolOp)), (
+            f"{function.name}, line {node.lineno}"
+        )
         if isinstance(node, ast.If):
             assert ast.unparse(node.test).startswith("any("), f"{function.name}, line {node.lineno}"

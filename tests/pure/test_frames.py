@@ -10,8 +10,12 @@ NUMBERS = [1.0, 2.0, 4.0]
 
 def made(library, values):
     module = pytest.importorskip(library)
-    return {"pandas": lambda: module.Series(values), "xarray": lambda: module.DataArray(values), "polars": lambda: module.Series(values),
-            "pyarrow": lambda: module.array(values)}[library]()
+    return {
+        "pandas": lambda: module.Series(values),
+        "xarray": lambda: module.DataArray(values),
+        "polars": lambda: module.Series(values),
+        "pyarrow": lambda: module.array(values),
+    }[library]()
 
 
 @pk.kernel
@@ -37,7 +41,9 @@ def test_pyarrow_exports_no_missing_values():
         pk.asview(made("pyarrow", [1.0, None, 4.0]), space="serial")
 
 
-@pytest.mark.parametrize("library,values", [("pandas", ["a", "b"]), ("pandas", np.array(["2020-01-01"], "datetime64[s]"))])
+@pytest.mark.parametrize(
+    "library,values", [("pandas", ["a", "b"]), ("pandas", np.array(["2020-01-01"], "datetime64[s]"))]
+)
 def test_what_is_no_number_is_refused_by_its_dtype(library, values):
     with pytest.raises(pk.DTypeError, match="datetime64|object|str"):
         pk.asview(made(library, values))

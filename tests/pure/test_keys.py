@@ -80,8 +80,11 @@ def other(value):
     return 7
 
 
-@pytest.mark.parametrize("kernel, kind, specs", [(rich, "range", (("number", "int64"), VIEW, OUT)), (together, "team", (VIEW, OUT))],
-                         ids=["range", "team"])
+@pytest.mark.parametrize(
+    "kernel, kind, specs",
+    [(rich, "range", (("number", "int64"), VIEW, OUT)), (together, "team", (VIEW, OUT))],
+    ids=["range", "team"],
+)
 def test_each_field_of_each_node_makes_another_key(kernel, kind, specs):
     """A reducer, and the state that it is for, are written as the tree of its text."""
     tree = Entry(kernel, kind, specs).tree
@@ -110,6 +113,7 @@ def test_constants_of_other_types_make_other_keys():
 
 def test_names_and_places_make_no_other_key():
     """A kernel that moved in its file, or whose variables have other names, finds its code."""
+
     def identity(source):
         name = f"kernels_{abs(hash(source))}"
         file = FOLDER / f"{name}.py"
@@ -142,9 +146,14 @@ def test_reducers_of_other_texts_make_other_keys():
         return min(a, b) + 0.0
 
     one, two = (pk.Reducer("Own", fn, 0.0) for fn in (longest, shortest))
-    assert Entry(own, "range", (VIEW,), (one,)).identity_of_code != Entry(own, "range", (VIEW,), (two,)).identity_of_code
-    assert ScanEntry(own, "scan inclusive", (VIEW, OUT), (one,)).identity_of_code \
+    assert (
+        Entry(own, "range", (VIEW,), (one,)).identity_of_code
+        != Entry(own, "range", (VIEW,), (two,)).identity_of_code
+    )
+    assert (
+        ScanEntry(own, "scan inclusive", (VIEW, OUT), (one,)).identity_of_code
         != ScanEntry(own, "scan exclusive", (VIEW, OUT), (one,)).identity_of_code
+    )
 
 
 WARM = """
@@ -179,15 +188,26 @@ def test_a_process_that_finds_its_code_emits_none(tmp_path):
     program.write_text(WARM.format(folder=os.getcwd()))
     paths = os.pathsep.join([os.getcwd(), *filter(None, sys.path)])
     environment = {**os.environ, "PORTABLE_CACHE": str(tmp_path / "cache"), "PYTHONPATH": paths}
-    first, second = (int(subprocess.run([sys.executable, str(program)], env=environment, check=True, capture_output=True, text=True).stdout)
-                     for _ in range(2))
+    first, second = (
+        int(
+            subprocess.run(
+                [sys.executable, str(program)], env=environment, check=True, capture_output=True, text=True
+            ).stdout
+        )
+        for _ in range(2)
+    )
     assert first > 0 and second == 0
 
 
-@pytest.mark.parametrize("launch", [
-    lambda policy, x, out: pk.parallel_for(policy, rich, 5, x, out),
-    lambda policy, x, out: pk.parallel_scan(policy, squares, x, out=out),
-    lambda policy, x, out: pk.parallel_reduce(policy, squares, x, reducer=pk.Max)], ids=["for", "scan", "reduce"])
+@pytest.mark.parametrize(
+    "launch",
+    [
+        lambda policy, x, out: pk.parallel_for(policy, rich, 5, x, out),
+        lambda policy, x, out: pk.parallel_scan(policy, squares, x, out=out),
+        lambda policy, x, out: pk.parallel_reduce(policy, squares, x, reducer=pk.Max),
+    ],
+    ids=["for", "scan", "reduce"],
+)
 def test_a_launch_of_code_that_was_kept_is_the_same_launch(launch, monkeypatch):
     """Whatever a launch on CUDA reads of its kernel is known without the text."""
     monkeypatch.setattr(cache, "get", KEPT.get)

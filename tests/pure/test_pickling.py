@@ -74,7 +74,12 @@ def test_reducers_policies_spaces_and_views(module):
     x = np.arange(5.0)
     for total in round_trips(module.Total):
         assert pk.parallel_reduce(pk.RangePolicy(0, 5, space="serial"), value, x, reducer=total) == 10.0
-    for thing in (pk.RangePolicy(0, 3), pk.TeamPolicy(3), pk.MDRangePolicy((0, 0), (2, 2), space="serial"), pk.Threads(3)):
+    for thing in (
+        pk.RangePolicy(0, 3),
+        pk.TeamPolicy(3),
+        pk.MDRangePolicy((0, 0), (2, 2), space="serial"),
+        pk.Threads(3),
+    ):
         assert all(again == thing for again in round_trips(thing))
     for view in round_trips(pk.asview(x, space="serial", label="x")):
         assert (view.to_numpy() == x).all() and view.label == "x" and view.space == "serial"
@@ -95,7 +100,9 @@ def test_a_script_sends_its_kernels_to_spawned_processes(tmp_path):
                 print(pool.map(run, kernels) == wanted)
         """)
     (tmp_path / "script.py").write_text(script)
-    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "True", done.stderr
 
 

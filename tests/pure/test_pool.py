@@ -83,8 +83,10 @@ class Block:
         self.address = self.words.ctypes.data
 
 
-@pytest.fixture(params=[(1, True), (2, True), (4, True), (8, True), (1, False), (3, False)],
-                ids=lambda p: f"{p[0]}-{'native' if p[1] else 'plain'}")
+@pytest.fixture(
+    params=[(1, True), (2, True), (4, True), (8, True), (1, False), (3, False)],
+    ids=lambda p: f"{p[0]}-{'native' if p[1] else 'plain'}",
+)
 def pool(request):
     pool = Pool(request.param[0], native=request.param[1])
     if request.param[1] and not pool.native:
@@ -93,8 +95,21 @@ def pool(request):
     pool.close()
 
 
-@pytest.mark.parametrize("begin, end, chunk", [(0, 0, 1), (5, 5, 3), (7, 3, 1), (0, 1, 1), (0, 1, 100), (0, 1000, 1),
-                                               (3, 1000, 7), (0, 1000, 999), (0, 1000, 1000), (1, 998, 64)])
+@pytest.mark.parametrize(
+    "begin, end, chunk",
+    [
+        (0, 0, 1),
+        (5, 5, 3),
+        (7, 3, 1),
+        (0, 1, 1),
+        (0, 1, 100),
+        (0, 1000, 1),
+        (3, 1000, 7),
+        (0, 1000, 999),
+        (0, 1000, 1000),
+        (1, 998, 64),
+    ],
+)
 def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
     block = Block(1000)
     pool.run(mark, block.address, begin, end, chunk)
@@ -105,11 +120,12 @@ def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
     assert np.all((block.worker >= 0) & (block.worker < pool.n_threads))
 
 
-@pytest.mark.parametrize("begin, end", [(-10, 3), (-2**63, -2**63 + 10), (2**63 - 11, 2**63 - 1)])
+@pytest.mark.parametrize("begin, end", [(-10, 3), (-(2**63), -(2**63) + 10), (2**63 - 11, 2**63 - 1)])
 def test_chunks_at_the_ends_of_int64(pool, begin, end):
     chunks = []
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(
-        lambda block, low, high, worker: chunks.append((low, high)))
+        lambda block, low, high, worker: chunks.append((low, high))
+    )
     pool.run(ctypes.cast(call, ctypes.c_void_p).value, 0, begin, end, 4)
     assert sorted(chunks) == [(low, min(low + 4, end)) for low in range(begin, end, 4)]
 
@@ -164,8 +180,10 @@ def test_launches_from_several_python_threads(pool, mark):
 
 def test_two_pools_at_once(mark):
     pools, blocks = [Pool(2), Pool(3)], [Block(32), Block(32)]
-    threads = [threading.Thread(target=lambda p=p, b=b: [p.run(mark, b.address, 0, 32, 1) for _ in range(500)])
-               for p, b in zip(pools, blocks)]
+    threads = [
+        threading.Thread(target=lambda p=p, b=b: [p.run(mark, b.address, 0, 32, 1) for _ in range(500)])
+        for p, b in zip(pools, blocks)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -274,8 +292,9 @@ def _python(program, **environment):
     """What a fresh interpreter prints for `program`; it must end well, within 60 seconds."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _PROGRAM + textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, **environment}
+    )
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
 
@@ -301,7 +320,8 @@ def test_after_a_fork_the_child_makes_its_own_threads(native):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_in_the_middle_of_another_threads_launch():
-    out = _python("""
+    out = _python(
+        """
         pool = Pool(3)
         check(pool)
         other = threading.Thread(target=check, args=(pool,))
@@ -316,7 +336,9 @@ def test_a_fork_in_the_middle_of_another_threads_launch():
         assert os.waitpid(child, 0)[1] == 0
         check(pool)
         print("parent")
-    """, SLOW="0.01")
+    """,
+        SLOW="0.01",
+    )
     assert out.split() == ["child", "parent"]
 
 
@@ -326,8 +348,11 @@ def test_the_interpreter_exits(ending):
 
 
 def test_the_interpreter_exits_in_the_middle_of_a_launch():
-    _python("""
+    _python(
+        """
         pool = Pool(3)
         threading.Thread(target=check, args=(pool,), daemon=True).start()
         time.sleep(0.05)
-    """, SLOW="0.01")
+    """,
+        SLOW="0.01",
+    )

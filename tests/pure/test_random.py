@@ -9,8 +9,11 @@ from portable import random
 PUBLISHED = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
-     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
 ]
 MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 
@@ -47,7 +50,12 @@ def test_whole_numbers_of_any_kind_name_the_same_draw(kind):
 
 def test_arrays_on_the_host():
     draws = np.arange(20, dtype=np.uint64)
-    for drawn in (random.uniform, random.uniform_open, random.uniform32, lambda *at: random.randint(*at, 1000)):
+    for drawn in (
+        random.uniform,
+        random.uniform_open,
+        random.uniform32,
+        lambda *at: random.randint(*at, 1000),
+    ):
         got = drawn(5, 2, draws)
         np.testing.assert_array_equal(got, [drawn(5, 2, k) for k in range(20)])
         assert got.dtype == drawn(5, 2, 0).dtype
@@ -98,11 +106,18 @@ def test_four_streams_share_a_block(stream):
     """Each has a word of its own, and normal numbers of a pair lie on one circle, whose radius is the pair's first word's."""
     words = random.words(3, stream | SHARED, 9)
     streams = stream, stream + 32, stream + 64, stream + 96
-    assert [random.uniform32(3, s, 9) for s in streams] == [np.float32((int(w) >> 8) * 2.0**-24) for w in words]
+    assert [random.uniform32(3, s, 9) for s in streams] == [
+        np.float32((int(w) >> 8) * 2.0**-24) for w in words
+    ]
     x = [float(random.normal32(3, s, 9)) for s in streams]
     for (cosine, sine), (u, v) in zip((x[:2], x[2:]), (words[:2], words[2:])):
-        radius, turn = np.sqrt(-2.0 * np.log1p(-(int(u) >> 8) * 2.0**-24)), 2.0 * np.pi * (int(v) >> 8) * 2.0**-24
-        np.testing.assert_allclose((cosine, sine), (radius * np.cos(turn), radius * np.sin(turn)), rtol=0, atol=1e-6 * radius)
+        radius, turn = (
+            np.sqrt(-2.0 * np.log1p(-(int(u) >> 8) * 2.0**-24)),
+            2.0 * np.pi * (int(v) >> 8) * 2.0**-24,
+        )
+        np.testing.assert_allclose(
+            (cosine, sine), (radius * np.cos(turn), radius * np.sin(turn)), rtol=0, atol=1e-6 * radius
+        )
 
 
 @pytest.mark.parametrize("stream", [0, 5, 31, 64 + 7, 2**40 + 3 * 64])

@@ -67,16 +67,38 @@ def test_the_default_is_float64_on_the_default_space():
     assert (view.dtype, view.space) == (np.dtype("float64"), "serial")
 
 
-@pytest.mark.parametrize("shape, words", [
-    (-1, "negative"), ((2, -3), "negative"), (1.5, "integer"), ("3", "integer"), ((2, 2.0), "integer"),
-    (None, "integer"), ((1,) * 5, "5 dimensions.*up to 4")])
+@pytest.mark.parametrize(
+    "shape, words",
+    [
+        (-1, "negative"),
+        ((2, -3), "negative"),
+        (1.5, "integer"),
+        ("3", "integer"),
+        ((2, 2.0), "integer"),
+        (None, "integer"),
+        ((1,) * 5, "5 dimensions.*up to 4"),
+    ],
+)
 def test_wrong_shapes(shape, words):
     with pytest.raises(pk.ShapeError, match=words):
         pk.zeros(shape, space="serial")
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128", "object", "U3", "datetime64[s]",
-                                   ">f8", "longdouble", "no such thing", 3, [("a", "f8")]])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "complex64",
+        "complex128",
+        "object",
+        "U3",
+        "datetime64[s]",
+        ">f8",
+        "longdouble",
+        "no such thing",
+        3,
+        [("a", "f8")],
+    ],
+)
 def test_wrong_dtypes(dtype):
     with pytest.raises(pk.DTypeError, match="float32, float64"):
         pk.zeros(3, dtype, space="serial")
@@ -119,8 +141,13 @@ _shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 def _index(shape):
     """Ints, slices and an Ellipsis that suit a shape."""
     parts = [st.one_of(st.slices(n), *([st.integers(-n, n - 1)] if n else [])) for n in shape]
-    return st.tuples(*parts).flatmap(lambda full: st.integers(0, len(full)).flatmap(
-        lambda cut: st.sampled_from([full, full[:cut], (*full[:cut], Ellipsis), (Ellipsis, *full[cut:]), ...])))
+    return st.tuples(*parts).flatmap(
+        lambda full: st.integers(0, len(full)).flatmap(
+            lambda cut: st.sampled_from(
+                [full, full[:cut], (*full[:cut], Ellipsis), (Ellipsis, *full[cut:]), ...]
+            )
+        )
+    )
 
 
 _cases = _shapes.flatmap(lambda shape: st.tuples(st.just(shape), _index(shape), st.sampled_from(DTYPES)))
@@ -151,15 +178,18 @@ def test_equal_descriptions_are_one_object(fake_cuda):
     assert describe(np.ones((3, 4)).T)[0] is describe(np.ones((9, 9))[:, ::3])[0]
 
 
-@pytest.mark.parametrize("array, error, words", [
-    (np.zeros(3, "complex64"), pk.DTypeError, "complex64.*not supported"),
-    (np.zeros(3, ">f8"), pk.DTypeError, ">f8.*not supported"),
-    (np.array(["a"]), pk.DTypeError, "not supported"),
-    (np.array([None]), pk.DTypeError, "object.*not supported"),
-    (np.ma.masked_array([1.0], [True]), pk.DTypeError, "masked"),
-    (np.zeros((1,) * 5), pk.ShapeError, "5 dimensions"),
-    (np.frombuffer(bytes(17), "u1")[1:].view("f8"), pk.InputError, "no multiple of 8"),
-])
+@pytest.mark.parametrize(
+    "array, error, words",
+    [
+        (np.zeros(3, "complex64"), pk.DTypeError, "complex64.*not supported"),
+        (np.zeros(3, ">f8"), pk.DTypeError, ">f8.*not supported"),
+        (np.array(["a"]), pk.DTypeError, "not supported"),
+        (np.array([None]), pk.DTypeError, "object.*not supported"),
+        (np.ma.masked_array([1.0], [True]), pk.DTypeError, "masked"),
+        (np.zeros((1,) * 5), pk.ShapeError, "5 dimensions"),
+        (np.frombuffer(bytes(17), "u1")[1:].view("f8"), pk.InputError, "no multiple of 8"),
+    ],
+)
 def test_arrays_that_kernels_cannot_use(array, error, words):
     for use in (describe, pk.asview):
         with pytest.raises(error, match=words):
@@ -212,7 +242,9 @@ def test_assignment(fake_cuda):
         pk.zeros(3, space="cuda")[0] = 1
 
 
-@pytest.mark.parametrize("index", [[0, 1], np.array([0]), None, True, 1.0, "a", (0, None), (slice(None), [0])])
+@pytest.mark.parametrize(
+    "index", [[0, 1], np.array([0]), None, True, 1.0, "a", (0, None), (slice(None), [0])]
+)
 def test_wrong_indices(index):
     with pytest.raises(pk.InputError, match="indexed by ints, slices and Ellipsis"):
         pk.zeros((2, 2), space="serial")[index]
@@ -232,7 +264,10 @@ def test_a_view_never_changes():
     with pytest.raises(TypeError, match="0 dimensions"):
         len(pk.zeros((), space="serial"))
     assert len(view) == 3 and list(view) == [0, 0, 0]
-    assert repr(pk.zeros(3, "int32", "serial", "x")) == "View(shape=(3,), dtype=int32, space='serial', label='x')"
+    assert (
+        repr(pk.zeros(3, "int32", "serial", "x"))
+        == "View(shape=(3,), dtype=int32, space='serial', label='x')"
+    )
 
 
 def test_memory_of_a_device_is_not_pickled(fake_cuda):
@@ -458,17 +493,29 @@ def test_device_views_for_others(fake_cuda):
     view = pk.zeros((2, 3), "float32", space="cuda:1")
     assert view.__dlpack_device__() == (2, 1)
     interface = view[:, 1:].__cuda_array_interface__
-    assert interface == {"data": (view.pointer + 4, False), "shape": (2, 2), "strides": (12, 4), "typestr": "<f4",
-                         "version": 3, "stream": 1}
+    assert interface == {
+        "data": (view.pointer + 4, False),
+        "shape": (2, 2),
+        "strides": (12, 4),
+        "typestr": "<f4",
+        "version": 3,
+        "stream": 1,
+    }
     with pytest.raises(pk.WrongSpaceError, match="to_numpy"):
         np.asarray(view)
     assert not hasattr(pk.zeros(3, space="serial"), "__cuda_array_interface__")
+
     def waits(stream):
         before = [fake_cuda.calls.count(name) for name in ("cuCtxSynchronize", "cuStreamWaitEvent")]
         view.__dlpack__(stream=stream)
-        return [fake_cuda.calls.count(name) - n for name, n in zip(("cuCtxSynchronize", "cuStreamWaitEvent"), before)]
+        return [
+            fake_cuda.calls.count(name) - n
+            for name, n in zip(("cuCtxSynchronize", "cuStreamWaitEvent"), before)
+        ]
 
-    assert waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]  # what we queued is in the default stream, too
+    assert (
+        waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]
+    )  # what we queued is in the default stream, too
     assert waits(77) == [0, 1]  # a stream of others waits on the device
     registry.memory("cuda:1").streamed = True  # our work may be in other streams
     assert waits(1) == waits(77) == [1, 0] and waits(-1) == [0, 0]

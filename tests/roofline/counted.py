@@ -40,7 +40,11 @@ def axpy32(i, a, x, y):
 @pk.kernel
 def tiled(team, a, b, c):
     """A tile of a product from tiles in scratch."""
-    a_tile, b_tile, sums = (team.scratch((T, T), a.dtype), team.scratch((T, T), a.dtype), team.scratch((T, T), a.dtype))
+    a_tile, b_tile, sums = (
+        team.scratch((T, T), a.dtype),
+        team.scratch((T, T), a.dtype),
+        team.scratch((T, T), a.dtype),
+    )
     across = c.shape[1] // T
     row, column = team.league_rank // across * T, team.league_rank % across * T
     for e in team.thread_range(T * T):

@@ -22,12 +22,18 @@ def machine(**changes):
     return facts | changes
 
 
-def result(method="all pairs", seconds=(0.010, 0.011, 0.012), pairs=1e8, source="simulated", value=-12.5, size=10_000):
-    return Result("fake", method, source, size, "events", "threads", Samples(tuple(seconds)), Work(pairs=pairs), value)
+def result(
+    method="all pairs", seconds=(0.010, 0.011, 0.012), pairs=1e8, source="simulated", value=-12.5, size=10_000
+):
+    return Result(
+        "fake", method, source, size, "events", "threads", Samples(tuple(seconds)), Work(pairs=pairs), value
+    )
 
 
 def report(*results, failures=(), **changes):
-    return Report("threads", machine(**changes), list(results), [Failure("fake", *failure) for failure in failures])
+    return Report(
+        "threads", machine(**changes), list(results), [Failure("fake", *failure) for failure in failures]
+    )
 
 
 def saved(*results, **options):

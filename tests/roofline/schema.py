@@ -23,7 +23,10 @@ def problems(value, schema=SCHEMA, place="$"):
         return [] if value in schema["enum"] else [f"{place}: {value!r} is none of {schema['enum']}"]
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    if not any(isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)) for kind in kinds):
+    if not any(
+        isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+        for kind in kinds
+    ):
         return [f"{place}: {value!r:.40} is no {kinds}"]
     found = []
     if isinstance(value, dict):

@@ -29,16 +29,28 @@ def counted():
         return {
             "axpy": roofline.count(N, layer.axpy, 2.0, x, y),
             "dot": roofline.count(N, layer.product, x, y, reducer=pk.Sum),
-            "histogram": roofline.count(N, layer.count, np.arange(N, dtype=np.int32) % layer.BINS, np.zeros(layer.BINS, np.int32)),
+            "histogram": roofline.count(
+                N, layer.count, np.arange(N, dtype=np.int32) % layer.BINS, np.zeros(layer.BINS, np.int32)
+            ),
             "copy": roofline.count(N, copy, x, y),
         }
 
 
 def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="serial", source="simulated"):
     """A result whose kernels take `slow` times what they could, and its reason."""
-    launches = [(name, counted()[name], bound(counted()[name], ceilings), slow * bound(counted()[name], ceilings).seconds) for name in kernels]
+    launches = [
+        (
+            name,
+            counted()[name],
+            bound(counted()[name], ceilings),
+            slow * bound(counted()[name], ceilings).seconds,
+        )
+        for name in kernels
+    ]
     seconds = Samples(tuple(f * sum(s for *_, s in launches) for f in (0.98, 1.0, 1.05)))
-    roof = Analysis(seconds.median, launches, [], ceilings=ceilings, copies=0.1 * seconds.median, memory=1 << 20)
+    roof = Analysis(
+        seconds.median, launches, [], ceilings=ceilings, copies=0.1 * seconds.median, memory=1 << 20
+    )
     made = fakes.result(method, seconds=seconds.values, size=size, source=source)
     why, each = whys(roof, ceilings, seconds)
     about = {"case": case, "space": space, "roof": roof, "reason": why, "reasons": each}
@@ -56,7 +68,9 @@ def document(ceilings, name="axpy", parts=2):
             result(ceilings, "copy", ["copy"], slow=2.5, space=space),
             *(result(ceilings, "swept", ["dot"], slow=9.0 / e, size=10**e, space=space) for e in (3, 4, 5)),
         ]
-        part = reporting.Report(space, fakes.machine(space=space, cpu=name), results, [reporting.Failure("fake", name, name)])
+        part = reporting.Report(
+            space, fakes.machine(space=space, cpu=name), results, [reporting.Failure("fake", name, name)]
+        )
         part.ceilings = ceilings
         found.append(part.as_dict())
     return reporting.document(found)

@@ -17,7 +17,9 @@ from roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
 
 def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
     """Of made-up sittings: noise that a pair of processes keeps, and noise of each round, with outliers."""
-    noise = between * random.standard_normal((n_sittings, 1)) + within * random.standard_t(3, (n_sittings, n_rounds))
+    noise = between * random.standard_normal((n_sittings, 1)) + within * random.standard_t(
+        3, (n_sittings, n_rounds)
+    )
     return (centre * np.exp(noise)).tolist()
 
 
@@ -31,7 +33,10 @@ def test_intervals_hold_the_median_as_often_as_they_say(between, within):
 
 def test_an_interval_gets_narrower_with_more_rounds_and_more_sittings():
     random = np.random.default_rng(2)
-    few, rounds, sittings = (against.interval(ratios(random, *shape, between=0.05, within=0.2)).width for shape in ((5, 4), (5, 80), (80, 4)))
+    few, rounds, sittings = (
+        against.interval(ratios(random, *shape, between=0.05, within=0.2)).width
+        for shape in ((5, 4), (5, 80), (80, 4))
+    )
     assert sittings < rounds < few
 
 
@@ -43,7 +48,14 @@ def test_sittings_of_different_lengths():
 
 
 def row_of(*sittings, **options):
-    return Row("work", "ours", (0, 0), calls=1, sittings=[[(ratio, 1.0) for ratio in sitting] for sitting in sittings], **options)
+    return Row(
+        "work",
+        "ours",
+        (0, 0),
+        calls=1,
+        sittings=[[(ratio, 1.0) for ratio in sitting] for sitting in sittings],
+        **options,
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,10 @@ class Sides:
 class Fake:
     def __init__(self, sides, which, work):
         self.sides, self.which, self.work = sides, which, work
-        self.rows = [{"title": title, "label": "ours", "tolerance": 0.1, "host_only": False, "has_result": True} for title in work]
+        self.rows = [
+            {"title": title, "label": "ours", "tolerance": 0.1, "host_only": False, "has_result": True}
+            for title in work
+        ]
         self.luck = np.exp(sides.between * sides.random.standard_normal()) if sides.random else 1.0
 
     def seconds(self, place, calls):
@@ -139,7 +154,9 @@ def test_noise_does_not_hide_the_truth(factor, verdict):
 def test_decided_rows_leave_the_time_to_the_others():
     outcome = Sides({"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}).run()
     assert [len(row.sittings) for row in outcome.rows] == [5, 5]
-    noisy = Sides({"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}, np.random.default_rng(4), between=0.1)
+    noisy = Sides(
+        {"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}, np.random.default_rng(4), between=0.1
+    )
     once = noisy.run(40.0)
     assert 40 <= once.seconds < 45 and all(row.sittings for row in once.rows)
     assert any(row.verdict == UNDECIDED for row in once.rows) and not once.passed
@@ -147,7 +164,9 @@ def test_decided_rows_leave_the_time_to_the_others():
 
 def test_the_limit_holds_within_a_sitting():
     outcome = Sides({"a": 3.0, "b": 3.0}, {"a": 3.0, "b": 3.0}).run(10.0)
-    assert outcome.seconds < 40 and outcome.verdict == UNDECIDED  # of each row what compiles, what calibrates, and a round
+    assert (
+        outcome.seconds < 40 and outcome.verdict == UNDECIDED
+    )  # of each row what compiles, what calibrates, and a round
     assert [len(row.rounds) for row in outcome.rows] == [1, 1]
 
 
@@ -158,7 +177,10 @@ def test_rows_of_one_revision_alone_are_told():
 
 
 def test_a_row_that_fails_costs_only_itself():
-    failing, dying = process.SideError("REV: ValueError: broken"), process.SideDied("REV: the process ended with -11")
+    failing, dying = (
+        process.SideError("REV: ValueError: broken"),
+        process.SideDied("REV: the process ended with -11"),
+    )
     outcome = Sides({"a": failing, "b": 0.06, "c": 0.06}, {"a": 0.06, "b": 0.06, "c": dying}).run()
     assert [row.problem for row in outcome.rows] == [str(failing), None, str(dying)] and not outcome.passed
     assert outcome.rows[1].verdict == NOT_SLOWER
@@ -166,7 +188,10 @@ def test_a_row_that_fails_costs_only_itself():
 
 def test_results_that_disagree_are_told():
     outcome = Sides({"wrong": 0.06}, {"wrong": 0.06}).run()
-    assert "this gave 1.0, the other 2.0: they differ by 5.0e-01" in outcome.rows[0].problem and not outcome.passed
+    assert (
+        "this gave 1.0, the other 2.0: they differ by 5.0e-01" in outcome.rows[0].problem
+        and not outcome.passed
+    )
 
 
 def told(title, label="ours"):
@@ -176,8 +201,16 @@ def told(title, label="ours"):
 @pytest.mark.parametrize(
     ("here", "there", "same"),
     [
-        ("density, 100 indices, 1.83 G operations executed", "density, 100 indices, 1.7 G operations executed", True),
-        ("EM, 8 points, float64, 28.6 M operations, 560 a pair", "EM, 8 points, float64, 900 k operations, 1,555 a pair", True),
+        (
+            "density, 100 indices, 1.83 G operations executed",
+            "density, 100 indices, 1.7 G operations executed",
+            True,
+        ),
+        (
+            "EM, 8 points, float64, 28.6 M operations, 560 a pair",
+            "EM, 8 points, float64, 900 k operations, 1,555 a pair",
+            True,
+        ),
         ("EM, 8 points, 320 operations, 56 a pair", "EM, 9 points, 320 operations, 56 a pair", False),
         ("axpy of 100 float64", "axpy of 200 float64", False),
     ],
@@ -188,7 +221,9 @@ def test_counted_operations_do_not_part_rows(here, there, same):
 
 
 def test_rows_of_one_title_are_told_apart_by_their_labels():
-    rows, *_ = against.match([told("launch", "plan"), told("launch", "for")], [told("launch", "for"), told("launch", "plan")])
+    rows, *_ = against.match(
+        [told("launch", "plan"), told("launch", "for")], [told("launch", "for"), told("launch", "plan")]
+    )
     assert [row.places for row in rows] == [(0, 1), (1, 0)]
 
 
@@ -227,7 +262,9 @@ def duels(space, n, quick):
 
 def git(folder, *arguments):
     identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"]
-    return subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.fixture
@@ -256,7 +293,9 @@ def write_case(top, rows):
 
 def compare(top, tmp_path, *options):
     numbers = tmp_path / "numbers.json"
-    code = cli.main(["compare", "mixture", "--against", "before", "--space", "serial", "--json", str(numbers), *options])
+    code = cli.main(
+        ["compare", "mixture", "--against", "before", "--space", "serial", "--json", str(numbers), *options]
+    )
     return code, json.loads(numbers.read_text())
 
 
@@ -268,9 +307,14 @@ def test_a_case_against_the_commit_before(project, tmp_path, monkeypatch, capfd)
     code, document = compare(project, tmp_path)
     out = capfd.readouterr().out
     assert code == 0 and document["verdict"] == NOT_SLOWER and "mixture against before: not slower" in out
-    assert {row["title"]: row["this_over_other"]["median"] for row in document["rows"]} == pytest.approx({"same": 1.0, "better": 2 / 3})
+    assert {row["title"]: row["this_over_other"]["median"] for row in document["rows"]} == pytest.approx(
+        {"same": 1.0, "better": 2 / 3}
+    )
     assert "only in this revision: new" in out and "only in before: old" in out and "whatever" not in out
-    assert document["this"]["changed"] and document["other"]["commit"] == git(project, "rev-parse", "before").strip()
+    assert (
+        document["this"]["changed"]
+        and document["other"]["commit"] == git(project, "rev-parse", "before").strip()
+    )
     assert not list(temporary.iterdir()) and git(project, "worktree", "list").count("\n") == 1
 
 
@@ -294,7 +338,9 @@ def test_a_side_that_cannot_prepare_is_named(project, tmp_path, capsys):
 
 
 def test_a_side_that_dies_is_told_with_its_last_words(project, tmp_path):
-    (project / "roofline/cases/mixture.py").write_text("import os, sys\nprint('out of memory', file=sys.stderr, flush=True)\nos._exit(9)\n")
+    (project / "roofline/cases/mixture.py").write_text(
+        "import os, sys\nprint('out of memory', file=sys.stderr, flush=True)\nos._exit(9)\n"
+    )
     code, document = compare(project, tmp_path)
     assert code == 1 and document["failure"] == "this revision: the process ended with 9: out of memory"
 
@@ -332,7 +378,10 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, capsys
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--against", "HEAD", "--rounds", "3"], "--rounds is for peers"), (["--minutes", "1"], "--minutes limits the rounds of --against")],
+    [
+        (["--against", "HEAD", "--rounds", "3"], "--rounds is for peers"),
+        (["--minutes", "1"], "--minutes limits the rounds of --against"),
+    ],
 )
 def test_options_of_the_other_comparison_are_refused(arguments, words, capsys):
     assert cli.main(["compare", "mixture", "--space", "serial", *arguments]) == 2
@@ -372,7 +421,19 @@ def test_this_project_against_itself(tmp_path, capsys):
     except InputError as error:
         pytest.skip(str(error))
     numbers = tmp_path / "numbers.json"
-    arguments = ["compare", "mixture", "--against", "HEAD", "--quick", "--space", "serial", "--minutes", "0.001", "--json", str(numbers)]
+    arguments = [
+        "compare",
+        "mixture",
+        "--against",
+        "HEAD",
+        "--quick",
+        "--space",
+        "serial",
+        "--minutes",
+        "0.001",
+        "--json",
+        str(numbers),
+    ]
     assert cli.main(arguments) == 1  # one sitting decides nothing
     (row,) = json.loads(numbers.read_text())["rows"]
     assert row["rounds"] == 1 and row["problem"] is None and row["this_over_other"]["median"] > 0

@@ -10,7 +10,9 @@ from roofline import diff, html
 from tests.roofline import fakes, shown
 
 playwright = pytest.importorskip("playwright.sync_api", reason='no Playwright here: pip install ".[browser]"')
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason='no axe-core here: pip install ".[browser]"')
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason='no axe-core here: pip install ".[browser]"'
+)
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -26,7 +28,9 @@ def browser():
     if path is None:
         pytest.skip("no Chromium here: install it, or name it by PORTABLE_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])  # it opens nothing but our own file
+        made = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox"]
+        )  # it opens nothing but our own file
         yield made
         made.close()
 
@@ -69,7 +73,11 @@ def test_axe_finds_nothing(opened, width, scheme):
     page = opened(width, scheme)
     page.evaluate(UNFOLD)
     found = axe.Axe().run(page).response
-    assert [(rule["id"], node["html"], node["failureSummary"]) for rule in found["violations"] for node in rule["nodes"]] == []
+    assert [
+        (rule["id"], node["html"], node["failureSummary"])
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ] == []
     assert {"color-contrast", "document-title", "html-has-lang"} <= {rule["id"] for rule in found["passes"]}
 
 
@@ -90,7 +98,9 @@ def test_a_phone_needs_no_sideways_scrolling(opened, unfolded):
 def test_the_keyboard_reaches_every_mark_and_it_speaks(opened, width):
     page = opened(width)
     page.evaluate(UNFOLD)
-    marks = page.evaluate("[...document.querySelectorAll('.mark')].filter(m => m.getClientRects().length).length")
+    marks = page.evaluate(
+        "[...document.querySelectorAll('.mark')].filter(m => m.getClientRects().length).length"
+    )
     spoken = set()
     for _ in range(400):
         page.keyboard.press("Tab")
@@ -168,11 +178,15 @@ def test_two_reports_are_one_plot(browser, tmp_path, quick_ceilings):
     result["roof"]["share_of_attainable"] *= 4.0
     page, told = browser.new_page(), []
     page.on("request", lambda request: told.append(request.url))
-    (tmp_path / "both.html").write_text(diff.page(before, after, diff.changes(before, after)), encoding="utf-8")
+    (tmp_path / "both.html").write_text(
+        diff.page(before, after, diff.changes(before, after)), encoding="utf-8"
+    )
     page.goto((tmp_path / "both.html").as_uri())
     assert told == [(tmp_path / "both.html").as_uri()] and axe.Axe().run(page).response["violations"] == []
     assert page.evaluate(OVERLAPS) == [] and page.locator(".wide .moved").count() >= 5
-    assert "1 faster" in page.inner_text(".lead:not(.failed)") and "of its roof before, at" in page.inner_text("#change6")
+    assert "1 faster" in page.inner_text(
+        ".lead:not(.failed)"
+    ) and "of its roof before, at" in page.inner_text("#change6")
     page.close()
 
 

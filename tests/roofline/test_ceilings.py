@@ -45,13 +45,19 @@ def test_every_ceiling_has_a_rate_a_spread_and_a_method(space, quick_ceilings):
 def test_full_measurements_have_amounts_and_sizes(monkeypatch):
     monkeypatch.setattr(measuring, "_memory", lambda: 1 << 24)
     _, levels, plans = measuring.plans(pk.Threads(1), quick=False)
-    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s"} and all(plan.amount >= 1 for plan in plans)
+    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s"} and all(
+        plan.amount >= 1 for plan in plans
+    )
     assert {name for name, _ in levels} == {plan.name.split()[1] for plan in plans if plan.unit == "B"}
 
 
-@pytest.mark.parametrize("name", ["exp", "sqrt", "expm1", "pow", "ndtr", "random.normal", "random.randint", "random.words"])
+@pytest.mark.parametrize(
+    "name", ["exp", "sqrt", "expm1", "pow", "ndtr", "random.normal", "random.randint", "random.words"]
+)
 def test_any_special_function_can_be_held(name):
-    found = measuring.special(pk.Threads(1), name, "uint32" if name == "random.words" else "float64", quick=True)
+    found = measuring.special(
+        pk.Threads(1), name, "uint32" if name == "random.words" else "float64", quick=True
+    )
     assert found.amount > 0 and found.measure(quick=True).median > 0
 
 
@@ -74,7 +80,9 @@ def test_micro_kernels_do_what_their_amounts_say():
     ]
     with pk.use("serial"):
         for kernel, args, flops in wanted:
-            first = 8 if kernel is not microkernels.triad else 0  # out[i] + 0 for the first chain is known to be out[i]
+            first = (
+                8 if kernel is not microkernels.triad else 0
+            )  # out[i] + 0 for the first chain is known to be out[i]
             assert abs(roofline.count(8, kernel, *args).flops - flops) <= first
         counted = roofline.count(8, microkernels.special("exp"), 5, b, c, out)
         assert counted.special == {("exp", "float64"): microkernels.FEW * 5 * 8}
@@ -259,17 +267,42 @@ def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
 
 def made_up(levels=("L1", "L2", "L3", "DRAM"), **rates):
     """Ceilings of given rates: `fma_float64=1.0`, `read_L2=2.0`."""
-    names = {name.replace("_f", " f").replace("_L", " L").replace("_D", " D").replace("_i", " i"): rate for name, rate in rates.items()}
-    items = {name: ceiling.Ceiling(name, "B" if name.split()[-1] in levels else "flop", Samples((rate,)), "") for name, rate in names.items()}
-    return ceiling.Ceilings("serial", "2026-01-01T00:00:00+00:00", {"cpu": "A", "device": None}, None, [(n, 1) for n in levels], items)
+    names = {
+        name.replace("_f", " f").replace("_L", " L").replace("_D", " D").replace("_i", " i"): rate
+        for name, rate in rates.items()
+    }
+    items = {
+        name: ceiling.Ceiling(name, "B" if name.split()[-1] in levels else "flop", Samples((rate,)), "")
+        for name, rate in names.items()
+    }
+    return ceiling.Ceilings(
+        "serial",
+        "2026-01-01T00:00:00+00:00",
+        {"cpu": "A", "device": None},
+        None,
+        [(n, 1) for n in levels],
+        items,
+    )
 
 
 @pytest.mark.parametrize(
     ("rates", "low", "words"),
     [
-        ({"fma_float64": 25.5, "no_fma_float64": 47.0}, {"fma float64"}, "fma float64 was measured at 25.5 flop/s, below no fma float64"),
-        ({"fma_float32": 45.4, "fma_float64": 57.0}, {"fma float32"}, "below fma float64, 57.0 flop/s, which no machine can have"),
-        ({"copy_L2": 60.0, "read_L2": 65.0, "read_L3": 107.0}, {"copy L2", "read L2"}, "the bandwidth of L2 was measured at 65.0 B/s"),
+        (
+            {"fma_float64": 25.5, "no_fma_float64": 47.0},
+            {"fma float64"},
+            "fma float64 was measured at 25.5 flop/s, below no fma float64",
+        ),
+        (
+            {"fma_float32": 45.4, "fma_float64": 57.0},
+            {"fma float32"},
+            "below fma float64, 57.0 flop/s, which no machine can have",
+        ),
+        (
+            {"copy_L2": 60.0, "read_L2": 65.0, "read_L3": 107.0},
+            {"copy L2", "read L2"},
+            "the bandwidth of L2 was measured at 65.0 B/s",
+        ),
         ({"read_L1": 50.0, "read_DRAM": 60.0}, {"read L1"}, "below that of DRAM"),
     ],
 )
@@ -277,11 +310,24 @@ def test_what_no_machine_can_have_is_doubted(rates, low, words):
     found = made_up(**{name.replace("no_fma", "no fma"): rate for name, rate in rates.items()})
     ((names, sentence),) = physics.disorder(found)
     assert names == low and words in sentence and found.doubts == [sentence] == found.as_dict()["doubts"]
-    assert words in checks.caveats({"busy_cores": 0.0, "cores": 2}, dataclasses.replace(found, machine={"busy_cores": 0.0}))[0]
+    assert (
+        words
+        in checks.caveats(
+            {"busy_cores": 0.0, "cores": 2}, dataclasses.replace(found, machine={"busy_cores": 0.0})
+        )[0]
+    )
 
 
 def test_what_a_machine_can_have_is_not_doubted():
-    fine = made_up(fma_float64=20.0, fma_float32=40.0, read_L1=9.0, copy_L2=5.0, read_L2=4.0, update_L3=4.5, read_DRAM=4.6)
+    fine = made_up(
+        fma_float64=20.0,
+        fma_float32=40.0,
+        read_L1=9.0,
+        copy_L2=5.0,
+        read_L2=4.0,
+        update_L3=4.5,
+        read_DRAM=4.6,
+    )
     assert fine.doubts == []  # L3 is as fast as DRAM but for what repeats differ by
 
 
@@ -289,15 +335,24 @@ def test_bests_of_one_moment_are_doubted_where_they_are_many():
     once, often = (1.0, *[1.1] * 59), (1.0, 1.01, 1.02, *[1.1] * 57)
 
     def found(*times):
-        items = {f"log float{k}": ceiling.Ceiling(f"log float{k}", "op", Samples(tuple(1.0 / t for t in ts)), "") for k, ts in enumerate(times)}
+        items = {
+            f"log float{k}": ceiling.Ceiling(f"log float{k}", "op", Samples(tuple(1.0 / t for t in ts)), "")
+            for k, ts in enumerate(times)
+        }
         return dataclasses.replace(made_up(), items=items).doubts
 
     assert found(once[:15]) == [] and found(often) == [] and found(once, often, often, often) == []
-    assert found(once, once, often) == ["of 2 of 3 ceilings the best repeat was not reached again, however often they were repeated"]
+    assert found(once, once, often) == [
+        "of 2 of 3 ceilings the best repeat was not reached again, however often they were repeated"
+    ]
 
 
 def test_repeats_go_on_until_the_best_stands(monkeypatch):
-    for noise, wanted in ((lambda k: 1.0, measuring.REPEATS), (lambda k: 2.0 / (k + 1) if k < 30 else 0.05, 33), (lambda k: 2.0 / (k + 1), 60)):
+    for noise, wanted in (
+        (lambda k: 1.0, measuring.REPEATS),
+        (lambda k: 2.0 / (k + 1) if k < 30 else 0.05, 33),
+        (lambda k: 2.0 / (k + 1), 60),
+    ):
         seen = []
 
         def batch(fn, sync, calls, seen=seen, noise=noise):
@@ -311,7 +366,10 @@ def test_repeats_go_on_until_the_best_stands(monkeypatch):
 
 
 def test_an_unknown_level_is_an_error_that_names_those_there_are():
-    with pytest.raises(InputError, match="'dram' is no memory level whose bandwidth was measured on serial; there are L2, DRAM"):
+    with pytest.raises(
+        InputError,
+        match="'dram' is no memory level whose bandwidth was measured on serial; there are L2, DRAM",
+    ):
         made_up(read_L2=2.0, read_DRAM=1.0).bandwidth("dram")
 
 
@@ -329,7 +387,9 @@ def plans_of(monkeypatch, rates):
             log.append(self.name)
             return Samples((rates[self.name].pop(0),))
 
-    monkeypatch.setattr(measuring, "plans", lambda space, quick: (None, [("DRAM", None)], [Plan(name) for name in rates]))
+    monkeypatch.setattr(
+        measuring, "plans", lambda space, quick: (None, [("DRAM", None)], [Plan(name) for name in rates])
+    )
     return log
 
 

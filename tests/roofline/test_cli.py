@@ -52,7 +52,12 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
     assert cli.main(["report", "--quick", "--space", space, "--out", str(page), "--json", str(numbers)]) == 0
     out = capsys.readouterr().out
-    methods = ["all pairs, float64", "all pairs, mixed", "windowed, background recomputed", "windowed, background kept"]
+    methods = [
+        "all pairs, float64",
+        "all pairs, mixed",
+        "windowed, background recomputed",
+        "windowed, background kept",
+    ]
     text, document = page.read_text(encoding="utf-8"), json.loads(numbers.read_text())
     for method in methods:
         assert f"Hawkes, {method}" in out and f"Hawkes, {method}" in text
@@ -79,18 +84,33 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
 
 
 def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reporting, "LONG", 0.0)  # what is executed is another test's, and takes its time to compile
+    monkeypatch.setattr(
+        reporting, "LONG", 0.0
+    )  # what is executed is another test's, and takes its time to compile
     numbers = tmp_path / "report.json"
-    arguments = ["report", "--quick", "--space", "serial", "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
+    arguments = [
+        "report",
+        "--quick",
+        "--space",
+        "serial",
+        "--out",
+        str(tmp_path / "page.html"),
+        "--json",
+        str(numbers),
+    ]
     assert cli.main(arguments) == 0
     results = json.loads(numbers.read_text())["parts"][0]["results"]
     names = " ".join(result["method"] for result in results)
-    assert all(word in names for word in ("Hawkes", "mixture", "TMAP", "resampling", "axpy", "stencil", "histogram"))
+    assert all(
+        word in names for word in ("Hawkes", "mixture", "TMAP", "resampling", "axpy", "stencil", "histogram")
+    )
     for result in results:
         assert result["roof"]["bound_by"] and result["roof"]["share_of_attainable"] > 0, result["method"]
     (histogram,) = (result for result in results if result["method"] == "histogram")
     (kernel,) = histogram["roof"]["kernels"]
-    assert histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}  # in private copies
+    assert (
+        histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}
+    )  # in private copies
 
 
 def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
@@ -99,11 +119,18 @@ def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
     assert cli.main([*options, "MIXED"]) == 0
     (result,) = json.loads(numbers.read_text())["parts"][0]["results"]
     assert result["method"] == "Hawkes, all pairs, mixed"
-    low = [kernel for kernel in result["roof"]["kernels"] if kernel["attainable_seconds"] < LOW * kernel["seconds"]]
+    low = [
+        kernel
+        for kernel in result["roof"]["kernels"]
+        if kernel["attainable_seconds"] < LOW * kernel["seconds"]
+    ]
     assert all(kernel["reason"] for kernel in low) and "Every kernel" in page.read_text(encoding="utf-8")
     assert all(kernel["reason"] is None for kernel in result["roof"]["kernels"] if kernel not in low)
     assert cli.main([*options, "nothing of the kind"]) == 2
-    assert "no method's name contains 'nothing of the kind'; there are: Hawkes, all pairs, float64" in capsys.readouterr().err
+    assert (
+        "no method's name contains 'nothing of the kind'; there are: Hawkes, all pairs, float64"
+        in capsys.readouterr().err
+    )
 
 
 def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
@@ -132,12 +159,17 @@ WRONG_DATA = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:loadtxt")  # NumPy warns of an empty table; ours is the message that counts
+@pytest.mark.filterwarnings(
+    "ignore:loadtxt"
+)  # NumPy warns of an empty table; ours is the message that counts
 @pytest.mark.parametrize(("content", "words"), WRONG_DATA)
 def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
     page = tmp_path / "report.html"
     assert (
-        cli.main(["report", "--space", "serial", "--data", data_folder(tmp_path, **content), "--out", str(page)]) == 2
+        cli.main(
+            ["report", "--space", "serial", "--data", data_folder(tmp_path, **content), "--out", str(page)]
+        )
+        == 2
     )
     assert words in capsys.readouterr().err
     assert not page.exists()
@@ -224,7 +256,15 @@ def test_a_busy_machine_is_told(tmp_path, monkeypatch, capsys, busy, told):
     pretend(monkeypatch, {"only": lambda: 1.0})
     monkeypatch.setattr(machine, "busy_cores", lambda: busy)
     numbers = tmp_path / "report.json"
-    arguments = ["report", "--space", "serial", "--out", str(tmp_path / "report.html"), "--json", str(numbers)]
+    arguments = [
+        "report",
+        "--space",
+        "serial",
+        "--out",
+        str(tmp_path / "report.html"),
+        "--json",
+        str(numbers),
+    ]
     assert cli.main(arguments) == 0
     assert ("keep 1.25 of" in capsys.readouterr().err) == told
     assert json.loads(numbers.read_text())["parts"][0]["machine"]["busy_cores"] == busy
@@ -255,21 +295,30 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
     assert all(duel["alone_seconds"]["median"] > 0 and duel["absent"] for duel in document["duels"])
 
 
-PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "mixture_em": (["sklearn"], ["scikit-learn"]),
-         "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
-         "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
-         "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
-         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
-         "scaleout": (["distributed"], ["one process"]),
-         "edm_test": ([], [])}
+PEERS = {
+    "edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]),
+    "mixture_em": (["sklearn"], ["scikit-learn"]),
+    "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
+    "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
+    "filters": (["particles"], ["particles"]),
+    "mixture_large": (["sklearn"], ["scikit-learn"]),
+    "resampling": (["particles"], ["particles"]),
+    "ceilings": ([], ["gcc"]),
+    "profile": ([], ["not profiled"]),
+    "edm_brains": ([], []),
+    "scaleout": (["distributed"], ["one process"]),
+    "edm_test": ([], []),
+}
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_what_has_no_peer_is_timed_alone(name, tmp_path):
     numbers = tmp_path / "compare.json"
-    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json",
-                     str(numbers)]) == 0
+    assert (
+        cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)])
+        == 0
+    )
     for duel in json.loads(numbers.read_text())["duels"]:
         assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
 
@@ -282,11 +331,16 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     if "gcc" in titles and shutil.which("gcc") is None:
         pytest.skip("no C compiler here")
     numbers = tmp_path / "compare.json"
-    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
+    assert (
+        cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)])
+        == 0
+    )
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
-        assert bool(duel["rows"]) != (name in ALONE) and all("'warp'" in absence["reason"] for absence in duel["absent"])  # the one that may be missing
+        assert bool(duel["rows"]) != (name in ALONE) and all(
+            "'warp'" in absence["reason"] for absence in duel["absent"]
+        )  # the one that may be missing
         for row in duel["rows"]:
             assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
 

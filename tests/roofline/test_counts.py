@@ -21,7 +21,9 @@ COSTED = costed()
 def counts():
     """{name: (Costed, Counts)}, counted once."""
     with pk.use("threads"):
-        return {name: (c, roofline.count(c.policy, c.kernel, *c.args, **c.options)) for name, c in COSTED.items()}
+        return {
+            name: (c, roofline.count(c.policy, c.kernel, *c.args, **c.options)) for name, c in COSTED.items()
+        }
 
 
 @pytest.mark.parametrize("name", COSTED)
@@ -62,7 +64,9 @@ def test_executed_counts_on_a_gpu_are_its_own(name):
         after = [a.to_numpy() for a in args if isinstance(a, pk.View)]
     assert got.flops_by_dtype == wanted.flops and got.masked == 0
     executed = got.executed_totals
-    assert executed["special"] == {f"{function} {dtype}": n for (function, dtype), n in wanted.special.items()}
+    assert executed["special"] == {
+        f"{function} {dtype}": n for (function, dtype), n in wanted.special.items()
+    }
     if wanted.same_executed:
         assert executed["flops"] == wanted.flops
     assert executed["stored"] >= wanted.stored > 0 or wanted.options or wanted.atomics
@@ -73,7 +77,10 @@ def test_executed_counts_on_a_gpu_are_its_own(name):
 def test_masked_lanes_are_told_apart(counts):
     _, conditional = counts["conditional"]
     n_masked = conditional.executed_totals["special"]["exp float64"] - conditional.special["exp", "float64"]
-    assert 0.3 < n_masked / conditional.executed_totals["special"]["exp float64"] < 0.7 and conditional.masked > 0.1
+    assert (
+        0.3 < n_masked / conditional.executed_totals["special"]["exp float64"] < 0.7
+        and conditional.masked > 0.1
+    )
     assert any("masked off" in line for line in conditional.explanation())
     assert counts["axpy"][1].masked < 0.01
 
@@ -117,7 +124,10 @@ def test_counts_that_depend_on_changing_data_say_so():
     assert any("the launch itself changes 'x'" in note for note in changing.notes)
     steady = roofline.count(4, threshold, np.ones(4), np.zeros(4))
     assert "the text has conditions: the counts are of these data" in steady.notes
-    assert COSTED["axpy"].kernel and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+    assert (
+        COSTED["axpy"].kernel
+        and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+    )
 
 
 def test_sums_in_private_copies_are_no_atomics(space):
@@ -126,9 +136,16 @@ def test_sums_in_private_copies_are_no_atomics(space):
         pytest.skip("operations are counted where kernels are compiled")
     levels = np.arange(1000, dtype=np.int32) % layer.BINS
     policy, there = pk.RangePolicy(0, 1000, space=space), pk.copy_of(levels, space)
-    shared, own = (roofline.count(policy, layer.count, there, wrap(pk.zeros(layer.BINS, np.int32, space))) for wrap in (pk.asview, pk.ScatterView))
+    shared, own = (
+        roofline.count(policy, layer.count, there, wrap(pk.zeros(layer.BINS, np.int32, space)))
+        for wrap in (pk.asview, pk.ScatterView)
+    )
     assert shared.atomics == {("add", "int32"): 1000} and shared.integer == 0
-    assert own.atomics == {} and own.integer == 1000 and (own.loaded, own.stored, own.arrays) == (shared.loaded, shared.stored, shared.arrays)
+    assert (
+        own.atomics == {}
+        and own.integer == 1000
+        and (own.loaded, own.stored, own.arrays) == (shared.loaded, shared.stored, shared.arrays)
+    )
     assert own.executed_totals["atomics"] == 0 or space.startswith("cuda")
 
 
@@ -161,7 +178,9 @@ def badly_declared(i, x, y):
 
 def test_a_declared_cost_is_held_against_the_count():
     assert roofline.count(5, well_declared, np.ones(5), np.ones(5)).notes == []
-    assert roofline.count(5, badly_declared, np.ones(5), np.ones(5)).notes == ["declared flops: 5; counted: 10"]
+    assert roofline.count(5, badly_declared, np.ones(5), np.ones(5)).notes == [
+        "declared flops: 5; counted: 10"
+    ]
     with pytest.raises(InputError, match="cost: flops is 3"):
         roofline.cost(flops=3)
 
@@ -177,7 +196,9 @@ def test_the_table_names_every_kind(counts):
     text = io.StringIO()
     Console(file=text, width=200).print(counts["conditional"][1].table())
     told = " ".join(text.getvalue().split())
-    assert all(word in told for word in ("exp float64", "bytes, compulsory", "16,048", "masked off", "of these data"))
+    assert all(
+        word in told for word in ("exp float64", "bytes, compulsory", "16,048", "masked off", "of these data")
+    )
 
 
 def test_wrong_launches_are_refused_as_a_launch_would():
@@ -207,7 +228,11 @@ def test_a_kernel_whose_arrays_fit_its_team_size_is_counted_as_it_runs():
 
 
 def test_elements_far_apart_are_those_of_lines_that_a_device_calls_scattered():
-    accesses = [("k.py:3", "x", "strided or gathered"), ("k.py:3", "y", "contiguous"), ("k.py:4", "x", "uniform")]
+    accesses = [
+        ("k.py:3", "x", "strided or gathered"),
+        ("k.py:3", "y", "contiguous"),
+        ("k.py:4", "x", "uniform"),
+    ]
     facts = {"registers a thread": 40, "occupancy": "75% of the threads a multiprocessor can hold"}
     text = {("k.py:3", "load x", "float64"): 10, ("k.py:3", "load y", "float64"): 20, ("k.py:4", "load x", "float64"): 40,
             ("k.py:3", "atomic add x", "int64"): 1, ("k.py:3", "+", "float64"): 5}  # fmt: skip

@@ -34,7 +34,10 @@ STEADY = (0.0100, 0.0101, 0.0102)
     ],
 )
 def test_a_change_counts_beyond_the_spread(tmp_path, capsys, after, verdict, code):
-    paths = [saved(tmp_path, "a", fakes.result(seconds=STEADY)), saved(tmp_path, "b", fakes.result(seconds=after))]
+    paths = [
+        saved(tmp_path, "a", fakes.result(seconds=STEADY)),
+        saved(tmp_path, "b", fakes.result(seconds=after)),
+    ]
     (change,) = diff.changes(*map(diff.read, paths))
     assert change.verdict == verdict and change.speedup == pytest.approx(0.0101 / sorted(after)[1])
     assert cli.main(["diff", *paths]) == code
@@ -65,13 +68,19 @@ def test_the_worst_stands_first(tmp_path):
     after = saved(
         tmp_path,
         "b",
-        *(fakes.result(name, seconds=[f * s for s in STEADY]) for name, f in zip("abc", (1, 3, 2), strict=True)),
+        *(
+            fakes.result(name, seconds=[f * s for s in STEADY])
+            for name, f in zip("abc", (1, 3, 2), strict=True)
+        ),
     )
     assert [c.method for c in diff.changes(diff.read(before), diff.read(after))] == ["b", "c", "a"]
 
 
 def test_what_the_clock_did_not_tell_is_no_change(tmp_path):
-    paths = [saved(tmp_path, name, fakes.result(seconds=seconds, pairs=None)) for name, seconds in (("a", STEADY), ("b", (0.0,) * 3))]
+    paths = [
+        saved(tmp_path, name, fakes.result(seconds=seconds, pairs=None))
+        for name, seconds in (("a", STEADY), ("b", (0.0,) * 3))
+    ]
     for before, after in (paths, paths[::-1]):
         (change,) = diff.changes(diff.read(before), diff.read(after))
         assert (change.verdict, change.speedup) == ("too short to time", None)
@@ -87,7 +96,10 @@ def test_launches_of_one_name_and_size_are_told_apart_by_their_work(tmp_path):
             result["roof"] = {"compulsory_bytes": 8 * work, "flops": work}
         (tmp_path / name).write_text(json.dumps(document))
         paths.append(str(tmp_path / name))
-    assert [(c.method, c.verdict) for c in diff.changes(*map(diff.read, paths))] == [("all pairs", "same"), ("all pairs (2)", "same")]
+    assert [(c.method, c.verdict) for c in diff.changes(*map(diff.read, paths))] == [
+        ("all pairs", "same"),
+        ("all pairs (2)", "same"),
+    ]
 
 
 def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
@@ -107,9 +119,14 @@ def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
         ('{"schema": "roofline-compare"}', "no report"),
         ('{"schema": "roofline-report", "schema_version": 1}', "version 1"),
         ('{"schema": "roofline-report", "schema_version": 3}', "damaged"),
-        ('{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [{}], "machine": {}}]}', "damaged"),
-        ('{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [], "space": "serial", "machine": {}}]}',
-         "damaged"),
+        (
+            '{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [{}], "machine": {}}]}',
+            "damaged",
+        ),
+        (
+            '{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [], "space": "serial", "machine": {}}]}',
+            "damaged",
+        ),
     ],
 )
 def test_a_foreign_file_is_refused(tmp_path, capsys, text, words):
@@ -131,13 +148,25 @@ def test_what_moved_is_told_in_words(tmp_path, quick_ceilings, capsys):
     """The scalar product takes axpy's place: other counts, another kernel, twice as fast."""
     ceilings, paths = quick_ceilings("serial"), []
     for name, kernel, slow in (("a", "axpy", 8.0), ("b", "dot", 2.0)):
-        part = reporting.Report("serial", fakes.machine(space="serial"), [shown.result(ceilings, "sum", [kernel], slow)], ceilings=ceilings)
+        part = reporting.Report(
+            "serial",
+            fakes.machine(space="serial"),
+            [shown.result(ceilings, "sum", [kernel], slow)],
+            ceilings=ceilings,
+        )
         (tmp_path / name).write_text(json.dumps(reporting.document([part.as_dict()])))
         paths.append(str(tmp_path / name))
-    assert cli.main(["diff", *paths, "--out", str(tmp_path / "page.html"), "--svg", str(tmp_path / "plot.svg")]) == 0
+    assert (
+        cli.main(["diff", *paths, "--out", str(tmp_path / "page.html"), "--svg", str(tmp_path / "plot.svg")])
+        == 0
+    )
     out, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
-    for wanted in ("sum: At 12% of its roof before, at 50% now.", "Bytes that must be moved: 98.3 kB before, 65.5 kB now.",
-                   "Its kernels, no longer: axpy; new: dot.", "Of 1 method: 1 faster."):
+    for wanted in (
+        "sum: At 12% of its roof before, at 50% now.",
+        "Bytes that must be moved: 98.3 kB before, 65.5 kB now.",
+        "Its kernels, no longer: axpy; new: dot.",
+        "Of 1 method: 1 faster.",
+    ):
         assert wanted in out and unescape(wanted.removeprefix("sum: ")) in " ".join(Page(page).data)
     assert "y[i] += a * x[i]" in page and "return x[i] * y[i]" in page, "lines of both"
     marks = ElementTree.parse(tmp_path / "plot.svg").findall(".//*[@class='moved']")
@@ -165,7 +194,10 @@ def test_one_kernel_on_another_input_is_compared_and_never_slower(tmp_path):
         result = dataclasses.replace(fakes.result("k", seconds=seconds, size=size), case="script")
         paths.append(saved(tmp_path, name, result))
     (change,) = diff.changes(*map(diff.read, paths))
-    assert (change.verdict, change.speedup) == ("other input", pytest.approx(0.1 / 0.15)) and change.launches == (100, 3)
+    assert (change.verdict, change.speedup) == (
+        "other input",
+        pytest.approx(0.1 / 0.15),
+    ) and change.launches == (100, 3)
     assert cli.main(["diff", *paths]) == 0
 
 

@@ -51,19 +51,37 @@ def test_every_row_is_in_table_plots_and_list(whole, quick_ceilings):
     for result in rows:
         assert result["roof"]["verdict"] in text, result["method"]
     for number in range(1, len(rows) + 1):
-        assert whole.count(f'id="row{number}"') == 1 and whole.count(f'href="#row{number}"') >= 2, "in table and plot"
-    assert "Kernels without floating-point operations" in text and "Over sizes" in text and "Self-checks" in text
+        assert whole.count(f'id="row{number}"') == 1 and whole.count(f'href="#row{number}"') >= 2, (
+            "in table and plot"
+        )
+    assert (
+        "Kernels without floating-point operations" in text and "Over sizes" in text and "Self-checks" in text
+    )
 
 
 def test_what_is_told_of_a_kernel(whole):
     text = " ".join(Page(whole).data)
-    for wanted in ("bytes, compulsory", "bytes, requested", "not measured: that needs hardware counters", "Its text",
-                   "y[i] += a * x[i]", "Call then faster", "fma float64", "flops per byte", "no flop"[:2], "A processor"[:1]):
+    for wanted in (
+        "bytes, compulsory",
+        "bytes, requested",
+        "not measured: that needs hardware counters",
+        "Its text",
+        "y[i] += a * x[i]",
+        "Call then faster",
+        "fma float64",
+        "flops per byte",
+        "no flop"[:2],
+        "A processor"[:1],
+    ):
         assert wanted in text
 
 
 def test_without_ceilings_there_are_times(quick_ceilings):
-    text = " ".join(Page(html.page(fakes.saved(fakes.result("all pairs"), fakes.result("windowed", seconds=(1e-4,) * 3)))).data)
+    text = " ".join(
+        Page(
+            html.page(fakes.saved(fakes.result("all pairs"), fakes.result("windowed", seconds=(1e-4,) * 3)))
+        ).data
+    )
     for wanted in ("all pairs", "windowed", "11.0 ms", "10,000", "A processor", "numpy"):
         assert wanted in text
     assert "Against the roof" not in text
@@ -89,7 +107,9 @@ def test_names_cannot_inject_markup(document, quick_ceilings):
 def test_page_needs_no_network_and_no_script(whole):
     page = Page(whole)
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
-    assert not [value for name, value in page.attributes if name in ("src", "href") and not value.startswith("#")]
+    assert not [
+        value for name, value in page.attributes if name in ("src", "href") and not value.startswith("#")
+    ]
     assert "url(" not in whole and "@import" not in whole and "://" not in whole
 
 
@@ -111,10 +131,14 @@ def test_page_without_any_result_tells_why():
 
 
 def test_marks_and_roofs_lie_within_the_plots(whole):
-    for width, height, inner in re.findall(r'<svg viewBox="0 0 (\d+) (\d+)" role="group"[^>]*>(.*?)</svg>', whole):
-        across = [float(x) for x in re.findall(r'translate\(([-\d.]+) ', inner)]
-        down = [float(y) for y in re.findall(r'translate\([-\d.]+ ([-\d.]+)\)', inner)]
-        assert across and all(40 <= x <= int(width) for x in across) and all(0 <= y <= int(height) for y in down)
+    for width, height, inner in re.findall(
+        r'<svg viewBox="0 0 (\d+) (\d+)" role="group"[^>]*>(.*?)</svg>', whole
+    ):
+        across = [float(x) for x in re.findall(r"translate\(([-\d.]+) ", inner)]
+        down = [float(y) for y in re.findall(r"translate\([-\d.]+ ([-\d.]+)\)", inner)]
+        assert (
+            across and all(40 <= x <= int(width) for x in across) and all(0 <= y <= int(height) for y in down)
+        )
 
 
 def test_sixty_rows_stay_below_half_a_megabyte(quick_ceilings):
@@ -129,15 +153,23 @@ def test_a_page_of_many_rows_tells_less_of_each(quick_ceilings, monkeypatch):
     whole = html.page(document)
     monkeypatch.setattr(html, "MANY", 3)
     brief = html.page(document)
-    assert brief.count("Counted in one launch") == brief.count("<details") < whole.count("Counted in one launch")
-    assert '<figure class="small">' in whole and '<figure class="small">' not in brief and brief.count("Every kernel") == 1
+    assert (
+        brief.count("Counted in one launch") == brief.count("<details") < whole.count("Counted in one launch")
+    )
+    assert (
+        '<figure class="small">' in whole
+        and '<figure class="small">' not in brief
+        and brief.count("Every kernel") == 1
+    )
 
 
 def test_the_same_reason_is_told_once(quick_ceilings):
     """Three rows of one kernel at the same distance from its roof: one sentence, with their numbers."""
     document = shown.document(quick_ceilings("serial"), parts=1)
     (part,) = document["parts"]
-    part["results"] = [part["results"][2] | {"method": name, "source": name} for name in ("one", "two", "three")]
+    part["results"] = [
+        part["results"][2] | {"method": name, "source": name} for name in ("one", "two", "three")
+    ]
     (cause, *_) = part["results"][0]["roof"]["reason"]["causes"]
     text = " ".join(Page(html.page(document)).data)
     told = cause["text"][:1].upper() + cause["text"][1:]
@@ -148,8 +180,12 @@ def test_the_same_reason_is_told_once(quick_ceilings):
 
 def test_rows_of_one_name_are_told_apart_on_the_plot(quick_ceilings):
     """By what of their input differs: regions of a program name E and L."""
-    results = [shown.result(quick_ceilings("serial"), "edm.bound", ["axpy"], slow, source=f"a.py, E = {E}, L = 1,000")
-               for E, slow in ((5, 2.0), (20, 20.0))]
+    results = [
+        shown.result(
+            quick_ceilings("serial"), "edm.bound", ["axpy"], slow, source=f"a.py, E = {E}, L = 1,000"
+        )
+        for E, slow in ((5, 2.0), (20, 20.0))
+    ]
     part = reporting.Report("serial", fakes.machine(), results, ceilings=quick_ceilings("serial"))
     page = html.page(reporting.document([part.as_dict()]))
     labels = re.findall(r'<text class="label"[^>]*>([^<]*)</text>', page)
@@ -169,7 +205,9 @@ def test_small_helpers_share_a_line(quick_ceilings):
     result = document["parts"][0]["results"][0]
     result["roof"]["kernels"][1] |= {"share_of_time": 0.005, "label": "helper"}
     found = rows.kernels_of(rows.rows_of(rows.parts_of(document)))
-    assert found["small"] == ["helper"] and "helper" not in [kernel["label"] for _, kernel, _ in found["told"]]
+    assert found["small"] == ["helper"] and "helper" not in [
+        kernel["label"] for _, kernel, _ in found["told"]
+    ]
     assert "1 small ones, each below 1% of every call: helper" in " ".join(Page(html.page(document)).data)
 
 
@@ -190,7 +228,9 @@ def test_shares_that_are_not_to_be_trusted_are_marked(quick_ceilings, monkeypatc
 
 def test_a_calls_time_is_one_bar(whole):
     """Python, copies and kernels: parts of the whole."""
-    bars = re.findall(r'<svg class="bars" height="14" role="img" aria-label="([^"]*)">(.*?)</svg>', whole, re.S)
+    bars = re.findall(
+        r'<svg class="bars" height="14" role="img" aria-label="([^"]*)">(.*?)</svg>', whole, re.S
+    )
     assert len(bars) == 12 and all("copies" in told for told, _ in bars if "waiting" in told)
     for _, inner in bars:
         assert 95 <= sum(map(float, re.findall(r'width="([\d.]+)%"', inner))) <= 100.5
@@ -201,8 +241,12 @@ def test_lines_have_shares_of_the_whole(whole, quick_ceilings):
     document = shown.document(quick_ceilings("serial"))
     kernels = [k for part in document["parts"] for r in part["results"] for k in r["roof"]["kernels"]]
     for kernel in kernels:
-        assert sum(kernel["shares"].values()) == pytest.approx(1.0) and set(kernel["shares"]) <= set(kernel["lines"])
+        assert sum(kernel["shares"].values()) == pytest.approx(1.0) and set(kernel["shares"]) <= set(
+            kernel["lines"]
+        )
     (axpy,) = [k for k in document["parts"][0]["results"][0]["roof"]["kernels"] if k["label"] == "axpy"]
     (place,) = axpy["shares"]
-    assert axpy["source"][place].strip() == "y[i] += a * x[i]" and len(axpy["source"]) >= 2, "the kernel's own text is whole"
+    assert axpy["source"][place].strip() == "y[i] += a * x[i]" and len(axpy["source"]) >= 2, (
+        "the kernel's own text is whole"
+    )
     assert re.search(r'<td class="number">100%</td><td><code>    y\[i\] \+= a \* x\[i\]</code>', whole)

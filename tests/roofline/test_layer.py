@@ -21,8 +21,12 @@ def alone(monkeypatch):
 def handed_over(monkeypatch, space, n):
     """What the case gives to its peers, in its order: (word, inputs), with ours for each."""
     given = []
-    monkeypatch.setattr(peers, "gather", lambda method, where, word, *inputs, tools: given.append((word, inputs)) or ([], []))
-    return [(word, inputs, duel) for duel, (word, inputs) in zip(layer.duels(space, n, True), given, strict=True)]
+    monkeypatch.setattr(
+        peers, "gather", lambda method, where, word, *inputs, tools: given.append((word, inputs)) or ([], [])
+    )
+    return [
+        (word, inputs, duel) for duel, (word, inputs) in zip(layer.duels(space, n, True), given, strict=True)
+    ]
 
 
 def mandelbrot(limit, cx, cy):
@@ -63,7 +67,9 @@ def test_ours_agrees_with_numpy(space, monkeypatch):
     for word, inputs, duel in words:
         for _ in range(2):  # asking again, after calls, gives the same
             duel.ours.call()
-            assert duel.ours.result() == pytest.approx(EXPECTED[word](*inputs), rel=max(duel.tolerance, 1e-15)), word
+            assert duel.ours.result() == pytest.approx(
+                EXPECTED[word](*inputs), rel=max(duel.tolerance, 1e-15)
+            ), word
 
 
 @pytest.mark.parametrize("where", ["serial", "threads", "cuda"])

@@ -72,5 +72,7 @@ with pk.use("threads") as space:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no way to take cores away")
 def test_one_core_is_enough():
-    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr

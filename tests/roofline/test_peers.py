@@ -23,7 +23,8 @@ def log_likelihood(locations, times, p):
     r2 = ((locations[:, None] - locations) ** 2).sum(-1)
     dt = times[:, None] - times
     mu = p.mu0 * (
-        np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2)) / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)
+        np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2))
+        / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)
     ).sum(1)
     decay = np.exp(-p.omega * np.where(dt > 0, dt, 0)) * (dt > 0)
     xi = p.theta * (p.omega * decay * np.exp(-r2 / (2 * p.h**2)) / (2 * np.pi * p.h**2)).sum(1)
@@ -53,7 +54,9 @@ def test_hawkes_peers_agree_with_the_formula(space, count, precision):
     # Float32 pairs err by some 1e-7 each; float64 sums by their order only.
     tolerance = 1e-6 if precision == "mixed" else 1e-13
     for peer in found:
-        assert peer.result() == pytest.approx(log_likelihood(locations, times, PARAMS), rel=tolerance), peer.label
+        assert peer.result() == pytest.approx(log_likelihood(locations, times, PARAMS), rel=tolerance), (
+            peer.label
+        )
 
 
 def test_mixture_peer_agrees_with_linear_algebra():

@@ -106,7 +106,9 @@ def test_apart_a_graph_is_as_many_events_as_launches(space, views):
             pk.parallel_for(N, layer.axpy, 2.0, *views, label=label)
     with roofline.profile(apart=True) as p:
         graph.replay()
-    assert [(e.label, len(e.launches)) for e in p.events] == [("first", 1), ("second", 1)] and all(e.seconds > 0 for e in p.events)
+    assert [(e.label, len(e.launches)) for e in p.events] == [("first", 1), ("second", 1)] and all(
+        e.seconds > 0 for e in p.events
+    )
 
 
 def test_nothing_launched_is_an_empty_profile():
@@ -179,7 +181,10 @@ def test_a_function_without_a_ceiling_is_left_out_and_said(quick_ceilings):
     with pk.use("serial"):
         counts = roofline.count(4, odd, np.ones(4))
     found = bound(counts, quick_ceilings("serial"))
-    assert found.wants["arithmetic"] == 0 and "no ceiling of tanh float64: its calls are left out" in found.notes[0]
+    assert (
+        found.wants["arithmetic"] == 0
+        and "no ceiling of tanh float64: its calls are left out" in found.notes[0]
+    )
 
 
 @pk.kernel
@@ -210,14 +215,18 @@ def test_launches_that_differ_are_counted_on_their_own_data(space):
             pk.deep_copy(n, np.array([working]))
             pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
     counts = [c for _, (c,) in p.counts(executed=False)]
-    assert [c.flops for c in counts] == [2] * 3 and "the mean of 3 counts: launches of this kind differ" in counts[0].notes
+    assert [c.flops for c in counts] == [
+        2
+    ] * 3 and "the mean of 3 counts: launches of this kind differ" in counts[0].notes
     assert counts[0].arrays == {"n": (8, 0), "x": (16, 16)}
 
 
 def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     counted = []
     monkeypatch.setattr(profiling, "count_launch", lambda launch, **options: counted.append(p._busy) or found)
-    found = roofline.count(pk.RangePolicy(0, 4, space="serial"), filled, np.ones(1, int), np.ones(4), executed=False)
+    found = roofline.count(
+        pk.RangePolicy(0, 4, space="serial"), filled, np.ones(1, int), np.ones(4), executed=False
+    )
     n, x = pk.copy_of(np.array([4]), space), views[0]
     with roofline.profile(lambda launch: p.meet(launch)) as p:
         for _ in range(100):
@@ -229,12 +238,20 @@ def test_of_many_launches_some_are_counted(space, views, monkeypatch):
 def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
     """On a CPU flops and special functions add up; on a GPU those of float32 have units of their own."""
     roof = quick_ceilings("serial")
-    text = {("", "*", "float32"): 1000, ("", "exp", "float32"): 100, ("", "+", "float64"): 10, ("", "exp", "float64"): 1}
+    text = {
+        ("", "*", "float32"): 1000,
+        ("", "exp", "float32"): 100,
+        ("", "+", "float64"): 10,
+        ("", "exp", "float64"): 1,
+    }
     with pk.use("serial"):
         counts = dataclasses.replace(roofline.count(1, odd, np.ones(1), executed=False), text=text)
     flops = {dtype: n / roof.rate(f"fma {dtype}") for dtype, n in (("float32", 1000), ("float64", 10))}
     calls = {dtype: n / roof.rate(f"exp {dtype}") for dtype, n in (("float32", 100), ("float64", 1))}
-    own = {dtype: max(0.5 * s, s - 2 * n / roof.rate(f"no fma {dtype}")) for (dtype, s), n in zip(calls.items(), (100, 1), strict=True)}
+    own = {
+        dtype: max(0.5 * s, s - 2 * n / roof.rate(f"no fma {dtype}"))
+        for (dtype, s), n in zip(calls.items(), (100, 1), strict=True)
+    }
     assert bound(counts, roof).wants["arithmetic"] == pytest.approx(sum(flops.values()) + sum(own.values()))
     device = dataclasses.replace(roof, space="cuda")
     most = max(flops["float32"], calls["float32"], flops["float64"] + own["float64"])
@@ -243,9 +260,15 @@ def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
 
 def test_kernels_of_one_kind_are_told_in_the_mean(quick_ceilings):
     roof, arrays = quick_ceilings("serial"), [np.ones(N), np.ones(N)]
-    few, many = (roofline.count(pk.RangePolicy(0, 4, space="serial"), filled, np.array([n]), arrays[0]) for n in (0, 4))
+    few, many = (
+        roofline.count(pk.RangePolicy(0, 4, space="serial"), filled, np.array([n]), arrays[0]) for n in (0, 4)
+    )
     bounds = [bound(counts, roof) for counts in (few, many)]
-    launches = [("filled", few, bounds[0], 1e-3), ("filled", many, bounds[1], 2e-3), ("filled", many, bounds[1], 3e-3)]
+    launches = [
+        ("filled", few, bounds[0], 1e-3),
+        ("filled", many, bounds[1], 2e-3),
+        ("filled", many, bounds[1], 3e-3),
+    ]
     (kernel,) = Analysis(0.01, launches, []).kernels
     assert kernel.times == (1e-3, 2e-3, 3e-3) and kernel.counts.flops == round(8 / 3)
     assert kernel.attainable == pytest.approx(bounds[0].seconds + 2 * bounds[1].seconds)
@@ -266,4 +289,7 @@ def test_static_arguments_tell_kernels_apart(quick_ceilings):
     kernels = analyse(p, p.seconds, lambda special: quick_ceilings("serial"), executed=False).kernels
     assert {k.label: k.counts.flops for k in kernels} == {"powers (E = 2)": 2 * N, "powers (E = 5)": 5 * N}
     rows = roofline.report(p)["parts"][0]["results"]
-    assert {r["source"]: r["roof"]["flops"] for r in rows} == {"launches, E = 2": 2 * N, "launches, E = 5": 5 * N}
+    assert {r["source"]: r["roof"]["flops"] for r in rows} == {
+        "launches, E = 2": 2 * N,
+        "launches, E = 5": 5 * N,
+    }

@@ -36,7 +36,9 @@ def planted():
             pk.parallel_for(*launch)
 
 
-@pytest.mark.parametrize("run, least", [(ceilings, 18), (comparisons, 9), (planted, 20)], ids=["ceilings", "layer", "truth"])
+@pytest.mark.parametrize(
+    "run, least", [(ceilings, 18), (comparisons, 9), (planted, 20)], ids=["ceilings", "layer", "truth"]
+)
 def test_every_kernel_lowers(run, least, monkeypatch):
     monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], []))
     launched = set()
@@ -69,5 +71,7 @@ def decayed(i, x, y):
 @pytest.mark.parametrize("dtype, indices", [("float32", 4), ("float64", 2)])
 def test_functions_of_several_indices_a_thread_are_counted(dtype, indices):
     """Their last indices are gone through one by one: a function is there for packs and for single numbers."""
-    entry, ptx = counting_build(pk.RangePolicy(0, 9, space="serial"), decayed, (np.ones(9, dtype), np.ones(9, dtype)))
+    entry, ptx = counting_build(
+        pk.RangePolicy(0, 9, space="serial"), decayed, (np.ones(9, dtype), np.ones(9, dtype))
+    )
     assert entry.width == indices and "atom.global.add.u64" in ptx

@@ -27,7 +27,9 @@ RATES = {  # of a made-up machine: one core at 1 GHz, eight lanes
 def machine():
     items = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in RATES.items()}
     levels = [("L1", 32 << 10), ("L2", 1 << 20), ("DRAM", None)]
-    return Ceilings("serial", "2026-01-01T00:00:00+00:00", fakes.machine(space="serial"), CLOCK, levels, items)
+    return Ceilings(
+        "serial", "2026-01-01T00:00:00+00:00", fakes.machine(space="serial"), CLOCK, levels, items
+    )
 
 
 def why(machine, counts, seconds, inside=None, samples=None):
@@ -52,7 +54,9 @@ def test_time_outside_of_kernels(machine):
 def test_where_the_host_is_busy(machine):
     counts = shown.counted()["axpy"]
     roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
-    assert "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+    assert (
+        "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+    )
 
 
 def test_launches_one_by_one(machine):
@@ -60,34 +64,54 @@ def test_launches_one_by_one(machine):
     least = bound(counts, machine)
     roof = Analysis(1.7e-3, [("k", counts, least, 1e-6)] * 600, [])
     found = reason(roof, machine)
-    assert found["causes"][0]["name"] == "calls" and "600 launches, one by one, cost the host 600 µs" in found["text"]
+    assert (
+        found["causes"][0]["name"] == "calls"
+        and "600 launches, one by one, cost the host 600 µs" in found["text"]
+    )
 
 
 def test_kernels_that_lose_are_named_with_their_part(machine):
     """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told together."""
     counts = shown.counted()
-    launches = [(name, counts[name], bound(counts[name], machine), seconds) for name, seconds in
-                (("histogram", 5e-3), ("dot", 2.6e-3), ("copy", 2.4e-3))]
+    launches = [
+        (name, counts[name], bound(counts[name], machine), seconds)
+        for name, seconds in (("histogram", 5e-3), ("dot", 2.6e-3), ("copy", 2.4e-3))
+    ]
     found = reason(Analysis(0.01, launches, []), machine)
     assert [cause["name"] for cause in found["causes"]] == ["waiting"] * 2
-    assert "Kernel histogram, 50% of the time, at 0." in found["text"] and "Kernel dot, 26% of the time" in found["text"]
+    assert (
+        "Kernel histogram, 50% of the time, at 0." in found["text"]
+        and "Kernel dot, 26% of the time" in found["text"]
+    )
     same = {name: dataclasses.replace(counts["copy"], kernel=name) for name in ("left", "right")}
     launches = [(name, c, bound(c, machine), 5e-3) for name, c in same.items()]
     text = reason(Analysis(0.01, launches, []), machine)["text"]
-    assert text.startswith("Kernels left, 50% of the time, at") and "; right, 50% of the time" in text and text.count("it starts") == 1
+    assert (
+        text.startswith("Kernels left, 50% of the time, at")
+        and "; right, 50% of the time" in text
+        and text.count("it starts") == 1
+    )
 
 
 def test_a_loss_in_many_places(machine):
     counts = shown.counted()["axpy"]
     launches = [(f"k{n}", counts, bound(counts, machine), 4e-5) for n in range(25)]
     found = reason(Analysis(1e-3, launches, []), machine)
-    assert found["causes"][0]["name"] == "several" and "spread over many kernels: " in found["text"] and "in k" in found["text"]
+    assert (
+        found["causes"][0]["name"] == "several"
+        and "spread over many kernels: " in found["text"]
+        and "in k" in found["text"]
+    )
 
 
 def test_scratch_that_is_read_over_and_over(machine):
-    shared = dataclasses.replace(machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,)))
+    shared = dataclasses.replace(
+        machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,))
+    )
     gpu = dataclasses.replace(machine, items=machine.items | {"bandwidth shared": shared})
-    counts = dataclasses.replace(shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9})
+    counts = dataclasses.replace(
+        shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9}
+    )
     name, text = why(gpu, counts, 8e-3)
     assert name == "scratch" and "scratch come to 8.00 GB" in text
 
@@ -108,9 +132,16 @@ def test_lanes_that_are_masked_off(machine):
     x = np.where(np.arange(shown.N) % 8, -1.0, 1.0)
     with pk.use("serial"):
         counts = roofline.count(shown.N, rare_exp, x, np.ones(shown.N))
-    assert counts.executed_totals["special"] == {"exp float64": shown.N} and sum(counts.special.values()) == shown.N // 8
+    assert (
+        counts.executed_totals["special"] == {"exp float64": shown.N}
+        and sum(counts.special.values()) == shown.N // 8
+    )
     name, text = why(machine, counts, shown.N / 1e9)
-    assert name == "divergence" and text.startswith("Kernel k: 88% of the lanes are idle, ") and ": up to " in text
+    assert (
+        name == "divergence"
+        and text.startswith("Kernel k: 88% of the lanes are idle, ")
+        and ": up to " in text
+    )
 
 
 @pk.kernel
@@ -155,7 +186,9 @@ def test_too_few_indices_for_the_machine(machine):
     with pk.use("threads:4"):
         counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1))
     least = bound(counts, threads).seconds
-    causes = reason(Analysis(4 * least, [("k", counts, bound(counts, threads), 4 * least)], []), threads)["causes"]
+    causes = reason(Analysis(4 * least, [("k", counts, bound(counts, threads), 4 * least)], []), threads)[
+        "causes"
+    ]
     assert "parallelism" in [cause["name"] for cause in causes]
 
 
@@ -180,11 +213,20 @@ def test_there_is_always_a_reason(machine, name, slow):
 def test_neighbouring_threads_that_read_far_apart(machine):
     counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, apart=10**6)
     name, text = why(machine, counts, 32e6 / 64e9)
-    assert name == "overfetch" and "1.00 M elements that neighbouring threads reach far apart brings 32 bytes, 32.0 MB together" in text
+    assert (
+        name == "overfetch"
+        and "1.00 M elements that neighbouring threads reach far apart brings 32 bytes, 32.0 MB together"
+        in text
+    )
 
 
 def test_threads_that_wait_say_how_many_have_room(machine):
-    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, occupancy="200 registers a thread leave room for 12% of its threads")
+    counts = dataclasses.replace(
+        shown.counted()["copy"],
+        executed=None,
+        ptx={},
+        occupancy="200 registers a thread leave room for 12% of its threads",
+    )
     assert "; 200 registers a thread leave room for 12% of its threads." in why(machine, counts, 1.0)[1]
 
 
@@ -192,7 +234,10 @@ def test_threads_that_wait_say_how_many_have_room(machine):
 def with_gathers(machine):
     """The made-up machine, whose memory gives so many elements from anywhere."""
     more = {"gather L2": 5e8, "gather DRAM": 1e7, "integer division int64": 1e8}
-    return dataclasses.replace(machine, items=machine.items | {n: Ceiling(n, "op", Samples((r,)), "made up") for n, r in more.items()})
+    return dataclasses.replace(
+        machine,
+        items=machine.items | {n: Ceiling(n, "op", Samples((r,)), "made up") for n, r in more.items()},
+    )
 
 
 @pk.kernel
@@ -231,7 +276,11 @@ def test_elements_of_which_each_has_its_own_line(with_gathers):
     x = np.ones(16 * shown.N)
     with pk.use("serial"):
         counts = roofline.count(shown.N, layer.axpy, 2.0, x[::16], x[8::16])
-    name, text = why(with_gathers, counts, 0.95 * counts.line_bytes / with_gathers.bandwidth(with_gathers.level_of(counts.line_bytes)))
+    name, text = why(
+        with_gathers,
+        counts,
+        0.95 * counts.line_bytes / with_gathers.bandwidth(with_gathers.level_of(counts.line_bytes)),
+    )
     assert name == "overfetch" and "lie apart, in lines of 786 kB" in text and ": up to " in text
 
 
@@ -249,7 +298,9 @@ def test_integer_divisions(with_gathers):
 def test_that_instructions_are_many_is_said_last(machine):
     """Idle lanes are why there are so many of them."""
     with pk.use("serial"):
-        counts = roofline.count(shown.N, rare_exp, np.where(np.arange(shown.N) % 8, -1.0, 1.0), np.ones(shown.N))
+        counts = roofline.count(
+            shown.N, rare_exp, np.where(np.arange(shown.N) % 8, -1.0, 1.0), np.ones(shown.N)
+        )
     counts = dataclasses.replace(counts, executed=counts.executed | {("", "xor", "i64"): 4 * shown.N * 4})
     found = causes(shown_kernel(machine, counts, 4 * shown.N / CLOCK), machine)
     assert "divergence" in [c.name for c in found] and found[-1].name == "instructions" and found[-1].gain > 1
@@ -269,7 +320,10 @@ def test_a_cause_that_wants_more_than_twice_the_time_is_not_believed(machine):
 def test_a_gain_ends_at_the_roof(machine):
     cause = Cause("divergence", 1.0, "", ideal=0.01)
     assert cause.without(1.0, 0.5).gain == 2.0 and cause.without(1.0, 0.001).gain == pytest.approx(100.0)
-    assert cause.without(1.0, 0.95).told == "" and cause.without(1.0, 0.5).told == ": up to 2 times as fast without"
+    assert (
+        cause.without(1.0, 0.95).told == ""
+        and cause.without(1.0, 0.5).told == ": up to 2 times as fast without"
+    )
     assert cause.without(1.0, 0.5).as_dict("it: ")["gain"] == 2.0
 
 

@@ -57,7 +57,9 @@ def test_table_has_a_row_a_run():
     Console(file=text, width=200).print(table)
     rows = [line for line in text.getvalue().splitlines() if "simulated" in line]
     assert len(rows) == 2
-    assert all(word in rows[0] for word in ("one", "10,000", "threads", "11.0 ms", "10.5 ms to 11.5 ms", "-12.5"))
+    assert all(
+        word in rows[0] for word in ("one", "10,000", "threads", "11.0 ms", "10.5 ms to 11.5 ms", "-12.5")
+    )
 
 
 def test_json_states_its_schema_and_holds_every_sample():
@@ -67,7 +69,10 @@ def test_json_states_its_schema_and_holds_every_sample():
     assert part["machine"]["cores"] == 2
     (result,) = part["results"]
     assert result["seconds"]["values"] == [0.010, 0.011, 0.012]
-    assert result["work"] == {"pairs": 1e8, "flops": None, "bytes": None} and result["pairs_per_second"] == 1e8 / 0.011
+    assert (
+        result["work"] == {"pairs": 1e8, "flops": None, "bytes": None}
+        and result["pairs_per_second"] == 1e8 / 0.011
+    )
     assert part["failures"] == [{"case": "fake", "method": "bad", "message": "why"}]
 
 
@@ -84,7 +89,9 @@ def test_what_was_faster_than_its_roof_has_the_roof_measured_again(quick_ceiling
 
     collect(report, [("fake", Run("axpy", "simulated", 1000, "elements", call))] * 2, ceilings=roofs)
     assert asked == [False, False, True]
-    assert all(r.roof.share <= 1.1 and attainable.TOO_FAST not in r.roof.notes and r.reason for r in report.results)
+    assert all(
+        r.roof.share <= 1.1 and attainable.TOO_FAST not in r.roof.notes and r.reason for r in report.results
+    )
 
 
 def slowed(ceilings, factor):

@@ -55,7 +55,12 @@ def test_each_kind_of_launch_is_reported(report, capsys):
     out = capsys.readouterr().out
     assert "1000.0 ['--flag', '7']" in out and "attainable" in out
     saxpy, squares = sorted(document["results"], key=lambda r: r["method"])
-    assert (saxpy["method"], saxpy["size"], saxpy["unit"], saxpy["source"]) == ("saxpy", 1000, "indices", "program.py")
+    assert (saxpy["method"], saxpy["size"], saxpy["unit"], saxpy["source"]) == (
+        "saxpy",
+        1000,
+        "indices",
+        "program.py",
+    )
     assert len(saxpy["seconds"]["values"]) == 3 and saxpy["roof"]["flops"] == 2000
     assert squares["method"] == "squares" and squares["roof"]["compulsory_bytes"] == 8000
     assert any("launched once" in note for note in squares["roof"]["notes"])
@@ -65,7 +70,11 @@ def test_options_behind_a_program_are_its_own(report, capsys):
     code, part = report(PROGRAM, "--json=mine.json", "7")
     assert code == 0 and len(part["results"]) == 2
     told = capsys.readouterr()
-    assert "['--json=mine.json', '7']" in told.out and "--json=mine.json behind" in told.err and "before its name" in told.err
+    assert (
+        "['--json=mine.json', '7']" in told.out
+        and "--json=mine.json behind" in told.err
+        and "before its name" in told.err
+    )
 
 
 def test_each_kernel_is_told_at_its_costliest(report, monkeypatch):
@@ -90,12 +99,19 @@ def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
 
 def test_a_program_may_profile_itself(report):
     text = PROGRAM.replace("for _ in range(3):", "with roofline.profile() as p, p.region('setup'):")
-    assert {r["method"]: r["source"] for r in report(text)[1]["results"]} == {"saxpy": "program.py, setup", "squares": "program.py"}
+    assert {r["method"]: r["source"] for r in report(text)[1]["results"]} == {
+        "saxpy": "program.py, setup",
+        "squares": "program.py",
+    }
 
 
 @pytest.mark.parametrize(
     ("end", "words"),
-    [("raise ValueError('broken')", "ValueError: broken"), ("sys.exit(3)", "exit code 3"), ("1 +", "SyntaxError")],
+    [
+        ("raise ValueError('broken')", "ValueError: broken"),
+        ("sys.exit(3)", "exit code 3"),
+        ("1 +", "SyntaxError"),
+    ],
 )
 def test_a_program_that_fails_keeps_what_it_launched(report, capsys, end, words):
     code, document = report(f"{PROGRAM}\n{end}\n")
@@ -116,7 +132,9 @@ def test_an_interrupted_program_keeps_what_it_launched(report):
 def test_a_program_without_launches_says_so(report, capsys, tmp_path):
     (tmp_path / "page.html").write_text("an earlier page")
     code, document = report("print(1)")
-    assert (tmp_path / "page.html").read_text() == "an earlier page" and "page.html is not written" in capsys.readouterr().err
+    assert (
+        tmp_path / "page.html"
+    ).read_text() == "an earlier page" and "page.html is not written" in capsys.readouterr().err
     assert code == 1 and document["failures"] == [{"case": "script", "method": document["failures"][0]["method"],
                                                    "message": "it launched no kernel"}]  # fmt: skip
 
@@ -129,16 +147,30 @@ def test_an_interpreter_has_no_roof(report):
 @pytest.mark.parametrize(("launches", "step"), [(2000, 1e-5), (3, 1.0)])
 def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches, step):
     """By their mean where there are many, without a time where that is too short as well: never left out."""
-    real, short = time.perf_counter, "launches are too short for the clock" if step == 1.0 else "too short for the clock; the time is the mean"
-    monkeypatch.setattr(portable.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step))
+    real, short = (
+        time.perf_counter,
+        "launches are too short for the clock"
+        if step == 1.0
+        else "too short for the clock; the time is the mean",
+    )
+    monkeypatch.setattr(
+        portable.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step)
+    )
     monkeypatch.setattr(script, "tick", lambda: step)
     code, part = report(PROGRAM.replace("range(3)", f"range({launches})").replace("print(", "0 and ("))
     (result,) = part["results"]
-    assert code == 0 and part["failures"] == [] and result["method"] == "saxpy" and len(result["seconds"]["values"]) == launches
+    assert (
+        code == 0
+        and part["failures"] == []
+        and result["method"] == "saxpy"
+        and len(result["seconds"]["values"]) == launches
+    )
     if step == 1.0:
         assert result["seconds"]["median"] == 0.0 and result["roof"] is None and short in part["notes"][0]
     else:
-        assert 1e-7 < result["seconds"]["median"] < 1e-3 and any(short in note for note in result["roof"]["notes"])
+        assert 1e-7 < result["seconds"]["median"] < 1e-3 and any(
+            short in note for note in result["roof"]["notes"]
+        )
 
 
 def test_a_missing_program_is_refused(tmp_path, capsys):
@@ -185,14 +217,22 @@ for _ in range(20):
     code, part = report(text)
     many, one = sorted(part["results"], key=lambda r: r["size"])
     assert code == 0 and part["notes"] == []
-    assert (many["size"], len(many["seconds"]["values"])) == (650, 300) and "300 sizes from 500 to 799" in many["source"]
+    assert (many["size"], len(many["seconds"]["values"])) == (
+        650,
+        300,
+    ) and "300 sizes from 500 to 799" in many["source"]
     assert (one["size"], len(one["seconds"]["values"])) == (2000, 20) and "sizes" not in one["source"]
     assert many["roof"]["flops"] == pytest.approx(650, rel=0.1) and one["roof"]["flops"] == 2000
 
 
 def test_few_sizes_have_rows_of_their_own(report):
     text = PROGRAM + "for n in (10, 20, 30):\n    pk.parallel_for(n, saxpy, 2.0, x, y)\n"
-    assert sorted(r["size"] for r in report(text)[1]["results"] if r["method"] == "saxpy") == [10, 20, 30, 1000]
+    assert sorted(r["size"] for r in report(text)[1]["results"] if r["method"] == "saxpy") == [
+        10,
+        20,
+        30,
+        1000,
+    ]
 
 
 def test_data_that_evolve_are_counted_in_the_mean(report):
@@ -217,5 +257,9 @@ print("flops", n_done.sum())
     for _ in range(12):
         flops += 2 * (x > 0.5).sum()
         x = np.where(x > 0.5, x * 0.9 + 0.001, x)
-    assert code == 0 and result["roof"]["flops"] == pytest.approx(flops / 12, rel=0.1) and result["roof"]["flops"] < 700
+    assert (
+        code == 0
+        and result["roof"]["flops"] == pytest.approx(flops / 12, rel=0.1)
+        and result["roof"]["flops"] < 700
+    )
     assert any("the mean of" in note for note in result["roof"]["notes"])

@@ -46,7 +46,9 @@ def test_a_damaged_report_is_refused(saved, tmp_path, capsys):
     del document["parts"][0]["results"][0]["roof"]["kernels"]
     (tmp_path / "damaged.json").write_text(json.dumps(document))
     assert cli.main(["show", str(tmp_path / "damaged.json"), "--out", str(tmp_path / "page.html")]) == 2
-    assert "is damaged: KeyError: 'kernels'" in capsys.readouterr().err and not (tmp_path / "page.html").exists()
+    assert (
+        "is damaged: KeyError: 'kernels'" in capsys.readouterr().err and not (tmp_path / "page.html").exists()
+    )
 
 
 def test_figures_for_papers(saved, tmp_path):
@@ -82,7 +84,11 @@ def test_a_notebook_shows_a_profile_as_a_page():
     (result,) = found["parts"][0]["results"]
     assert (result["method"], result["source"], result["roof"]["flops"]) == ("axpy", "a notebook", 2000)
     frame = found._repr_html_()
-    assert frame.startswith("<iframe") and frame.count("<") == 2 and "What these kernels could be" in unescape(frame)
+    assert (
+        frame.startswith("<iframe")
+        and frame.count("<") == 2
+        and "What these kernels could be" in unescape(frame)
+    )
 
 
 def test_a_profile_without_launches_is_refused():
@@ -104,6 +110,12 @@ def test_one_core_is_enough(tmp_path):
         "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from roofline import __main__ as cli;"
         f"sys.exit(cli.main(['report', '--quick', '--out', {str(tmp_path / 'page.html')!r}, {str(program)!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=os.environ | {"PORTABLE_CACHE": "0"}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PORTABLE_CACHE": "0"},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "threads" in done.stdout and (tmp_path / "page.html").exists()

@@ -47,13 +47,19 @@ def report(tmp_path, capsys):
 
 
 def test_a_sweep_over_sizes_and_threads(report):
-    code, parts, _, page = report("axpy", "n=1e3,2e3,4e3", "n", "SCALE", "np.ones(n)", "np.ones(n)", space="serial,threads:2")
+    code, parts, _, page = report(
+        "axpy", "n=1e3,2e3,4e3", "n", "SCALE", "np.ones(n)", "np.ones(n)", space="serial,threads:2"
+    )
     assert code == 0
     assert [[(r["method"], r["size"], r["source"]) for r in part["results"]] for part in parts] == [
         [("axpy", n, f"n = {n:,}") for n in (1000, 2000, 4000)]
     ] * 2
     assert [part["space"] for part in parts] == ["serial", "threads:2"] or len(parts) == 2
-    assert all(r["roof"]["flops"] == 2 * r["size"] and len(r["seconds"]["values"]) > 2 for part in parts for r in part["results"])
+    assert all(
+        r["roof"]["flops"] == 2 * r["size"] and len(r["seconds"]["values"]) > 2
+        for part in parts
+        for r in part["results"]
+    )
     assert "Over sizes" in page.read_text()
 
 
@@ -75,7 +81,11 @@ def test_a_policy_is_an_expression(report):
         ("nothing", [], "has no kernel 'nothing'; it has: axpy, dot, rows."),
         ("axpy", [], "Write: [NAME=VALUES ...] POLICY A X Y"),
         ("axpy", ["10", "2.0"], "1 arguments behind the policy; 3 are wanted"),
-        ("axpy", ["10", "2.0", "np.one(10)", "1"], "argument 'np.one(10)' cannot be evaluated: AttributeError"),
+        (
+            "axpy",
+            ["10", "2.0", "np.one(10)", "1"],
+            "argument 'np.one(10)' cannot be evaluated: AttributeError",
+        ),
         ("axpy", ["n=few", "n", "2.0", "1", "1"], "n is 'few'; numbers are wanted"),
         ("axpy", ["'ten'", "2.0", "1", "1"], "policy: 'ten' is none"),
     ],
@@ -99,5 +109,10 @@ def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, capsys
     """What only the launch can find out is told beside what ran."""
     (tmp_path / "kernels.py").write_text(FILE)
     options = ["--space", "serial", "--out", str(tmp_path / "page.html")]
-    assert cli.main(["report", *options, f"{tmp_path}/kernels.py::axpy", "10", "2.0", "np.ones((10, 2, 2))", "'text'"]) == 1
+    assert (
+        cli.main(
+            ["report", *options, f"{tmp_path}/kernels.py::axpy", "10", "2.0", "np.ones((10, 2, 2))", "'text'"]
+        )
+        == 1
+    )
     assert "not measured: axpy: " in capsys.readouterr().err

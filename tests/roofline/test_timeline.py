@@ -70,7 +70,11 @@ def test_what_is_counted_in_between_takes_no_time(space):
             pass
     names = [name for name, *_ in p.regions]
     (_, start, seconds), (_, after, _) = p.regions
-    assert names == ["before / counted", "before / after"] and seconds <= wall - 0.1 and start <= p.events[0].start <= after
+    assert (
+        names == ["before / counted", "before / after"]
+        and seconds <= wall - 0.1
+        and start <= p.events[0].start <= after
+    )
     with roofline.region("outer"):
         with roofline.profile() as inner:
             axpy(space, x, y)
@@ -82,14 +86,18 @@ def test_the_trace_is_chromes(heard, tmp_path):
     assert json.loads((tmp_path / "trace.json").read_text()) == document
     spans = [e for e in document["traceEvents"] if e["ph"] == "X"]
     names = {e["tid"]: e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name"}
-    assert {e["ph"] for e in document["traceEvents"]} == {"X", "M"} and {e["tid"] for e in spans} == set(names)
+    assert {e["ph"] for e in document["traceEvents"]} == {"X", "M"} and {e["tid"] for e in spans} == set(
+        names
+    )
     assert list(names.values())[0] == "regions" and "copies" in names.values()
     assert all(e["ts"] >= 0 and e["dur"] >= 0 and e["pid"] == 1 for e in spans)
     graph = next(e for e in spans if e["name"] == "axpy + axpy + axpy")
     assert graph["args"]["launches"] == 3 and graph["args"]["region"] == "work <b> / inner"
     launches = [e for e in spans if e["name"] == "one & all"]
     assert len(launches) in (5, 10), "on a device the host's part stands beside it"
-    assert sum(e["dur"] for e in launches[-5:]) == pytest.approx(1e6 * sum(e.seconds for e in heard.events[:5]))
+    assert sum(e["dur"] for e in launches[-5:]) == pytest.approx(
+        1e6 * sum(e.seconds for e in heard.events[:5])
+    )
 
 
 def test_queues_have_tracks_of_their_own(space):
@@ -105,7 +113,13 @@ def test_queues_have_tracks_of_their_own(space):
 def test_a_notebook_shows_the_time_line(heard):
     page = Page(heard._repr_html_())
     text = " ".join(page.data)
-    assert "one & all" in text and "set up" in text and "copies" in text and "script" not in page.tags and "b" not in page.tags
+    assert (
+        "one & all" in text
+        and "set up" in text
+        and "copies" in text
+        and "script" not in page.tags
+        and "b" not in page.tags
+    )
     assert re.search(r"in launches, of .*1 copies", text) and f"{N:,} indices" in text
     with roofline.profile() as empty:
         pass
@@ -182,7 +196,11 @@ def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
         def __exit__(self, *error):
             told.append(("pop",))
 
-    fake.annotate, fake.push_range, fake.pop_range = Annotation, lambda name: told.append(("push", name)), lambda: told.append(("pop",))
+    fake.annotate, fake.push_range, fake.pop_range = (
+        Annotation,
+        lambda name: told.append(("push", name)),
+        lambda: told.append(("pop",)),
+    )
     monkeypatch.setitem(sys.modules, "nvtx", fake)
     profiling._nvtx.cache_clear()
     x, y = (pk.copy_of(np.ones(10), space) for _ in range(2))
@@ -194,7 +212,10 @@ def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
     with roofline.profile() as p, roofline.region("silent"):
         axpy(space, x, y)
     profiling._nvtx.cache_clear()
-    assert told == [("push", "outer"), ("push", "axpy"), ("pop",), ("push", "copy"), ("pop",), ("pop",)] and len(p.events) == 1
+    assert (
+        told == [("push", "outer"), ("push", "axpy"), ("pop",), ("push", "copy"), ("pop",), ("pop",)]
+        and len(p.events) == 1
+    )
 
 
 def test_memory_is_told_at_its_most():
@@ -230,6 +251,11 @@ def test_a_programs_report_writes_its_trace(tmp_path, capsys):
     (tmp_path / "program.py").write_text(PROGRAM)
     files = ["--out", str(tmp_path / "page.html"), "--trace", str(tmp_path / "trace.json")]
     assert cli.main(["report", "--quick", "--space", "serial", *files, str(tmp_path / "program.py")]) == 0
-    names = [e["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    names = [
+        e["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"
+    ]
     assert names == ["part", "k", "k", "k"]
-    assert cli.main(["report", *files]) == 2 and "--trace writes the time line of a program" in capsys.readouterr().err
+    assert (
+        cli.main(["report", *files]) == 2
+        and "--trace writes the time line of a program" in capsys.readouterr().err
+    )

@@ -40,7 +40,9 @@ def test_measure_counts_the_wait_once_a_batch(clock):
 
 def test_measure_stops_at_max_time_but_not_before_three_repeats(clock):
     assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=1.0).values) == timing.MIN_SAMPLES
-    assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=100.0).values) == pytest.approx(11, abs=1)
+    assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=100.0).values) == pytest.approx(
+        11, abs=1
+    )
 
 
 def test_a_long_call_is_not_made_twice_before_it_is_timed(clock):
@@ -51,7 +53,10 @@ def test_a_long_call_is_not_made_twice_before_it_is_timed(clock):
 
 def test_a_long_call_of_one_round_is_made_once(clock):
     log = []
-    fns = {name: clock.taking(seconds, log, name) for name, seconds in (("ours", 1.0), ("peer", timing.LONG_SECONDS))}
+    fns = {
+        name: clock.taking(seconds, log, name)
+        for name, seconds in (("ours", 1.0), ("peer", timing.LONG_SECONDS))
+    }
     found = timing.alternate(fns, 1)
     assert log == ["ours", "ours", "peer", "ours"]
     assert found["ours"].values == (1.0,) and found["peer"].values == (timing.LONG_SECONDS,)

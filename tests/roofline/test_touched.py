@@ -43,13 +43,23 @@ def on(request):
 
 def lines(*arrays):
     """Lines of 64 bytes that hold these elements."""
-    return len({(a.ctypes.data + np.ravel_multi_index(k, a.shape) * a.itemsize) // 64 for a in arrays for k in np.ndindex(a.shape)})
+    return len(
+        {
+            (a.ctypes.data + np.ravel_multi_index(k, a.shape) * a.itemsize) // 64
+            for a in arrays
+            for k in np.ndindex(a.shape)
+        }
+    )
 
 
 def test_an_array_passed_twice_is_read_once():
     y = np.arange(float(N))
     counts = roofline.count(N, layer.product, y, y, reducer=pk.Sum)
-    assert counts.compulsory == 8 * N and counts.arrays == {"x, y": (8 * N, 0)} and counts.lines == {"x, y": (lines(y), 0)}
+    assert (
+        counts.compulsory == 8 * N
+        and counts.arrays == {"x, y": (8 * N, 0)}
+        and counts.lines == {"x, y": (lines(y), 0)}
+    )
     assert counts.loaded == 16 * N
 
 
@@ -57,7 +67,10 @@ def test_parts_of_one_array_are_one():
     whole = np.arange(N + 2.0)
     assert roofline.count(N, layer.product, whole[:-2], whole[2:], reducer=pk.Sum).compulsory == 8 * (N + 2)
     left, right = whole[: N // 2], whole[N // 2 : N]
-    assert roofline.count(N // 2, layer.product, left, right, reducer=pk.Sum).arrays == {"x": (4 * N, 0), "y": (4 * N, 0)}
+    assert roofline.count(N // 2, layer.product, left, right, reducer=pk.Sum).arrays == {
+        "x": (4 * N, 0),
+        "y": (4 * N, 0),
+    }
 
 
 def test_a_gather_of_few_reads_few():
@@ -78,7 +91,10 @@ def test_a_stride_touches_more_lines_than_it_needs():
 
 def test_slices_and_atomics_are_where_they_are():
     a, out = np.ones((20, 50)), np.zeros(20)
-    assert roofline.count(pk.TeamPolicy(20), row_sums, a, out).arrays == {"a": (8 * 20 * 49, 0), "out": (0, 160)}
+    assert roofline.count(pk.TeamPolicy(20), row_sums, a, out).arrays == {
+        "a": (8 * 20 * 49, 0),
+        "out": (0, 160),
+    }
     counts = np.zeros(256, np.int32)
     found = roofline.count(N, layer.count, np.arange(N, dtype=np.int32) % 7, counts)
     assert found.arrays == {"levels": (4 * N, 0), "counts": (28, 28)}
@@ -88,7 +104,10 @@ def test_views_of_other_element_sizes_are_told_apart():
     a = np.ones(N)
     assert roofline.count(N, gather, np.zeros(N, np.int64), a, a.copy()).arrays["table"] == (8, 0)
     small = np.ones(N, np.float32)
-    assert roofline.count(N, layer.product, small, a, reducer=pk.Sum).arrays == {"x": (4 * N, 0), "y": (8 * N, 0)}
+    assert roofline.count(N, layer.product, small, a, reducer=pk.Sum).arrays == {
+        "x": (4 * N, 0),
+        "y": (8 * N, 0),
+    }
     assert roofline.count(0, update, np.ones(0)).compulsory == 0
 
 
@@ -96,7 +115,9 @@ def test_a_fill_stores_what_it_fills():
     """The optimiser makes one call of it; its bytes count."""
     counts = roofline.count(100_000, fill, np.ones(100_000))
     assert counts.executed_totals["stored"] == 800_000 == counts.stored == counts.compulsory
-    copied = roofline.count(100_000, gather, np.arange(100_000), np.ones(100_000), np.ones(100_000)).executed_totals
+    copied = roofline.count(
+        100_000, gather, np.arange(100_000), np.ones(100_000), np.ones(100_000)
+    ).executed_totals
     assert copied["stored"] == 800_000 and 1_600_000 <= copied["loaded"] < 1_601_000
 
 
@@ -130,4 +151,7 @@ def test_more_flops_than_the_text_are_told_where_they_are():
 
 def test_a_float_floor_division_is_one_flop_of_code_and_text():
     counts = roofline.count(1000, thirds, np.linspace(0.0, 1.0, 1000), np.zeros(1000))
-    assert counts.flops == 2000 == sum(counts.executed_totals["flops"].values()) and len(counts.explanation()) == 1
+    assert (
+        counts.flops == 2000 == sum(counts.executed_totals["flops"].values())
+        and len(counts.explanation()) == 1
+    )

@@ -45,7 +45,8 @@ def test_json_gets_no_nan():
 
 
 @pytest.mark.parametrize(
-    ("factor", "text"), [(3.2149, "3.21"), (7114.0, "7,110"), (99.96, "100"), (0.05, "0.05"), (1e6, "1,000,000")]
+    ("factor", "text"),
+    [(3.2149, "3.21"), (7114.0, "7,110"), (99.96, "100"), (0.05, "0.05"), (1e6, "1,000,000")],
 )
 def test_times(factor, text):
     assert times(factor) == text

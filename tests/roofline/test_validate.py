@@ -35,7 +35,11 @@ def told(monkeypatch):
     """What is measured and said of a pair, made up."""
 
     def judged(seconds, said, causes=("divergence",)):
-        monkeypatch.setattr(timing, "alternate", lambda calls, *_, **__: {k: Samples((9.0, s)) for k, s in zip(calls, seconds, strict=True)})
+        monkeypatch.setattr(
+            timing,
+            "alternate",
+            lambda calls, *_, **__: {k: Samples((9.0, s)) for k, s in zip(calls, seconds, strict=True)},
+        )
         answers = iter(said)
         monkeypatch.setattr(validate, "_told", lambda *_: next(answers))
         return validate.judge(planted(*causes), "serial", None, np.random.default_rng(0), quick=True)
@@ -60,7 +64,13 @@ def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accus
 
 
 def test_a_pair_that_cannot_be_run_is_told():
-    found = validate.judge(planted("divergence", error=ValueError("broken")), "serial", None, np.random.default_rng(0), quick=True)
+    found = validate.judge(
+        planted("divergence", error=ValueError("broken")),
+        "serial",
+        None,
+        np.random.default_rng(0),
+        quick=True,
+    )
     assert found.error == "ValueError: broken" and not found.right and not found.near and not found.refused
 
 
@@ -69,7 +79,9 @@ def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
     monkeypatch.setattr(truth, "corpus", lambda: found)
     assert cli.main(["validate", "--space", "serial"]) == 0
     told = capsys.readouterr().out
-    assert "not run: space: 'serial' runs one team at a time" in told and "0 of 0 planted causes named" in told
+    assert (
+        "not run: space: 'serial' runs one team at a time" in told and "0 of 0 planted causes named" in told
+    )
 
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
@@ -86,17 +98,24 @@ def test_both_launches_of_a_pair_do_the_same_work(pair):
 
 
 def test_data_are_drawn_anew():
-    (one, _), (other, _), (same, _) = (pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), True) for seed in (1, 2, 1))
+    (one, _), (other, _), (same, _) = (
+        pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), True) for seed in (1, 2, 1)
+    )
     values = [np.asarray(launch[2]) for launch in (one, other, same)]
     assert (values[0] == values[2]).all() and (values[0] != values[1]).any()
 
 
 def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))])
+    monkeypatch.setattr(
+        truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))]
+    )
     monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0))
     numbers = tmp_path / "numbers.json"
     assert cli.main(["validate", "--space", "serial", "--seed", "7", "--json", str(numbers)]) == 1
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
-    assert "1 of 2 planted causes named; 1 of 2 clean launches accused" in out and "not run: ValueError: broken" in out
+    assert (
+        "1 of 2 planted causes named; 1 of 2 clean launches accused" in out
+        and "not run: ValueError: broken" in out
+    )
     assert document["seed"] == 7 and [p["named"] for p in document["pairs"]] == ["waiting", ""]
     assert cli.main(["validate", "--quick", "--space", "serial"]) == 0

@@ -25,7 +25,9 @@ def result(counts):
     """A result that took 10 ms, bound by one launch of given wants."""
 
     def made(wants, method="axpy", inside=0.01, special=0.0, **changes):
-        bound = Bound(dict(sorted(({"arithmetic": 0.0} | wants).items(), key=lambda item: -item[1])), "L2", special)
+        bound = Bound(
+            dict(sorted(({"arithmetic": 0.0} | wants).items(), key=lambda item: -item[1])), "L2", special
+        )
         launch = "axpy", dataclasses.replace(counts, **changes), bound, inside
         return dataclasses.replace(fakes.result(method), roof=Analysis(0.01, [launch], []))
 

@@ -62,7 +62,12 @@ def compare(trees, records, before, folder, *choice):
     (folder / "compiled").write_bytes(pickle.dumps(set(differ)))
     folders = folder / "before.d", folder / "after.d"
     codes = [f.with_suffix(".codes") for f in folders]
-    done(*(side(tree, "code", file, code, folder / "compiled") for tree, file, code in zip(trees, files, codes)))
+    done(
+        *(
+            side(tree, "code", file, code, folder / "compiled")
+            for tree, file, code in zip(trees, files, codes)
+        )
+    )
     codes = [made(code) for code in codes]
     for place, text, code in zip(folders, texts, codes):
         place.mkdir(exist_ok=True)
@@ -75,16 +80,28 @@ def compare(trees, records, before, folder, *choice):
 
 def main(arguments=None):
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.same_code", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.same_code",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("revision", metavar="REV", help="whatever git takes for a commit")
     parser.add_argument("--records", type=Path, metavar="FILE", help="what was recorded; made if missing")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER",
-                        help="records, texts and codes stay here; texts of REV are taken from here next time")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="records, texts and codes stay here; texts of REV are taken from here next time",
+    )
     parser.add_argument("--only", default="", metavar="NAME", help="records whose name holds this")
     parser.add_argument("--machines", default=";".join(seam.MACHINES), help="default: '%(default)s'")
-    parser.add_argument("--quick", type=float, default="inf", metavar="SECONDS",
-                        help="records whose lowering took so long at most when they were recorded")
+    parser.add_argument(
+        "--quick",
+        type=float,
+        default="inf",
+        metavar="SECONDS",
+        help="records whose lowering took so long at most when they were recorded",
+    )
     args = parser.parse_args(arguments)
     try:
         other = revision.find(args.revision, asked_as="REV")

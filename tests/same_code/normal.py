@@ -4,7 +4,7 @@ import re
 
 _NAME = re.compile(r'[%@!](?:"[^"]*"|[-\w.$]+)|^(?:"[^"]*"|[-\w.$]+)(?=:)')
 _DECLARED = re.compile(r'^declare [^@]*@"?([^"(]+)', re.MULTILINE)
-_KIND = re.compile(r'![a-zA-Z_][\w.]*$')
+_KIND = re.compile(r"![a-zA-Z_][\w.]*$")
 
 
 def normal(text):

@@ -71,7 +71,7 @@ def _described(value):
         return _plain, (marshal.dumps(code), value.__module__, _scope(value), cells, value.__defaults__)
     fn = value.fn
     lines = textwrap.dedent("".join(inspect.getsourcelines(fn)[0])).splitlines(keepends=True)
-    lines = lines[ast.parse("".join(lines)).body[0].lineno - 1:]  # without decorators
+    lines = lines[ast.parse("".join(lines)).body[0].lineno - 1 :]  # without decorators
     options = {name: getattr(value, name) for name in _OPTIONS[type(value)]}
     scope = {name: v for name, v in _scope(fn).items() if v is not value}
     return _from_text, (type(value).__name__.lower(), lines, fn.__module__, fn.__qualname__, scope, options)

@@ -14,7 +14,9 @@ def differing(before, after):
     """key -> lines taken out ("-") and put in ("+"), of the texts that differ after renaming."""
     found = {}
     for key in sorted(before.keys() & after.keys()):
-        pair = [text.strip() if text.startswith("refused") else "lowered" for text in (before[key], after[key])]
+        pair = [
+            text.strip() if text.startswith("refused") else "lowered" for text in (before[key], after[key])
+        ]
         if pair[0] != pair[1]:
             found[key] = [" -> ".join(pair)]
         elif before[key] != after[key]:
@@ -29,7 +31,7 @@ def changed(a, b):
     first = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     ends = zip(reversed(a[first:]), reversed(b[first:]))
     same = next((k for k, (x, y) in enumerate(ends) if x != y), min(len(a), len(b)) - first)
-    a, b = a[first:len(a) - same][:LONG], b[first:len(b) - same][:LONG]
+    a, b = a[first : len(a) - same][:LONG], b[first : len(b) - same][:LONG]
     return [line for line in difflib.unified_diff(a, b, lineterm="", n=0) if not line.startswith("@@")][2:]
 
 
@@ -57,6 +59,7 @@ def show(texts, differ, codes):
 
     `texts` and `codes` are those before and after, by key; `differ` has the lines of each difference of text.
     """
+
     def seconds(members):
         return "{:.2f} -> {:.2f} s".format(*(sum(code[key][1] for key in members) for code in codes))
 
@@ -67,8 +70,9 @@ def show(texts, differ, codes):
     for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
         others = [key for key in members if verdicts[key] != "identical"]
         alike = [key for key in members if verdicts[key] == "identical"]
-        print(f"\n{len(members)} texts, code of {len(others)} differs, "
-              f"LLVM {seconds(members)}; changes: {name}")
+        print(
+            f"\n{len(members)} texts, code of {len(others)} differs, LLVM {seconds(members)}; changes: {name}"
+        )
         shortest = min(others or members, key=lambda key: len(differ[key]))
         print(*(f"    {line[:WIDTH]}\n" for line in differ[shortest][:SHOWN]), sep="", end="")
         for key in others + alike[:3]:
@@ -76,7 +80,11 @@ def show(texts, differ, codes):
     different = sum(v != "identical" for v in verdicts.values())
     same = sum(texts[0][key] == text for key, text in texts[1].items())
     others = sum(map(bool, differ.values()))
-    print(f"\n{len(texts[1])} texts: {same} identical, {len(texts[1]) - same - others} after renaming, {others} differ")
-    print(f"{len(differ)} compiled: code of {len(differ) - different} identical after renaming, of {different} not; "
-          f"LLVM {seconds(differ)}")
+    print(
+        f"\n{len(texts[1])} texts: {same} identical, {len(texts[1]) - same - others} after renaming, {others} differ"
+    )
+    print(
+        f"{len(differ)} compiled: code of {len(differ) - different} identical after renaming, of {different} not; "
+        f"LLVM {seconds(differ)}"
+    )
     return different

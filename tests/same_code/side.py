@@ -1,12 +1,12 @@
 """One side of the comparison: a process with one revision's tree first on the path, started by __main__.py.
 
-    side.py record FILE        run the tests that launch every kernel, and keep what each was compiled for
-    side.py text FILE OUT MACHINES ONLY LIMIT
-                               {(record, machine): text or refusal} of the records whose name holds ONLY and
-                               whose lowering took LIMIT seconds at most when they were recorded; what OUT
-                               holds already is not made again
-    side.py code TEXTS OUT KEYS
-                               {(record, machine): (assembly or PTX, seconds that LLVM took of one core)}
+side.py record FILE        run the tests that launch every kernel, and keep what each was compiled for
+side.py text FILE OUT MACHINES ONLY LIMIT
+                           {(record, machine): text or refusal} of the records whose name holds ONLY and
+                           whose lowering took LIMIT seconds at most when they were recorded; what OUT
+                           holds already is not made again
+side.py code TEXTS OUT KEYS
+                           {(record, machine): (assembly or PTX, seconds that LLVM took of one core)}
 """
 
 import collections
@@ -36,9 +36,13 @@ class Recorder:
                 self.kernels[id(kernel)] = records.dumps(kernel)
             key = self.kernels[id(kernel)], policy_kind, repr(specs), tuple(map(id, reducers))
             if key not in self.records:
-                self.records[key] = {"kernel": key[0], "policy": policy_kind, "seconds": seconds,
-                                     "types": records.dumps((specs, reducers)),
-                                     "name": f"{name} #{self.count[name] + 1} {policy_kind}"}
+                self.records[key] = {
+                    "kernel": key[0],
+                    "policy": policy_kind,
+                    "seconds": seconds,
+                    "types": records.dumps((specs, reducers)),
+                    "name": f"{name} #{self.count[name] + 1} {policy_kind}",
+                }
                 self.count[name] += 1
             self.kept.append((kernel, reducers))  # so that nothing else gets their ids
         except Exception as error:  # noqa: BLE001 - what another process cannot have is left out
@@ -61,8 +65,10 @@ def record(file):
     imported = "ignore::pytest.PytestAssertRewriteWarning"  # portable, before pytest
     failed = pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, *TESTS])
     Path(file).write_bytes(pickle.dumps(list(recorder.records.values())))
-    print(f"{len(recorder.records)} records of {len(recorder.kernels)} kernels after "
-          f"{time.perf_counter() - start:.0f} s; {len(recorder.missed)} kernels left out")
+    print(
+        f"{len(recorder.records)} records of {len(recorder.kernels)} kernels after "
+        f"{time.perf_counter() - start:.0f} s; {len(recorder.missed)} kernels left out"
+    )
     print(*sorted(recorder.missed), sep="\n")
     return int(failed)
 
@@ -88,7 +94,9 @@ def text(file, out, machines, only, limit):
             texts[r["name"], machine] = got
     Path(out).write_bytes(pickle.dumps(texts))
     refused = sum(text.startswith("refused") for text in texts.values())
-    print(f"{len(texts)} texts, {refused} of them refusals, in {time.perf_counter() - start:.0f} s", flush=True)
+    print(
+        f"{len(texts)} texts, {refused} of them refusals, in {time.perf_counter() - start:.0f} s", flush=True
+    )
 
 
 def code(file, out, wanted):

@@ -69,12 +69,18 @@ def hawkes_of(locations: list[list[float]], times: list[float]) -> dict[str, flo
     """Calls that take too long to be run."""
     likelihood = hawkes.Likelihood(locations, times, method="windowed", space=["serial", "threads"])
     found = hawkes.fit(likelihood, start=hawkes.compose("omori")(1.0, 1.0, 1.0, 0.3, c=0.5, p=1.2, h=0.1))
-    posterior = hawkes.sample_posterior(likelihood, n_draws=10, priors={"theta": hawkes.uniform(0, 1)}, fixed=["h"])
+    posterior = hawkes.sample_posterior(
+        likelihood, n_draws=10, priors={"theta": hawkes.uniform(0, 1)}, fixed=["h"]
+    )
     low, high = found.interval("theta", z=1.64)
     triggered = likelihood.excitation_probabilities(posterior.mean()) > 0.5
     catalogue = hawkes.read_catalogue({"t_hours": times}, end=np.datetime64("2025-08-14"), length_unit="m")
     rows = catalogue.joined(triggered=triggered)
-    return {name: posterior[name].mean() for name in posterior.free} | {"delay": found.params.c, "low": low, "rows": len(rows)}
+    return {name: posterior[name].mean() for name in posterior.free} | {
+        "delay": found.params.c,
+        "low": low,
+        "rows": len(rows),
+    }
 
 
 def tmap_of(runs: tmap.Runs) -> str:
@@ -141,19 +147,36 @@ def particles(w: np.ndarray[Any, Any]) -> float:
     ancestors = resampling.systematic(w, seed=1, output="ancestors")
     again: pk.View = resampling.metropolis(pk.copy_of(w), seed=1, n_steps=10)
     model = resampling.StateSpaceModel(["phi"], ["x"], initial, propagate, log_weight)
-    found = model.filter(scheme="systematic").run(w, 100, params={"phi": 0.5}, seed=1, quantiles=[0.5], keep=True)
-    drawn = resampling.sample_pmmh(model, w, 100, priors={"phi": resampling.priors.uniform(0.0, 1.0)}, n_draws=10)
+    found = model.filter(scheme="systematic").run(
+        w, 100, params={"phi": 0.5}, seed=1, quantiles=[0.5], keep=True
+    )
+    drawn = resampling.sample_pmmh(
+        model, w, 100, priors={"phi": resampling.priors.uniform(0.0, 1.0)}, n_draws=10
+    )
     paths = found.trajectories(3, seed=2)
-    return float(found.log_likelihood + w[ancestors].sum() + found.means[0] + paths[0, 0, 0] + again.shape[0] + drawn["phi"].mean())
+    return float(
+        found.log_likelihood
+        + w[ancestors].sum()
+        + found.means[0]
+        + paths[0, 0, 0]
+        + again.shape[0]
+        + drawn["phi"].mean()
+    )
 
 
 def clusters(X: np.ndarray[Any, Any]) -> float:
     """Not run: it would take long."""
-    model = mixture.DirichletMixture(3, prior=mixture.Prior(mean=[0.0, 0.0]), covariance="diag", random_state=0).fit(X)
+    model = mixture.DirichletMixture(
+        3, prior=mixture.Prior(mean=[0.0, 0.0]), covariance="diag", random_state=0
+    ).fit(X)
     gains = [move.gain for move in model.moves_ if move.kind == "split"]
     posterior = model.sample_posterior(X, 10, n_burn=5)
     drawn, labels = model.sample(5)
-    return model.score(X) + sum(gains) + float(posterior.means.mean() + model.weights_[labels].sum() + drawn.sum())
+    return (
+        model.score(X)
+        + sum(gains)
+        + float(posterior.means.mean() + model.weights_[labels].sum() + drawn.sum())
+    )
 
 
 def main() -> float:
@@ -181,4 +204,10 @@ def main() -> float:
     gathered: np.ndarray[Any, Any] = y.to_numpy()
     axpy(3, 2.0, x, y)
     assert families() > 0.0
-    return float(largest + least) + float(pk.parallel_reduce(n, total, x)) + float(draws[0]) + float(gathered[0]) + pk.log1p(0.5)
+    return (
+        float(largest + least)
+        + float(pk.parallel_reduce(n, total, x))
+        + float(draws[0])
+        + float(gathered[0])
+        + pk.log1p(0.5)
+    )

@@ -15,16 +15,47 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
 # What the methods import and no annotation names: not read, which would take ten times as long.
-UNREAD = ("anndata", "arviz_base", "arviz_stats", "bokeh", "dask", "dask_jobqueue", "distributed", "flowio", "flowutils", "h5py", "jinja2",
-          "matplotlib", "pandas", "polars", "pyarrow", "rich", "scipy", "sklearn", "xarray")
+UNREAD = (
+    "anndata",
+    "arviz_base",
+    "arviz_stats",
+    "bokeh",
+    "dask",
+    "dask_jobqueue",
+    "distributed",
+    "flowio",
+    "flowutils",
+    "h5py",
+    "jinja2",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "sklearn",
+    "xarray",
+)
 
 
 def mypy(folder, *files, options=("--strict",)):
     """Lines with errors, file by file, by mypy; only of the files given, not of what they import."""
     pytest.importorskip("mypy", reason="mypy is not installed")
-    (folder / "mypy.ini").write_text(f"[mypy]\n[mypy-{','.join(f'{name}.*' for name in UNREAD)}]\nfollow_imports = skip\n")
-    command = [sys.executable, "-m", "mypy", *options, "--follow-imports", "silent", "--no-color-output",
-               "--cache-dir", str(folder.parent / "mypy"), *map(str, files)]
+    (folder / "mypy.ini").write_text(
+        f"[mypy]\n[mypy-{','.join(f'{name}.*' for name in UNREAD)}]\nfollow_imports = skip\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        *options,
+        "--follow-imports",
+        "silent",
+        "--no-color-output",
+        "--cache-dir",
+        str(folder.parent / "mypy"),
+        *map(str, files),
+    ]
     return errors(command, r"^(.+?):(\d+): error: (.*)", folder)
 
 
@@ -33,12 +64,27 @@ def pyright(folder, *files):
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed: pip install 'pyright[nodejs]'")
     (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"], "pythonVersion": "3.11"}}')
-    command = [sys.executable, "-m", "pyright", "-p", str(folder), "--pythonpath", sys.executable, *map(str, files)]
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "-p",
+        str(folder),
+        "--pythonpath",
+        sys.executable,
+        *map(str, files),
+    ]
     return errors(command, r"^\s*(/.+?):(\d+):\d+ - error: (.*)", folder)
 
 
 def errors(command, pattern, folder):
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"PATH": "", "HOME": str(folder), "MYPYPATH": str(ROOT)})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={"PATH": "", "HOME": str(folder), "MYPYPATH": str(ROOT)},
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = {}
     for path, line, what in re.findall(pattern, done.stdout, re.MULTILINE):
@@ -48,7 +94,10 @@ def errors(command, pattern, folder):
 
 def marked(checker):
     """The lines of wrong.py that this checker refuses."""
-    marks = ((k, re.search(r"# wrong(?:: (\w+))?$", line)) for k, line in enumerate(WRONG.read_text().splitlines(), 1))
+    marks = (
+        (k, re.search(r"# wrong(?:: (\w+))?$", line))
+        for k, line in enumerate(WRONG.read_text().splitlines(), 1)
+    )
     return {k for k, mark in marks if mark and mark[1] in (None, checker)}
 
 
@@ -58,7 +107,9 @@ def test_right_programs_raise_nothing_and_each_wrong_line_an_error(checker, tmp_
     found = checker(tmp_path, *files)
     assert found.get("right.py", {}) == {}
     wrong = found["wrong.py"]
-    assert set(wrong) == marked(checker.__name__), {k: wrong.get(k) for k in set(wrong) ^ marked(checker.__name__)}
+    assert set(wrong) == marked(checker.__name__), {
+        k: wrong.get(k) for k in set(wrong) ^ marked(checker.__name__)
+    }
 
 
 def test_right_programs_run():
@@ -67,11 +118,30 @@ def test_right_programs_run():
     right.main()
 
 
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in (
-    "tutorial", "kernels", "spaces", "checked", "numba", "backends",
-    "hawkes", "tmap", "roofline",
-    "edm", "resampling", "state-space", "mixture", "mixture-from-scikit-learn", "cytometry", "clusters",
-))]
+PAGES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{page}.md"
+        for page in (
+            "tutorial",
+            "kernels",
+            "spaces",
+            "checked",
+            "numba",
+            "backends",
+            "hawkes",
+            "tmap",
+            "roofline",
+            "edm",
+            "resampling",
+            "state-space",
+            "mixture",
+            "mixture-from-scikit-learn",
+            "cytometry",
+            "clusters",
+        )
+    ),
+]
 
 
 def test_programs_of_the_pages_raise_nothing(tmp_path):
@@ -79,6 +149,11 @@ def test_programs_of_the_pages_raise_nothing(tmp_path):
     files = []
     for page in PAGES:
         files.append(tmp_path / f"page_{page.stem.lower().replace('-', '_')}.py")
-        files[-1].write_text("\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)))
+        files[-1].write_text(
+            "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+        )
         assert files[-1].stat().st_size
-    assert mypy(tmp_path, *files, options=("--allow-redefinition", "--disable-error-code", "import-untyped")) == {}
+    assert (
+        mypy(tmp_path, *files, options=("--allow-redefinition", "--disable-error-code", "import-untyped"))
+        == {}
+    )

@@ -1,7 +1,8 @@
 """Images, sound and places: bytes and halves, angles, sums of cosines.
 
-    python docs/examples/fields/images.py [space]
+python docs/examples/fields/images.py [space]
 """
+
 import math
 import sys
 
@@ -16,8 +17,16 @@ RADIUS = 6371.0088  # km
 @pk.kernel
 def sobel(i, j, image, strength, direction):
     """Edges of a picture of bytes: a difference of bytes does not wrap, it is an int32."""
-    gx = (image[i, j + 2] - image[i, j]) + 2 * (image[i + 1, j + 2] - image[i + 1, j]) + (image[i + 2, j + 2] - image[i + 2, j])
-    gy = (image[i + 2, j] - image[i, j]) + 2 * (image[i + 2, j + 1] - image[i, j + 1]) + (image[i + 2, j + 2] - image[i, j + 2])
+    gx = (
+        (image[i, j + 2] - image[i, j])
+        + 2 * (image[i + 1, j + 2] - image[i + 1, j])
+        + (image[i + 2, j + 2] - image[i + 2, j])
+    )
+    gy = (
+        (image[i + 2, j] - image[i, j])
+        + 2 * (image[i + 2, j + 1] - image[i, j + 1])
+        + (image[i + 2, j + 2] - image[i, j + 2])
+    )
     strength[i, j] = math.hypot(gx, gy)
     direction[i, j] = math.degrees(math.atan2(gy, gx))
 
@@ -25,9 +34,14 @@ def sobel(i, j, image, strength, direction):
 def a_picture():
     image = np.random.default_rng(1).integers(0, 256, (22, 33)).astype(np.uint8)
     v, shape = image.astype(float), (20, 31)
-    gx = sum(w * (v[a:a + 20, 2:] - v[a:a + 20, :-2]) for a, w in ((0, 1), (1, 2), (2, 1)))
-    gy = sum(w * (v[2:, b:b + 31] - v[:-2, b:b + 31]) for b, w in ((0, 1), (1, 2), (2, 1)))
-    return pk.MDRangePolicy((0, 0), shape), (image, np.zeros(shape), np.zeros(shape)), 2, np.degrees(np.arctan2(gy, gx))
+    gx = sum(w * (v[a : a + 20, 2:] - v[a : a + 20, :-2]) for a, w in ((0, 1), (1, 2), (2, 1)))
+    gy = sum(w * (v[2:, b : b + 31] - v[:-2, b : b + 31]) for b, w in ((0, 1), (1, 2), (2, 1)))
+    return (
+        pk.MDRangePolicy((0, 0), shape),
+        (image, np.zeros(shape), np.zeros(shape)),
+        2,
+        np.degrees(np.arctan2(gy, gx)),
+    )
 
 
 @pk.kernel
@@ -45,7 +59,12 @@ def nearest_colour(i, pixels, labels):
 
 def pixels():
     p = np.random.default_rng(2).integers(0, 256, (70, 3)).astype(np.uint8)
-    return 70, (p, np.zeros(70, np.uint8)), 1, ((p[:, None].astype(int) - PALETTE.astype(int)) ** 2).sum(2).argmin(1)
+    return (
+        70,
+        (p, np.zeros(70, np.uint8)),
+        1,
+        ((p[:, None].astype(int) - PALETTE.astype(int)) ** 2).sum(2).argmin(1),
+    )
 
 
 @pk.kernel
@@ -90,10 +109,21 @@ def a_signal():
 @pk.kernel
 def routes(i, places, away, bearing):
     """Great circles from place to place: kilometres by haversines, and the first bearing in degrees."""
-    lat1, lon1, lat2, lon2 = (math.radians(places[i, 0]), math.radians(places[i, 1]), math.radians(places[i + 1, 0]), math.radians(places[i + 1, 1]))
-    h = math.sin(0.5 * (lat2 - lat1)) ** 2 + math.cos(lat1) * math.cos(lat2) * math.sin(0.5 * (lon2 - lon1)) ** 2
+    lat1, lon1, lat2, lon2 = (
+        math.radians(places[i, 0]),
+        math.radians(places[i, 1]),
+        math.radians(places[i + 1, 0]),
+        math.radians(places[i + 1, 1]),
+    )
+    h = (
+        math.sin(0.5 * (lat2 - lat1)) ** 2
+        + math.cos(lat1) * math.cos(lat2) * math.sin(0.5 * (lon2 - lon1)) ** 2
+    )
     away[i] = 2.0 * RADIUS * math.asin(math.sqrt(min(h, 1.0)))
-    y, x = math.sin(lon2 - lon1) * math.cos(lat2), math.cos(lat1) * math.sin(lat2) - math.sin(lat1) * math.cos(lat2) * math.cos(lon2 - lon1)
+    y, x = (
+        math.sin(lon2 - lon1) * math.cos(lat2),
+        math.cos(lat1) * math.sin(lat2) - math.sin(lat1) * math.cos(lat2) * math.cos(lon2 - lon1),
+    )
     bearing[i] = math.degrees(math.atan2(y, x)) % 360.0
 
 
@@ -102,11 +132,20 @@ def cities():
     places = np.stack([rng.uniform(-80, 80, 41), rng.uniform(-180, 180, 41)], 1)
     lat, lon = np.radians(places).T
     xyz = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-    angle = np.arctan2(np.linalg.norm(np.cross(xyz[:, :-1].T, xyz[:, 1:].T), axis=1), (xyz[:, :-1] * xyz[:, 1:]).sum(0))
+    angle = np.arctan2(
+        np.linalg.norm(np.cross(xyz[:, :-1].T, xyz[:, 1:].T), axis=1), (xyz[:, :-1] * xyz[:, 1:]).sum(0)
+    )
     return 40, (places, np.zeros(40), np.zeros(40)), 1, RADIUS * angle
 
 
-EXAMPLES = [(sobel, a_picture), (nearest_colour, pixels), (brightened, light), (mixed, tracks), (fourier, a_signal), (routes, cities)]
+EXAMPLES = [
+    (sobel, a_picture),
+    (nearest_colour, pixels),
+    (brightened, light),
+    (mixed, tracks),
+    (fourier, a_signal),
+    (routes, cities),
+]
 
 if __name__ == "__main__":
     with pk.use(*sys.argv[1:] or ["threads"]) as space:

@@ -1,7 +1,8 @@
 """Whole numbers, genomes, epidemics, tests: steps known at run time, gcd, tables, random counts, gamma functions.
 
-    python docs/examples/fields/numbers_and_life.py [space]
+python docs/examples/fields/numbers_and_life.py [space]
 """
+
 import math
 import sys
 
@@ -9,7 +10,9 @@ import numpy as np
 
 import portable as pk
 
-CODE = np.frombuffer(b"FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", np.uint8)  # of codons in the order TCAG
+CODE = np.frombuffer(
+    b"FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", np.uint8
+)  # of codons in the order TCAG
 LETTER = np.zeros(128, np.int8)
 LETTER[[ord(c) for c in "TCAG"]] = range(4)
 
@@ -25,7 +28,12 @@ def sieve(i, composite):
 
 def primes():
     n = np.arange(400)
-    return 18, (np.zeros(400, np.int32),), 0, [any(k % d == 0 for d in range(2, math.isqrt(k) + 1)) if k > 3 else 0 for k in n.tolist()]
+    return (
+        18,
+        (np.zeros(400, np.int32),),
+        0,
+        [any(k % d == 0 for d in range(2, math.isqrt(k) + 1)) if k > 3 else 0 for k in n.tolist()],
+    )
 
 
 @pk.kernel
@@ -37,7 +45,12 @@ def totients(i, out):
 
 
 def coprimes():
-    return 60, (np.zeros(60, np.int64),), 0, [sum(math.gcd(k, n) == 1 for k in range(1, n + 1)) for n in range(1, 61)]
+    return (
+        60,
+        (np.zeros(60, np.int64),),
+        0,
+        [sum(math.gcd(k, n) == 1 for k in range(1, n + 1)) for n in range(1, 61)],
+    )
 
 
 @pk.kernel
@@ -49,7 +62,12 @@ def few_bits(i, x, bits, out):
 
 def measured():
     x = np.random.default_rng(1).normal(size=50) * 10.0 ** np.arange(-25, 25)
-    return 50, (x, 6, np.zeros(50)), 2, [math.ldexp(round(math.ldexp(m, 6)), e - 6) for m, e in map(math.frexp, x.tolist())]
+    return (
+        50,
+        (x, 6, np.zeros(50)),
+        2,
+        [math.ldexp(round(math.ldexp(m, 6)), e - 6) for m, e in map(math.frexp, x.tolist())],
+    )
 
 
 @pk.kernel
@@ -71,7 +89,7 @@ def equations():
     for i in range(40):
         found = np.roots([1, 0, p[i], q[i]])
         real = np.sort(found[abs(found.imag) < 1e-9].real)[::-1]
-        want[:len(real), i] = real
+        want[: len(real), i] = real
     return 40, (p, q, np.zeros((3, 40))), 2, want
 
 
@@ -87,7 +105,12 @@ def translated(i, genome, protein):
 def a_genome():
     letters = np.frombuffer(b"TCAG", np.uint8)[np.random.default_rng(3).integers(0, 4, (80, 3))]
     order = {ord(c): k for k, c in enumerate("TCAG")}
-    return 80, (letters.copy(), np.zeros(80, np.uint8)), 1, [CODE[16 * order[a] + 4 * order[b] + order[c]] for a, b, c in letters.tolist()]
+    return (
+        80,
+        (letters.copy(), np.zeros(80, np.uint8)),
+        1,
+        [CODE[16 * order[a] + 4 * order[b] + order[c]] for a, b, c in letters.tolist()],
+    )
 
 
 @pk.kernel
@@ -113,12 +136,19 @@ def epidemics():
 @pk.kernel
 def reads(i, mean, dispersion, seed, out):
     """Counts of a gene, more spread than Poisson's: of a mean that is a gamma number itself."""
-    out[i] = pk.random.poisson(seed, i, 64, mean[i] * dispersion * pk.random.gamma(seed, i, 0, 1.0 / dispersion))
+    out[i] = pk.random.poisson(
+        seed, i, 64, mean[i] * dispersion * pk.random.gamma(seed, i, 0, 1.0 / dispersion)
+    )
 
 
 def genes():
     mean, who = np.linspace(1, 200, 40), np.arange(40)
-    return 40, (mean, 0.4, 5, np.zeros(40, np.int64)), 3, pk.random.poisson(5, who, 64, mean * 0.4 * pk.random.gamma(5, who, 0, 2.5))
+    return (
+        40,
+        (mean, 0.4, 5, np.zeros(40, np.int64)),
+        3,
+        pk.random.poisson(5, who, 64, mean * 0.4 * pk.random.gamma(5, who, 0, 2.5)),
+    )
 
 
 @pk.kernel
@@ -201,11 +231,28 @@ def near(i, a, b, out):
 def results():
     a = np.random.default_rng(11).normal(size=30)
     b = a * (1 + np.resize([1e-12, 1e-6, 0.0], 30))
-    return 30, (a, b, np.zeros(30, bool)), 2, [math.isclose(x, y, rel_tol=1e-9) or abs(x - y) <= 1e-12 for x, y in zip(a, b)]
+    return (
+        30,
+        (a, b, np.zeros(30, bool)),
+        2,
+        [math.isclose(x, y, rel_tol=1e-9) or abs(x - y) <= 1e-12 for x, y in zip(a, b)],
+    )
 
 
-EXAMPLES = [(sieve, primes), (totients, coprimes), (few_bits, measured), (cubic, equations), (translated, a_genome), (epidemic, epidemics), (reads, genes),
-            (chi_square, statistics), (gamma_score, shapes), (shuffled, groups), (heat, a_rod), (near, results)]
+EXAMPLES = [
+    (sieve, primes),
+    (totients, coprimes),
+    (few_bits, measured),
+    (cubic, equations),
+    (translated, a_genome),
+    (epidemic, epidemics),
+    (reads, genes),
+    (chi_square, statistics),
+    (gamma_score, shapes),
+    (shuffled, groups),
+    (heat, a_rod),
+    (near, results),
+]
 
 if __name__ == "__main__":
     with pk.use(*sys.argv[1:] or ["threads"]) as space:

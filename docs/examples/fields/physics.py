@@ -1,7 +1,8 @@
 """Physics: lattices, orbits, cables, rapidities. Tables, small integers, the inverse and hyperbolic functions.
 
-    python docs/examples/fields/physics.py [space]
+python docs/examples/fields/physics.py [space]
 """
+
 import math
 import sys
 
@@ -36,7 +37,9 @@ def a_fluid():
     density = g.sum(0)
     ux, uy = (np.tensordot(c, g, 1) / density for c in (CX, CY))
     along = [3 * (x * ux + y * uy) for x, y in zip(CX, CY)]
-    equilibrium = np.stack([w * density * (1 + a + a * a / 2 - 1.5 * (ux**2 + uy**2)) for w, a in zip(WEIGHTS, along)])
+    equilibrium = np.stack(
+        [w * density * (1 + a + a * a / 2 - 1.5 * (ux**2 + uy**2)) for w, a in zip(WEIGHTS, along)]
+    )
     return pk.MDRangePolicy((0, 0), (12, 20)), (f, np.zeros_like(f), 0.6), 1, g + 0.6 * (equilibrium - g)
 
 
@@ -45,7 +48,12 @@ def ising(i, j, spins, colour, coupling, seed):
     """Metropolis' step of the spins of one colour, which are int8."""
     n, m = spins.shape
     if (i + j) % 2 == colour:
-        around = spins[(i + 1) % n, j] + spins[(i + n - 1) % n, j] + spins[i, (j + 1) % m] + spins[i, (j + m - 1) % m]
+        around = (
+            spins[(i + 1) % n, j]
+            + spins[(i + n - 1) % n, j]
+            + spins[i, (j + 1) % m]
+            + spins[i, (j + m - 1) % m]
+        )
         if pk.random.uniform(seed, i * m + j, colour) < math.exp(-2.0 * coupling * spins[i, j] * around):
             spins[i, j] = -spins[i, j]
 
@@ -54,7 +62,9 @@ def a_magnet():
     spins = np.random.default_rng(2).choice([-1, 1], (16, 16)).astype(np.int8)
     i, j = np.indices(spins.shape)
     around = sum(np.roll(spins, s, d) for s in (1, -1) for d in (0, 1))
-    flips = ((i + j) % 2 == 1) & (pk.random.uniform(3, i * 16 + j, np.uint64(1)) < np.exp(-2 * 0.4 * spins * around))
+    flips = ((i + j) % 2 == 1) & (
+        pk.random.uniform(3, i * 16 + j, np.uint64(1)) < np.exp(-2 * 0.4 * spins * around)
+    )
     return pk.MDRangePolicy((0, 0), spins.shape), (spins.copy(), 1, 0.4, 3), 0, np.where(flips, -spins, spins)
 
 
@@ -108,15 +118,24 @@ def rapidity(i, momentum, mass, out):
 def particles():
     p = np.random.default_rng(5).normal(size=(3, 40))
     energy, across = np.sqrt((p**2).sum(0) + 0.25), np.hypot(p[0], p[1])
-    return 40, (p, 0.5, np.zeros((3, 40))), 2, [0.5 * np.log((energy + p[2]) / (energy - p[2])), np.arcsinh(p[2] / across), np.zeros(40)]
+    return (
+        40,
+        (p, 0.5, np.zeros((3, 40))),
+        2,
+        [0.5 * np.log((energy + p[2]) / (energy - p[2])), np.arcsinh(p[2] / across), np.zeros(40)],
+    )
 
 
 @pk.kernel
 def stars(i, ecliptic, tilt, out):
     """Right ascension and declination, in degrees, of places along and beside the ecliptic."""
     along, beside = math.radians(ecliptic[0, i]), math.radians(ecliptic[1, i])
-    out[0, i] = math.degrees(math.atan2(math.sin(along) * math.cos(tilt) - math.tan(beside) * math.sin(tilt), math.cos(along)))
-    out[1, i] = math.degrees(math.asin(math.sin(beside) * math.cos(tilt) + math.cos(beside) * math.sin(tilt) * math.sin(along)))
+    out[0, i] = math.degrees(
+        math.atan2(math.sin(along) * math.cos(tilt) - math.tan(beside) * math.sin(tilt), math.cos(along))
+    )
+    out[1, i] = math.degrees(
+        math.asin(math.sin(beside) * math.cos(tilt) + math.cos(beside) * math.sin(tilt) * math.sin(along))
+    )
 
 
 def a_sky():
@@ -125,7 +144,12 @@ def a_sky():
     along, beside = np.radians(sky)
     x, y, z = np.cos(beside) * np.cos(along), np.cos(beside) * np.sin(along), np.sin(beside)
     y, z = y * math.cos(tilt) - z * math.sin(tilt), y * math.sin(tilt) + z * math.cos(tilt)
-    return 40, (sky, tilt, np.zeros((2, 40))), 2, np.degrees([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))])
+    return (
+        40,
+        (sky, tilt, np.zeros((2, 40))),
+        2,
+        np.degrees([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))]),
+    )
 
 
 @pk.kernel
@@ -145,7 +169,15 @@ def walkers():
     return 30, (25, weights, 6, np.zeros((30, 2), np.int64)), 3, MOVES[steps].astype(int).sum(1)
 
 
-EXAMPLES = [(lattice_boltzmann, a_fluid), (ising, a_magnet), (kepler, planets), (cables, poles), (rapidity, particles), (stars, a_sky), (walks, walkers)]
+EXAMPLES = [
+    (lattice_boltzmann, a_fluid),
+    (ising, a_magnet),
+    (kepler, planets),
+    (cables, poles),
+    (rapidity, particles),
+    (stars, a_sky),
+    (walks, walkers),
+]
 
 if __name__ == "__main__":
     with pk.use(*sys.argv[1:] or ["threads"]) as space:

@@ -1,7 +1,8 @@
 """The paper's set-up: x_i ~ N(0, 1), w_i = N(x_i; y, 1). Resampled particles are draws of N(y / 2, 1 / 2).
 
-    python docs/examples/resampling/gaussian.py [space]
+python docs/examples/resampling/gaussian.py [space]
 """
+
 import math
 import sys
 
@@ -10,7 +11,17 @@ import numpy as np
 from models import resampling
 
 STEPS = {0.0: 4, 1.0: 6, 2.0: 16, 3.0: 60, 4.0: 354}  # B* of the paper for a bias of 0.01
-SCHEMES = ["systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection"]
+SCHEMES = [
+    "systematic",
+    "stratified",
+    "multinomial",
+    "residual",
+    "ssp",
+    "killing",
+    "metropolis",
+    "megopolis",
+    "rejection",
+]
 
 if __name__ == "__main__":
     space = sys.argv[1] if len(sys.argv) > 1 else "threads"

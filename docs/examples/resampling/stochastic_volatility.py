@@ -5,6 +5,7 @@ the grid, and which only a state of one dimension allows.
 
     python docs/examples/resampling/stochastic_volatility.py [space]
 """
+
 import math
 import sys
 
@@ -29,7 +30,9 @@ def propagate(t, state, seed, stream, draw, params):
 @pk.function
 def log_weight(t, state, y, params):
     scaled = y[0] / params[2]
-    return -0.5 * (scaled * scaled * math.exp(-state[0]) + state[0] + math.log(2.0 * math.pi)) - math.log(params[2])
+    return -0.5 * (scaled * scaled * math.exp(-state[0]) + state[0] + math.log(2.0 * math.pi)) - math.log(
+        params[2]
+    )
 
 
 def simulate(n_steps, phi, rng):
@@ -48,7 +51,11 @@ def on_a_grid(y, phi, n=600):
     move = np.exp(-0.5 * ((x[:, None] - phi * x) / SIGMA) ** 2) / (SIGMA * math.sqrt(2 * math.pi)) * step
     for t, value in enumerate(y):
         density = move @ density if t else density
-        density = density * np.exp(-0.5 * (value / BETA) ** 2 * np.exp(-x) - 0.5 * x) / (BETA * math.sqrt(2 * math.pi))
+        density = (
+            density
+            * np.exp(-0.5 * (value / BETA) ** 2 * np.exp(-x) - 0.5 * x)
+            / (BETA * math.sqrt(2 * math.pi))
+        )
         mass = density.sum() * step
         density, total = density / mass, total + math.log(mass)
     return total, float((x * density).sum() * step)
@@ -60,7 +67,9 @@ if __name__ == "__main__":
     y, phis = simulate(5 if few else 60, 0.95, np.random.default_rng(3)), np.array([0.5, 0.95])
     runs = 1 if few else 25  # filters of each phi
     params = np.repeat(np.stack([phis, np.full(2, SIGMA), np.full(2, BETA)], axis=1), runs, axis=0)
-    found = ParticleFilter(initial, propagate, log_weight, space=space).run(y, 40 if few else 2000, params=params, seed=1)
+    found = ParticleFilter(initial, propagate, log_weight, space=space).run(
+        y, 40 if few else 2000, params=params, seed=1
+    )
     for p, phi in enumerate(phis):
         total, mean = on_a_grid(y, phi)
         own = slice(p * runs, (p + 1) * runs)

@@ -43,7 +43,9 @@ def _write(x, cell, index, value):
     try:
         x.array[index] = value
     except ValueError as error:
-        raise Fault("read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)) from error
+        raise Fault(
+            "read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)
+        ) from error
 
 
 def stopped(names, site):
@@ -68,7 +70,13 @@ def atomic(x, index, site, *values, op):
 
 _HOW = {"exchange": REPLACE, "cas": SWAP}
 _COMBINE = {
-    "add": lambda old, value: old + value, "sub": lambda old, value: old - value, "min": words.minimum, "max": words.maximum,
-    "and": lambda old, value: old & value, "or": lambda old, value: old | value, "xor": lambda old, value: old ^ value,
-    "exchange": lambda old, value: value, "cas": lambda old, expected, value: value if old == expected else old,
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "min": words.minimum,
+    "max": words.maximum,
+    "and": lambda old, value: old & value,
+    "or": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "exchange": lambda old, value: value,
+    "cas": lambda old, expected, value: value if old == expected else old,
 }

@@ -13,7 +13,9 @@ from ... import words
 from ...compiler import types as t
 
 _EXACT = 2**53
-FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}  # within a few units of the layer's own
+FUNCTIONS = {
+    row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")
+}  # within a few units of the layer's own
 FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
@@ -29,7 +31,10 @@ class Numbers:
     def beyond(self, number, dtype, site, word, *operands):
         """A signed result of an operation on these operands, beyond its type, which wraps."""
         said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
-        self.overflow(f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond {dtype}", site)
+        self.overflow(
+            f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond {dtype}",
+            site,
+        )
         return t.converted(number, dtype)
 
     def fitted(self, number, dtype, what, site):
@@ -88,7 +93,9 @@ def shifted(op, a, n, dtype):
 def extreme(how, a, b):
     """Python's min or max, the first unless a later one is better, or NumPy's, in which NaN wins: how is ("<" or ">", whether NaN wins)."""
     op, nan_wins = how
-    return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(a, b)
+    return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(
+        a, b
+    )
 
 
 def called(foreign, *args):

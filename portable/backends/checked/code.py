@@ -1,8 +1,8 @@
 """A typed tree as a Python function that watches what it does: one line an operation, and the place in the user's text of each line.
 
-    x[i] += a        becomes        v7 = load(p1, p0, 96)
-                                    v8 = v7 + p2
-                                    store(p1, p0, v8, 96)
+x[i] += a        becomes        v7 = load(p1, p0, 96)
+                                v8 = v7 + p2
+                                store(p1, p0, v8, 96)
 """
 
 from __future__ import annotations
@@ -27,39 +27,81 @@ from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
 _OWN = Path(words.__file__).parent  # the layer's own texts
-_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
-          "converted": t.converted, "stopped": lambda names, site: stopped(names, SITES[site])}
+_SCOPE = {
+    **vars(words),
+    **vars(access),
+    **vars(arithmetic),
+    **arithmetic.FUNCTIONS,
+    "inf": math.inf,
+    "nan": math.nan,
+    "converted": t.converted,
+    "stopped": lambda names, site: stopped(names, SITES[site]),
+}
 
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
 # {0:i} an index. By operator, or name, and the result's dtype, or its kind, where these matter. What is not here is `a op b`.
 _TEXTS = {
-    "cast": "{0:=}", "trunc": "{0:=}", "settle": "{0:=}", "rounded": "{0:=}", "whole": "{0:=}", "one": "{0:=} ** 0", "not": "not {0:bool}",
-    "compare": "{0:~} {o.attr} {1:~}", "negate": "-{0:=}", "abs": "abs({0:=})", "invert": "~{0}", "invert bool": "not {0}",
-    "invert unsigned": "{0} ^ {high}", "select": "{1:=} if {0:bool} else {2:=}", "extreme": "extreme({o.attr}, {0:=}, {1:=})",
+    "cast": "{0:=}",
+    "trunc": "{0:=}",
+    "settle": "{0:=}",
+    "rounded": "{0:=}",
+    "whole": "{0:=}",
+    "one": "{0:=} ** 0",
+    "not": "not {0:bool}",
+    "compare": "{0:~} {o.attr} {1:~}",
+    "negate": "-{0:=}",
+    "abs": "abs({0:=})",
+    "invert": "~{0}",
+    "invert bool": "not {0}",
+    "invert unsigned": "{0} ^ {high}",
+    "select": "{1:=} if {0:bool} else {2:=}",
+    "extreme": "extreme({o.attr}, {0:=}, {1:=})",
     "/ float64": "{0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})",
-    "// float64": "float(floor_divide({0:=}, {1:=}))", "% float64": "float(modulo({0:=}, {1:=}))",
-    "// float32": "floor_divide({0:=}, {1:=})", "% float32": "modulo({0:=}, {1:=})",
-    "//": "{0:=} // {1:=} if {1:=} else 0", "%": "{0:=} % {1:=} if {1:=} else 0", "<<": "shifted('<<', {0:=}, {1:=}, {dtype!r})",
+    "// float64": "float(floor_divide({0:=}, {1:=}))",
+    "% float64": "float(modulo({0:=}, {1:=}))",
+    "// float32": "floor_divide({0:=}, {1:=})",
+    "% float32": "modulo({0:=}, {1:=})",
+    "//": "{0:=} // {1:=} if {1:=} else 0",
+    "%": "{0:=} % {1:=} if {1:=} else 0",
+    "<<": "shifted('<<', {0:=}, {1:=}, {dtype!r})",
     ">>": "{0:=} >> {1:=} if 0 <= {1:=} < {bits} else shifted('>>', {0:=}, {1:=}, {dtype!r})",
-    "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
-    "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
-    "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})", "print": "printed({o.attr!r}, {all})", "breakpoint": "stopped({seen}, {site})",
-    "bits": "int(bits({0}))", "lanes": "{0:bool}",
-    "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
+    "intrinsic": "{o.attr}({all})",
+    "intrinsic float64": "float({o.attr}({all}))",
+    "math": "{o.attr[0]}({all})",
+    "math float64": "float({o.attr[0]}({all}))",
+    "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})",
+    "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
+    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})",
+    "print": "printed({o.attr!r}, {all})",
+    "breakpoint": "stopped({seen}, {site})",
+    "bits": "int(bits({0}))",
+    "lanes": "{0:bool}",
+    "from_bits float32": "from_bits32({0:int32})",
+    "from_bits": "float(from_bits64({0:int64}))",
     "assert": "asserted({0:bool}, {o.attr!r})",
-    "load": "load({element}, {shifted})", "store": "store({element}, {shifted}{values})",
+    "load": "load({element}, {shifted})",
+    "store": "store({element}, {shifted}{values})",
     "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
-    "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
-    "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
-    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]", "part": "{0}[{o.attr}]",
-    "foreign": "called({foreign}, {all})", "combine": "team.reduce({site}, {step}, ({all}))",
+    "rank": "team.rank",
+    "league_rank": "team.league_rank",
+    "league_size": "team.league_size",
+    "together": "None",
+    "barrier": "team.barrier({site})",
+    "broadcast": "team.broadcast({site}, {0}, {1:i})",
+    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})",
+    "item": "{0}[{o.attr}]",
+    "part": "{0}[{o.attr}]",
+    "foreign": "called({foreign}, {all})",
+    "combine": "team.reduce({site}, {step}, ({all}))",
     "before": "team.scan({site}, {step}, {neutral}, ({all}))",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
-_LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
-          "members": "for {name} in range({start} + team.rank, {stop}, team.size):",
-          "range": "for {name} in run.range({start}, {stop}, {step}, {site}):"}
+_LOOPS = {
+    "while": "while True:",
+    "trips": "for {name} in range({n}):",
+    "members": "for {name} in range({start} + team.rank, {stop}, team.size):",
+    "range": "for {name} in run.range({start}, {stop}, {step}, {site}):",
+}
 
 
 class Site(NamedTuple):
@@ -105,8 +147,20 @@ class Code:
     """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other, as `to` if that is given."""
 
     def __init__(self, tree, float_dtype, kernel_name, to=None, returns=True):
-        self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = tree, float_dtype, kernel_name, to, returns
-        self.names, self.lines, self.depth, self.place, self.texts = {}, [], 0, _place(tree.text, tree.text.tree), []
+        self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = (
+            tree,
+            float_dtype,
+            kernel_name,
+            to,
+            returns,
+        )
+        self.names, self.lines, self.depth, self.place, self.texts = (
+            {},
+            [],
+            0,
+            _place(tree.text, tree.text.tree),
+            [],
+        )
         self.scope, self.places = dict(_SCOPE), []
         self.scope[PLACES] = self.places
         self.leaves = flat(tuple(tree.inputs))
@@ -123,7 +177,11 @@ class Code:
     def leaks(self):
         """Whether a float64 that is stored in float32 is a mistake."""
         own = [text.tree for text in self.texts if Path(text.file).parent != _OWN]
-        says_double = any("float64" in (getattr(n, "id", ""), getattr(n, "attr", "")) for tree in own for n in ast.walk(tree))
+        says_double = any(
+            "float64" in (getattr(n, "id", ""), getattr(n, "attr", ""))
+            for tree in own
+            for n in ast.walk(tree)
+        )
         return self.float_dtype == "float32" and not says_double
 
     # ---- text
@@ -176,7 +234,13 @@ class Code:
 
     def index(self, o):
         """The text of an index or a bound."""
-        return "None" if o is None else str(o) if isinstance(o, int) else self.get(o, "int" if o.dtype == "bool" else None)
+        return (
+            "None"
+            if o is None
+            else str(o)
+            if isinstance(o, int)
+            else self.get(o, "int" if o.dtype == "bool" else None)
+        )
 
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
@@ -216,7 +280,12 @@ class Code:
 
     def loop(self, s):
         name = self.names[s.counter or s] = self.new("k")
-        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": self.index(s.step), "n": len(s.trips)}
+        bounds = {
+            "start": self.index(s.start),
+            "stop": self.index(s.stop),
+            "step": self.index(s.step),
+            "n": len(s.trips),
+        }
         self.say(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
         with self.inside():
             if s.test is not None:
@@ -242,7 +311,11 @@ class Code:
             self.say(f"run.member.left_at = {self.place.line}")
         wanted = all(isinstance(v, Operation) for v in values) and (self.returns or not is_kernel)
         dtypes = is_kernel and self.to or dtypes or [v.dtype for v in values if wanted]
-        self.say(f"return ({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})" if wanted and values else "return")
+        self.say(
+            f"return ({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})"
+            if wanted and values
+            else "return"
+        )
 
     def call(self, s):
         """A function's text in the place of its call; as a function of its own if it returns from several places."""
@@ -267,10 +340,16 @@ class Code:
             return
         if view.options:
             self.names[view] = self.new("x")
-            self.say(f"{self.names[view]} = ({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]")
+            self.say(
+                f"{self.names[view]} = ({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]"
+            )
             return
-        items = "".join(f"slice({self.index(i[0])}, {self.index(i[1])}), " if isinstance(i, tuple) else f"{self.index(i)}, "
-                        for i in (view.shape if view.base is None else view.items))
+        items = "".join(
+            f"slice({self.index(i[0])}, {self.index(i[1])}), "
+            if isinstance(i, tuple)
+            else f"{self.index(i)}, "
+            for i in (view.shape if view.base is None else view.items)
+        )
         name, made = self.new("x"), f"({items}), {view.dtype!r}, {view.name!r})"
         if view.base is not None:
             made = f"{self.names[view.base]}.part(({items}))"
@@ -285,20 +364,41 @@ class Code:
         if o.parts:
             self.names[o] = name
             sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
-            self.sides(o.args[0], *sides[::-1 if o.op == "junction" and not o.attr[0] else 1], name=name, dtype=o.dtype)
+            self.sides(
+                o.args[0],
+                *sides[:: -1 if o.op == "junction" and not o.attr[0] else 1],
+                name=name,
+                dtype=o.dtype,
+            )
             return
-        dtype, site, args = self.strong(o.dtype), site_of(*self.place), [_Argument(self, o, a) for a in o.args]
+        dtype, site, args = (
+            self.strong(o.dtype),
+            site_of(*self.place),
+            [_Argument(self, o, a) for a in o.args],
+        )
         kind = "float" if t.is_float(dtype) else "unsigned" if dtype in t.UNSIGNED else "signed"
         word = o.attr if o.op == "binary" or o.op == "whole" and t.is_float(o.args[0].dtype) else o.op
-        template = next((_TEXTS[k] for k in (f"{word} {dtype}", f"{word} {kind}", word) if k in _TEXTS), "{0:=} {o.attr} {1:=}")
-        facts = {"o": o, "dtype": dtype, "site": site, "shifted": site << SITE_SHIFT, "bits": t.BITS.get(dtype)}
+        template = next(
+            (_TEXTS[k] for k in (f"{word} {dtype}", f"{word} {kind}", word) if k in _TEXTS),
+            "{0:=} {o.attr} {1:=}",
+        )
+        facts = {
+            "o": o,
+            "dtype": dtype,
+            "site": site,
+            "shifted": site << SITE_SHIFT,
+            "bits": t.BITS.get(dtype),
+        }
         if kind == "unsigned":
             facts["high"] = t.bounds(dtype)[1]
         if o.op in ("math", "intrinsic", "print"):
             facts["all"] = ", ".join(map(("{}" if o.op == "print" else "{:=}").format, args))
         elif o.op == "breakpoint":
             seen = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
-            facts["seen"] = ", ".join(f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}" for name, v in seen.items()).join("{}")
+            facts["seen"] = ", ".join(
+                f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}"
+                for name, v in seen.items()
+            ).join("{}")
         elif o.op == "foreign":
             facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
         elif o.op == "get":
@@ -314,12 +414,20 @@ class Code:
         text = template.format(*args, **facts)
         held = word in _HELD and kind != "float"
         self.names[o] = name
-        self.say(f"{name} = ({text}) & {facts['high']}" if held and kind == "unsigned" else f"{name} = {text}")
+        self.say(
+            f"{name} = ({text}) & {facts['high']}" if held and kind == "unsigned" else f"{name} = {text}"
+        )
         if held and kind == "signed":
             low, high = t.bounds(dtype)
-            self.say(f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {word!r}, "
-                     f"{', '.join(map('{:=}'.format, args))})")
-        if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
+            self.say(
+                f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {word!r}, "
+                f"{', '.join(map('{:=}'.format, args))})"
+            )
+        if (
+            o.op == "store"
+            and o.view.dtype == "float32" == self.float_dtype
+            and self.strong(o.args[-1].dtype) == "float64"
+        ):
             self.say(f"run.leak({facts['element']}, {site})")
 
     def step(self, reducer, state, begins):
@@ -327,10 +435,25 @@ class Code:
         from .reducing import combining
 
         dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes)) if begins else ""
-        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
-                "all": "".join(f"{self.get(v)}, " for v in state), "neutral": f"({neutral})"}
+        neutral = (
+            "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes))
+            if begins
+            else ""
+        )
+        return {
+            "step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
+            "all": "".join(f"{self.get(v)}, " for v in state),
+            "neutral": f"({neutral})",
+        }
 
 
-_WRITERS = {Operation: Code.operation, View: Code.view, Set: Code.set, If: Code.branch, Loop: Code.loop, Leave: Code.leave,
-            Call: Code.call, Rejoin: lambda code, node: None}
+_WRITERS = {
+    Operation: Code.operation,
+    View: Code.view,
+    Set: Code.set,
+    If: Code.branch,
+    Loop: Code.loop,
+    Leave: Code.leave,
+    Call: Code.call,
+    Rejoin: lambda code, node: None,
+}

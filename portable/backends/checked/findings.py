@@ -99,7 +99,19 @@ class Notes:
             known[1] += times
             return
         text = message() if callable(message) else message
-        found = Finding(kind, self.kernel, file, line, text, view, index, tuple(members), other_line, self.seed, self.team_size)
+        found = Finding(
+            kind,
+            self.kernel,
+            file,
+            line,
+            text,
+            view,
+            index,
+            tuple(members),
+            other_line,
+            self.seed,
+            self.team_size,
+        )
         self._found[found.key] = [found, times]
 
     def findings(self):

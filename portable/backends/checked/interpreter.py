@@ -47,15 +47,26 @@ class Run(Numbers):
         Teams or indices to visit; None for all.
     """
 
-    def __init__(self, compiled, policy, args, *, names=None, seed=None, bounded=True, limit=None, write=None):
+    def __init__(
+        self, compiled, policy, args, *, names=None, seed=None, bounded=True, limit=None, write=None
+    ):
         self.policy, self.seed, self.write = policy, current().seed if seed is None else seed, write
         self.team_size = None
         if isinstance(policy, TeamPolicy):
-            self.team_size, indices = DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size, [(0, policy.league_size)]
+            self.team_size, indices = (
+                DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size,
+                [(0, policy.league_size)],
+            )
             if self.team_size > MOST_MEMBERS:
-                raise InputError(f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
+                raise InputError(
+                    f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's"
+                )
         else:
-            indices = list(zip(policy.begin, policy.end)) if isinstance(policy, MDRangePolicy) else [(policy.begin, policy.end)]
+            indices = (
+                list(zip(policy.begin, policy.end))
+                if isinstance(policy, MDRangePolicy)
+                else [(policy.begin, policy.end)]
+            )
         self.entry = compiled.entry(self.team_size or DEFAULT_TEAM_SIZE)
         self.code, self.text = self.entry.code, self.entry.kernel.portable_text
         self.room = self.entry.scratch_static + getattr(policy, "scratch_bytes", 0) if bounded else None
@@ -64,17 +75,27 @@ class Run(Numbers):
         self.notes = Notes(self.entry.kernel.name, self.seed, self.team_size)
         self.memory, self.left, self.member = Memory(), NEVER, None
         # Where no index is, product would first list those of the other dimensions.
-        places = itertools.product(*(range(*bounds) for bounds in indices)) if all(low < high for low, high in indices) else ()
+        places = (
+            itertools.product(*(range(*bounds) for bounds in indices))
+            if all(low < high for low, high in indices)
+            else ()
+        )
         self.places = list(itertools.islice(places, limit))
-        args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self)))
+        args = replaced(
+            args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self))
+        )
         self.outs = flat(args[-1])  # of a scan
-        leaves = self.code.leaves[len(indices):]
+        leaves = self.code.leaves[len(indices) :]
         self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
     # ---- running
     def results(self):
         """What the kernel returned at each index (a team: its member 0), in order; None where it did not come to an end."""
-        results, size, alone = [None] * len(self.places), self.team_size or 1, not (self.team_size or self.seed)
+        results, size, alone = (
+            [None] * len(self.places),
+            self.team_size or 1,
+            not (self.team_size or self.seed),
+        )
 
         def groups():
             for k in range(len(results)):
@@ -135,16 +156,30 @@ class Run(Numbers):
     def unwritten(self, view, cell, site):
         """A private array's element was read before it was written."""
         index = view.root.index_of(cell)
-        self.note("uninitialised read", SITES[site], lambda: f"{self.name_of(self.member.lane)} reads {_element(view.name, index)}, "
-                  "which it has not written: a private array's content starts undefined", view.name, index)
+        self.note(
+            "uninitialised read",
+            SITES[site],
+            lambda: (
+                f"{self.name_of(self.member.lane)} reads {_element(view.name, index)}, "
+                "which it has not written: a private array's content starts undefined"
+            ),
+            view.name,
+            index,
+        )
 
     def leak(self, view, index, site):
         """A float64 value was stored into float32."""
         if self.code.leaks:
             index = view.root.index_of(view.cell(index if isinstance(index, tuple) else (index,)))
-            self.note("float64 in float32", SITES[site], f"a float64 value is stored in '{view.name}', although all float views "
-                      "of this kernel are float32: the arithmetic was done in float64. Pass Python floats or np.float32 as "
-                      "arguments, or say pk.float32(...) if it is meant", view.name, index)
+            self.note(
+                "float64 in float32",
+                SITES[site],
+                f"a float64 value is stored in '{view.name}', although all float views "
+                "of this kernel are float32: the arithmetic was done in float64. Pass Python floats or np.float32 as "
+                "arguments, or say pk.float32(...) if it is meant",
+                view.name,
+                index,
+            )
 
     def lost(self, message, site):
         """A number became infinite."""
@@ -152,7 +187,11 @@ class Run(Numbers):
 
     def overflow(self, message, site):
         """A signed integer does not fit."""
-        self.note("integer overflow", SITES[site], f"{message}; compute in pk.int64, or in an unsigned type if it is meant to wrap")
+        self.note(
+            "integer overflow",
+            SITES[site],
+            f"{message}; compute in pk.int64, or in an unsigned type if it is meant to wrap",
+        )
 
     def diverged(self, waiting, other):
         """A collective that not all members reach."""
@@ -165,8 +204,13 @@ class Run(Numbers):
         else:
             elsewhere = other.place[2]
             what = f"member {other.rank} is at team.{other.place[0]}() in line {elsewhere}"
-        self.note("divergent barrier", (file, line), f"{who} in line {line} while {what}. "
-                  f"Every member must reach the same team.{word}()", lanes=(waiting.lane, other.lane), other_line=elsewhere)
+        self.note(
+            "divergent barrier",
+            (file, line),
+            f"{who} in line {line} while {what}. Every member must reach the same team.{word}()",
+            lanes=(waiting.lane, other.lane),
+            other_line=elsewhere,
+        )
 
     def _failed(self, error, member):
         """A lane cannot go on."""
@@ -178,7 +222,12 @@ class Run(Numbers):
             kind, message, view, index = error.args
             self.note(kind, place, f"{who}: {message}", view, index, (member.lane,))
         elif isinstance(error, AssertionError):
-            self.note("assertion", place, f"{who}: the assertion does not hold{': ' * bool(str(error))}{error}", lanes=(member.lane,))
+            self.note(
+                "assertion",
+                place,
+                f"{who}: the assertion does not hold{': ' * bool(str(error))}{error}",
+                lanes=(member.lane,),
+            )
         else:
             message = re.sub(r"'(\w+)_\d+'", r"'\1'", str(error))  # variables by the user's names
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
@@ -257,7 +306,7 @@ def _states(launch, values):
 
 def _run_scan(compiled, policy, args, inclusive):
     """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total as a one-tuple."""
-    folding, = compiled.entry(DEFAULT_TEAM_SIZE).foldings
+    (folding,) = compiled.entry(DEFAULT_TEAM_SIZE).foldings
     total = folding.neutral
 
     def write(values, index):

@@ -68,12 +68,29 @@ class Watched:
     each byte of a private array that has been written; memory that others reach too has None and is traced.
     """
 
-    __slots__ = ("array", "dtype", "first", "get", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
+    __slots__ = (
+        "array",
+        "dtype",
+        "first",
+        "get",
+        "label",
+        "length",
+        "log",
+        "ndim",
+        "root",
+        "run",
+        "shape",
+        "step",
+        "steps",
+        "valid",
+    )
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
-        self.get = array.__getitem__ if array.dtype == np.float32 else array.item  # an element as the checked space's number
+        self.get = (
+            array.__getitem__ if array.dtype == np.float32 else array.item
+        )  # an element as the checked space's number
         if array.dtype == np.float16:
             self.get = lambda index: np.float32(array[index])
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
@@ -113,11 +130,16 @@ class Watched:
         """Raise the Fault of an index outside."""
         index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
         below = any(i.__class__ is int and i < 0 for i in index)
-        text = ", ".join(str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index)
+        text = ", ".join(
+            str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index
+        )
         extent = self.shape[0] if self.ndim == 1 else self.shape
-        raise Fault("negative index" if below else "out of bounds",
-                    f"'{self.name}' of {'length' if self.ndim == 1 else 'shape'} {extent} has no element [{text}]",
-                    self.name, index)
+        raise Fault(
+            "negative index" if below else "out of bounds",
+            f"'{self.name}' of {'length' if self.ndim == 1 else 'shape'} {extent} has no element [{text}]",
+            self.name,
+            index,
+        )
 
     @property
     def name(self):
@@ -172,7 +194,9 @@ class Memory:
         bits = array.view(f"u{array.itemsize}")
         mask = bits > 1 if array.dtype == bool else bits == bits.dtype.type(_MARK[array.itemsize])
         if mask.any():
-            self.undefined.append(view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim))
+            self.undefined.append(
+                view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim)
+            )
 
 
 def _pointer(array):
@@ -183,7 +207,9 @@ def _bytes(array):
     """The lowest address of an array, and one past the highest."""
     reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)] if array.size else []
     start = _pointer(array)
-    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (array.itemsize if array.size else 1)
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (
+        array.itemsize if array.size else 1
+    )
 
 
 def _together(arrays):

@@ -22,7 +22,13 @@ from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE
 
 _EXAMPLES = 40  # elements looked at for one combination of places
 _ROWS = 160  # accesses of one element looked at
-_HOW = {READ: "reads", WRITE: "writes", UPDATE: "atomically updates", REPLACE: "atomically replaces", SWAP: "compares and swaps"}
+_HOW = {
+    READ: "reads",
+    WRITE: "writes",
+    UPDATE: "atomically updates",
+    REPLACE: "atomically replaces",
+    SWAP: "compares and swaps",
+}
 
 
 class Accesses(NamedTuple):
@@ -56,7 +62,9 @@ def _columns(run):
     who = np.repeat(np.arange(len(segments)), np.diff(np.append(segments[:, 0], len(words))))
     columns = (segments[:, k][who] for k in range(1, 5))
     site = (words >> SITE_SHIFT) & ((1 << (CELL_SHIFT - SITE_SHIFT)) - 1)
-    return Accesses(words >> CELL_SHIFT, site, words & ((1 << SITE_SHIFT) - 1), *columns, np.arange(len(words)))
+    return Accesses(
+        words >> CELL_SHIFT, site, words & ((1 << SITE_SHIFT) - 1), *columns, np.arange(len(words))
+    )
 
 
 def _races(run, all_of):
@@ -150,10 +158,16 @@ def _pairs(run, all_of, group, seen, same_team, times):
 
 def _race(group, a, b, same_team):
     who = group.lane if same_team else group.team
-    if who[a] == who[b] or group.how[a] == group.how[b] == READ or (group.how[a] > WRITE and group.how[b] > WRITE):
+    if (
+        who[a] == who[b]
+        or group.how[a] == group.how[b] == READ
+        or (group.how[a] > WRITE and group.how[b] > WRITE)
+    ):
         return False
     if READ in (group.how[a], group.how[b]) and max(group.how[a], group.how[b]) > WRITE:
-        reader = group.lane[a if group.how[a] == READ else b]  # what it read is looked at again by its compare-and-swap
+        reader = group.lane[
+            a if group.how[a] == READ else b
+        ]  # what it read is looked at again by its compare-and-swap
         if ((group.lane == reader) & (group.how == SWAP)).any():
             return False
     if same_team and group.phase[a] != group.phase[b]:
@@ -183,8 +197,11 @@ def _note(run, all_of, group, a, b, same_team, times):
     lanes = int(group.lane[a]), int(group.lane[b])
 
     def message():
-        return (f"{run.name_of(lanes[0])} {_HOW[int(group.how[a])]} {element} in line {here.line}, {run.name_of(lanes[1])} "
-                f"{_HOW[int(group.how[b])]} it in line {there.line}, in no order. {advice}")
+        return (
+            f"{run.name_of(lanes[0])} {_HOW[int(group.how[a])]} {element} in line {here.line}, {run.name_of(lanes[1])} "
+            f"{_HOW[int(group.how[b])]} it in line {there.line}, in no order. {advice}"
+        )
+
     run.note(kind, here, message, view.name, index, lanes, other_line=there.line, times=times)
 
 
@@ -227,5 +244,13 @@ def _unwritten(run, all_of, racing):
         rows = np.flatnonzero(bad.site == site)
         view, index = run.memory.owner(int(bad.cell[rows[0]]))
         lane = int(bad.lane[rows[0]])
-        run.note("uninitialised read", SITES[site], f"{run.name_of(lane)} reads {view.name}[{', '.join(map(str, index or '?'))}], which "
-                 "nobody has written", view.name, index, (lane,), times=len(rows))
+        run.note(
+            "uninitialised read",
+            SITES[site],
+            f"{run.name_of(lane)} reads {view.name}[{', '.join(map(str, index or '?'))}], which "
+            "nobody has written",
+            view.name,
+            index,
+            (lane,),
+            times=len(rows),
+        )

@@ -35,9 +35,13 @@ def _state(dtypes):
 @functools.lru_cache(maxsize=1024)
 def combining(reducer, dtypes, float_dtype, kernel_name):
     """The function of two states, one number after the other, that gives their combination."""
-    combine, like = _step(reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes)
+    combine, like = _step(
+        reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes
+    )
     if len(flat(like)) != len(dtypes):
-        raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(dtypes)} number(s)")
+        raise LanguageError(
+            f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(dtypes)} number(s)"
+        )
     return combine
 
 
@@ -46,9 +50,20 @@ class Folding:
 
     def __init__(self, entry, reducer, value, state):
         options, given = (entry.signature.float_dtype, entry.kernel.name), [v.dtype for v in flat(value)]
-        self.reducer, self.n, self.dtypes, self.lift, self.finish = reducer, len(given), tuple(v.dtype for v in state), None, None
+        self.reducer, self.n, self.dtypes, self.lift, self.finish = (
+            reducer,
+            len(given),
+            tuple(v.dtype for v in state),
+            None,
+            None,
+        )
         if reducer.lift is not None:
-            self.lift, _ = _step(reducer.lift.portable_text, (arrangement(value), None)[:1 + reducer.with_index], [*given, "int"], *options)
+            self.lift, _ = _step(
+                reducer.lift.portable_text,
+                (arrangement(value), None)[: 1 + reducer.with_index],
+                [*given, "int"],
+                *options,
+            )
         self.combine = combining(reducer, self.dtypes, *options)
         with np.errstate(all="ignore"):  # a number beyond float32 is infinite there
             self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
@@ -59,7 +74,7 @@ class Folding:
     def state(self, values, index):
         """The state of one contribution."""
         if self.lift is not None:
-            values = self.lift(*values, *[index][:self.reducer.with_index])
+            values = self.lift(*values, *[index][: self.reducer.with_index])
         return tuple(map(number, values, self.dtypes))
 
     def total(self, states):
@@ -75,18 +90,26 @@ class Folding:
                 given = f"for a = {_shown(a)}, b = {_shown(b)}"
                 one, other = self.combine(*ab, *c), self.combine(*a, *bc)
                 if self._differ((a, b, c), one, other):
-                    yield ("not associative", f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is {_shown(other)}, "
-                           f"{given}, c = {_shown(c)}")
+                    yield (
+                        "not associative",
+                        f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is {_shown(other)}, "
+                        f"{given}, c = {_shown(c)}",
+                    )
                 ba = self.combine(*b, *a)
                 if self.reducer.commutes and not in_order and self._differ((a, b), ab, ba):
-                    yield ("does not commute", f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
-                           "say commutes=False if it is meant")
+                    yield (
+                        "does not commute",
+                        f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
+                        "say commutes=False if it is meant",
+                    )
 
     def _differ(self, states, one, other):
         numbers = [abs(float(v)) for state in (*states, one, other) for v in state]
         room = max(numbers) * (1e-3 if "float32" in self.dtypes else 1e-8)
-        return all(map(math.isfinite, numbers)) and any(abs(float(x) - float(y)) > (room if is_float(d) else 0)
-                                                        for x, y, d in zip(one, other, self.dtypes))
+        return all(map(math.isfinite, numbers)) and any(
+            abs(float(x) - float(y)) > (room if is_float(d) else 0)
+            for x, y, d in zip(one, other, self.dtypes)
+        )
 
     def finished(self, state):
         """The numbers that a state gives."""
@@ -94,7 +117,9 @@ class Folding:
 
     def result(self, state):
         """What a last state gives: a Python number or a tuple of them."""
-        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)]))
+        return arranged(
+            self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)])
+        )
 
 
 def _shown(state):

@@ -49,7 +49,7 @@ def results(args, reduced):
 def names(kernel, trial):
     """What to call each of `results`."""
     params = kernel.portable_text.params
-    yield from (name for name, _ in arrays_in(trial.args, params[len(params) - len(trial.args):]))
+    yield from (name for name, _ in arrays_in(trial.args, params[len(params) - len(trial.args) :]))
     yield from ("the result" for _ in trial.reduced)
 
 
@@ -76,8 +76,21 @@ def apart(a, b, limit):
 def _finding(kernel, name, first, other, one, two, differ):
     index, text = tuple(map(int, np.argwhere(differ)[0])), kernel.portable_text
     element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
-    message = (f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
-               f"{int(differ.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
-               "team.size, and let results not depend on it")
-    return Finding("team size", kernel.name, text.file, text.line, message, name, index, (), None, first.seed,
-                   other.team_size)
+    message = (
+        f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
+        f"{int(differ.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
+        "team.size, and let results not depend on it"
+    )
+    return Finding(
+        "team size",
+        kernel.name,
+        text.file,
+        text.line,
+        message,
+        name,
+        index,
+        (),
+        None,
+        first.seed,
+        other.team_size,
+    )

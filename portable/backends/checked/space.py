@@ -37,11 +37,23 @@ class Entry(entry.Entry):
         return 1
 
     def _typed(self, width):
-        index = ("number", "int", VARYING, 0, False) if self.policy_kind != "team" else (TeamHandle, self.team_size, REGISTERS)
+        index = (
+            ("number", "int", VARYING, 0, False)
+            if self.policy_kind != "team"
+            else (TeamHandle, self.team_size, REGISTERS)
+        )
         args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
         known = (*[index] * n_indices(self.policy_kind), *args)
-        return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], 1, 1, self.signature.float_dtype,
-                     self.kernel.name, asserts=True, apart=self.apart)
+        return typed(
+            self.kernel.portable_text,
+            known[: len(self.kernel.portable_text.params)],
+            1,
+            1,
+            self.signature.float_dtype,
+            self.kernel.name,
+            asserts=True,
+            apart=self.apart,
+        )
 
     @functools.cached_property
     def code(self):

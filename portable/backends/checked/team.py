@@ -1,4 +1,5 @@
 """The team as a member's Python sees it, and what its collectives answer once all members have arrived."""
+
 import itertools
 import math
 
@@ -31,17 +32,21 @@ class Team:
 
     def reduce(self, site, combine, state):
         """The states of all members, combined in the order of ranks; every member gets the result."""
+
         def over_members(states):
             total = states[0]
             for other in states[1:]:
                 total = combine(*total, *other)
             return total
+
         return self._meet("reduce", site, over_members, state)
 
     def scan(self, site, combine, neutral, state):
         """The states of the members before this one, combined; the neutral one for the first."""
+
         def running(states):
             return list(itertools.accumulate(states[:-1], lambda a, b: combine(*a, *b), initial=neutral))
+
         return self._meet("scan", site, running, state)[self.rank]
 
     def broadcast(self, site, value, rank):
@@ -50,7 +55,9 @@ class Team:
 
     def append(self, site, view, at, value, keep):
         """The values of the members that keep, side by side from view[at] on in rank order; how many these are."""
-        ends = self._meet("append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
+        ends = self._meet(
+            "append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep)
+        )
         if keep:
             store(view, ends[self.rank], site << SITE_SHIFT, value)
         return ends[-1] - at
@@ -111,8 +118,13 @@ class Group:
             end = self._used + math.prod(shape) * dtype.itemsize
             self._used = -(-end // ALIGN) * ALIGN
             if run.room is not None and end > run.room:
-                raise Fault("scratch overflow", f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
-                            "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time", None, None)
+                raise Fault(
+                    "scratch overflow",
+                    f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
+                    "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time",
+                    None,
+                    None,
+                )
             array = unwritten(shape, dtype)
             first = run.memory.claim(array.nbytes)
             view = self._arrays[call] = Watched(array, run, first, label=name or None)

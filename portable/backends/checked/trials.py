@@ -37,20 +37,29 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
         if size is None:
             return Trial(policy, compiled, args, seed, limit)
         # Scratch that was asked for together with a team size need not do for another.
-        return Trial(dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO)
+        return Trial(
+            dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO
+        )
 
     full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
     others = [size for size in team_sizes if size != full[0].team_size]
     limit = full[0].first_few() if others or not in_full else None
     if limit is None:
-        same_size = full + [trial(seed) for seed in seeds[len(full):]]
+        same_size = full + [trial(seed) for seed in seeds[len(full) :]]
     else:
         same_size = [trial(seed, None, limit) for seed in seeds]
     groups = [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)]
-    found = _merged(f for t in dict.fromkeys([*full, *(t for group in groups for t in group)]) for f in t.findings)
+    found = _merged(
+        f for t in dict.fromkeys([*full, *(t for group in groups for t in group)]) for f in t.findings
+    )
     if refusal is not None and not found:
         raise refusal
-    return found or disagreements(kernel, groups), seeds, [g[0].team_size for g in groups if team_sizes], limit
+    return (
+        found or disagreements(kernel, groups),
+        seeds,
+        [g[0].team_size for g in groups if team_sizes],
+        limit,
+    )
 
 
 def reference(policy, kernel, args, reducers):
@@ -72,7 +81,13 @@ def _compiled(policy, kernel, args, reducers):
         return None, dispatch.bind(policy, kernel, args, reducers)[3]
     except (CollectiveError, ReadOnlyError) as refusal:
         kind = kind_of(policy)
-        return refusal, Compiled(kernel, kind, dispatch.compiler_specs(args, resolve("checked"), kernel, kind), reducers, apart=True)
+        return refusal, Compiled(
+            kernel,
+            kind,
+            dispatch.compiler_specs(args, resolve("checked"), kernel, kind),
+            reducers,
+            apart=True,
+        )
 
 
 def copied(args):
@@ -93,7 +108,15 @@ class Trial:
 
     def __init__(self, policy, compiled, args, seed, limit=None, bounded=True):
         self.args = copied(args)
-        run = Run(compiled, policy, self.args, names=_labels(compiled.kernel, args, policy), seed=seed, bounded=bounded, limit=limit)
+        run = Run(
+            compiled,
+            policy,
+            self.args,
+            names=_labels(compiled.kernel, args, policy),
+            seed=seed,
+            bounded=bounded,
+            limit=limit,
+        )
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
         self.reduced = combined(run, values) if not self.findings else ()
@@ -106,7 +129,7 @@ class Trial:
 
 def _labels(kernel, args, policy):
     """What to call each argument: a view's label, else the parameter."""
-    names = kernel.portable_text.params[n_indices(kind_of(policy)):]
+    names = kernel.portable_text.params[n_indices(kind_of(policy)) :]
     return [getattr(a, "label", None) or name for a, name in zip(args, names)]
 
 

@@ -1,9 +1,9 @@
 """Counting builds on the CPU: what a launch does, counted while it runs. Never the build that is timed.
 
-    text       operations of the text, one index after the other: a team has one member
-    touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many are written
-    lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
-    executed   instructions of the optimised code, by line
+text       operations of the text, one index after the other: a team has one member
+touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many are written
+lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
+executed   instructions of the optimised code, by line
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class _Tallied(Entry):
         super().emit()
         function = self.module.globals["entry"]
         self.block = function.args[0]
-        end, = (block for block in function.blocks if block.terminator and block.terminator.opname == "ret void")
+        (end,) = (
+            block for block in function.blocks if block.terminator and block.terminator.opname == "ret void"
+        )
         self.lower.b.position_before(end.terminator)
         self.lower.counters = self.kept
         self.flush(self.extra("counter", PTR))
@@ -73,8 +75,10 @@ class _Touched(_Text):
             self.views = views
         if function.name == "entry" and views:
             base = self.extra("counter", PTR)
-            self.lower.maps = {v.label: [self.lower.b.load(self.word(base, 2 * k + way), typ=PTR) for way in (0, 1)]
-                               for k, v in enumerate(views)}
+            self.lower.maps = {
+                v.label: [self.lower.b.load(self.word(base, 2 * k + way), typ=PTR) for way in (0, 1)]
+                for k, v in enumerate(views)
+            }
 
     def flush(self, base):
         self.lower.flush(self.word(base, 2 * len(self.views)))
@@ -88,12 +92,20 @@ class _WideTeam(CpuTeam):
     """Of more members than registers have lanes: LLVM compresses no such vectors."""
 
     def append(self, lower, view, at, value, keep):
-        x, mask, kept = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING), lower.const(0)
+        x, mask, kept = (
+            lower.get(value, view.dtype, VARYING),
+            lower.get(keep, "bool", VARYING),
+            lower.const(0),
+        )
         for k in range(lower.W):
             one = lower.b.extract_element(mask, ir.Constant(I64, k))
             with lower.b.if_then(one):
                 outer, lower.mask = lower.mask, None
-                lower.store(view, [lower.binary("+", at, kept)], Value(view.dtype, UNIFORM, lower.b.extract_element(x, ir.Constant(I64, k))))
+                lower.store(
+                    view,
+                    [lower.binary("+", at, kept)],
+                    Value(view.dtype, UNIFORM, lower.b.extract_element(x, ir.Constant(I64, k))),
+                )
                 lower.mask = outer
             kept = lower.binary("+", kept, Value("int", UNIFORM, lower.b.zext(one, I64)))
         return kept
@@ -116,12 +128,20 @@ class _Executed(Executed):
         names = re.findall(r"(%[\w.]+)(?=[,)])", function.partition("{\n")[0])
         worker = names[3] if len(names) > 3 else "0"
         place = 8 * (self.signature.n_words + EXTRA.index("counter"))
-        return (f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}", "  %count.all = load ptr, ptr %count.place",
-                f"  %count.skip = mul i64 {worker}, {8 * n}", "  %count.row = getelementptr i8, ptr %count.all, i64 %count.skip")
+        return (
+            f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}",
+            "  %count.all = load ptr, ptr %count.place",
+            f"  %count.skip = mul i64 {worker}, {8 * n}",
+            "  %count.row = getelementptr i8, ptr %count.all, i64 %count.skip",
+        )
 
     def bump(self, k, by=1):
-        return [f"  %count.p{k} = getelementptr i64, ptr %count.row, i64 {k}", f"  %count.v{k} = load i64, ptr %count.p{k}",
-                f"  %count.n{k} = add i64 %count.v{k}, {by}", f"  store i64 %count.n{k}, ptr %count.p{k}"]
+        return [
+            f"  %count.p{k} = getelementptr i64, ptr %count.row, i64 {k}",
+            f"  %count.v{k} = load i64, ptr %count.p{k}",
+            f"  %count.n{k} = add i64 %count.v{k}, {by}",
+            f"  store i64 %count.n{k}, ptr %count.p{k}",
+        ]
 
     def counted(self, totals):
         return super().counted(totals, self.inside)
@@ -137,13 +157,19 @@ class _ExecutedScan(_Executed, ScanEntry):
 
 def _compiled(kernel, policy_kind, specs, reducers, build):
     if build == "executed":
-        entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(kernel, policy_kind, specs, reducers)
+        entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(
+            kernel, policy_kind, specs, reducers
+        )
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
     name, _, width = build.partition(":")
     entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes}[name]
     if width:
         wide = {"team": _WideTeam} if int(width) > 16 else {}
-        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide})
+        entry = type(
+            entry.__name__,
+            (entry,),
+            {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide},
+        )
     entry = entry(kernel, policy_kind, specs, reducers)
     return entry, engine.load(entry.text, kernel.name)
 
@@ -164,8 +190,10 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     if reducers:
-        launches.run("scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ())
+        launches.run(
+            "scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ()
+        )
     else:
         launches.plan_for(space, compiled, policy, words)()
-    found = entry.counted(list(totals)[len(first):len(first) + n])
+    found = entry.counted(list(totals)[len(first) : len(first) + n])
     return found | marks.found() if marks else found

@@ -20,7 +20,13 @@ except ImportError:  # Windows
     resource = None
 
 
-LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"  # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
+LEVELS = (
+    "generic",
+    "x86-64",
+    "x86-64-v2",
+    "x86-64-v3",
+    "x86-64-v4",
+)  # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
 
 
 @functools.cache
@@ -68,11 +74,15 @@ def _require_room():
     for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
         limit = resource.getrlimit(getattr(resource, name))[0]
         if limit != resource.RLIM_INFINITY and used + _ROOM > limit:
-            raise OutOfMemoryError(f"compiling wants {_ROOM >> 20} MiB free; "
-                                   f"this process has {used >> 20} of {limit >> 20} MiB ({name})")
+            raise OutOfMemoryError(
+                f"compiling wants {_ROOM >> 20} MiB free; "
+                f"this process has {used >> 20} of {limit >> 20} MiB ({name})"
+            )
     if 4 * len(_live) > _most_maps():
-        raise OutOfMemoryError(f"{len(_live)} compiled kernels are alive; "
-                               "more take more pieces of memory than the system gives a process")
+        raise OutOfMemoryError(
+            f"{len(_live)} compiled kernels are alive; "
+            "more take more pieces of memory than the system gives a process"
+        )
 
 
 @functools.cache
@@ -125,7 +135,9 @@ def unkept(text):
 
 def _linked(code):
     _require_room()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine())
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine()
+    )
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _live.add(engine)
@@ -140,7 +152,9 @@ def assembly(text, kernel_name):
 
 
 # void function(block, begin, end, worker) at an address, as a callable
-call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64))
+call = functools.cache(
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+)
 
 
 _SEQUENCE = """

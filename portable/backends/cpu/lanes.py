@@ -68,7 +68,11 @@ class CpuTeam(Team):
     def pick(self, lower, value, rank):
         if lower.W == 1 or value.kind == UNIFORM:
             return Value(value.dtype, UNIFORM, lower.get(value))
-        return Value(value.dtype, UNIFORM, lower.b.extract_element(lower.get(value, None, VARYING), lower.get(rank, "int")))
+        return Value(
+            value.dtype,
+            UNIFORM,
+            lower.b.extract_element(lower.get(value, None, VARYING), lower.get(rank, "int")),
+        )
 
     def append(self, lower, view, at, value, keep):
         """Members that keep move to the front of the pack, which is stored under a mask; returns their number."""
@@ -93,7 +97,9 @@ class CpuTeam(Team):
         b, W = lower.b, lower.W
 
         def moved(v):
-            return lower.intrinsic("experimental.vector.compress", [v, mask, ir.Constant(v.type, ir.Undefined)])
+            return lower.intrinsic(
+                "experimental.vector.compress", [v, mask, ir.Constant(v.type, ir.Undefined)]
+            )
 
         if W <= 8 or x.type.element not in (I64, F64):
             return moved(x)
@@ -111,7 +117,9 @@ class CpuTeam(Team):
         W, b = lower.W, lower.b
         lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
-        if W == 1 or loop.breaks:  # one loop for all packs: members that have left it stay out of the last one too
+        if (
+            W == 1 or loop.breaks
+        ):  # one loop for all packs: members that have left it stay out of the last one too
             self._loop(lower, loop, lo, Value("int", UNIFORM, hi), aligned)
             return
         trips = b.sub(hi, lo, flags=("nsw",))
@@ -142,14 +150,23 @@ class CpuTeam(Team):
             return lower.b.load(counter, typ=I64)
 
         def member():
-            return Value("int", LINEAR, here(), step=1, aligned=aligned) if lower.W > 1 else Value("int", VARYING, here())
+            return (
+                Value("int", LINEAR, here(), step=1, aligned=aligned)
+                if lower.W > 1
+                else Value("int", VARYING, here())
+            )
 
         def more():
             """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks for all."""
             return lower.compare("<", member() if loop.breaks else Value("int", UNIFORM, here()), hi)
 
-        lower.run_loop(loop, more, member, lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter),
-                       None if loop.breaks else (counter, hi, lower.W))
+        lower.run_loop(
+            loop,
+            more,
+            member,
+            lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter),
+            None if loop.breaks else (counter, hi, lower.W),
+        )
 
 
 def lane_prefixes(lower, state, neutral, combine):
@@ -158,7 +175,10 @@ def lane_prefixes(lower, state, neutral, combine):
 
     def behind(by, front, change=lambda back: back):
         """From lane `by` on what the lane that many before has, changed; the first lanes keep `front`."""
-        back = tuple(lower.rotated(Value(v.dtype, VARYING, lower.get(x, None, VARYING)), lower.W - by) for v, x in zip(state, inclusive))
+        back = tuple(
+            lower.rotated(Value(v.dtype, VARYING, lower.get(x, None, VARYING)), lower.W - by)
+            for v, x in zip(state, inclusive)
+        )
         there = lower.compare(">=", lane, lower.const(by))
         return tuple(lower.select(there, b, f) for b, f in zip(change(back), front))
 

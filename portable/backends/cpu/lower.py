@@ -62,11 +62,15 @@ class Entry(entry.Entry):
     def _copies(self, k):
         """(the number of copies, where they begin) of one of these views: the last words of the block."""
         b, first = self.lower.b, self.signature.n_words + len(entry.EXTRA)
-        return b.load(self.word(self.block, first), typ=I64), b.load(self.word(self.block, first + 1 + k), typ=PTR)
+        return b.load(self.word(self.block, first), typ=I64), b.load(
+            self.word(self.block, first + 1 + k), typ=PTR
+        )
 
     def _apart(self, view):
         """Bytes between copies: whole blocks of APART, so that no two threads write to one cache line."""
-        return self.lower.b.and_(self.lower.b.add(self.n_bytes(view), ir.Constant(I64, APART - 1)), ir.Constant(I64, -APART))
+        return self.lower.b.and_(
+            self.lower.b.add(self.n_bytes(view), ir.Constant(I64, APART - 1)), ir.Constant(I64, -APART)
+        )
 
     def _own_copies(self, worker):
         b = self.lower.b
@@ -146,8 +150,12 @@ class Entry(entry.Entry):
             low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
             low = b.select(b.icmp_signed(">", low, zero), low, zero)
             outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
-            outer = [Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)]
-            self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer))
+            outer = [
+                Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)
+            ]
+            self._range(
+                b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer)
+            )
             self.target.look(lower)
 
         some = b.select(b.icmp_signed(">", length, zero), length, one)  # an empty box has no rows
@@ -174,7 +182,11 @@ class Entry(entry.Entry):
         lower, b = self.lower, self.lower.b
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        copies = _COPIES if self.policy_kind != "team" and self.width > 1 and not self.kernel.portable_text.has_loops else 1
+        copies = (
+            _COPIES
+            if self.policy_kind != "team" and self.width > 1 and not self.kernel.portable_text.has_loops
+            else 1
+        )
 
         def block(number):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
@@ -183,13 +195,17 @@ class Entry(entry.Entry):
             stretch(low, self._smaller(high, end), copies)
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
-            self.write_words(self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
+            self.write_words(
+                self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words())))
+            )
             self.target.look(lower)
 
         self.loop(first, last, 1, block)
 
     def _one_state(self, reducer, state):
-        return state if self.policy_kind == "team" else combine_lanes(self.lower, state, reducer, combine_states)
+        return (
+            state if self.policy_kind == "team" else combine_lanes(self.lower, state, reducer, combine_states)
+        )
 
     def _finish(self):
         """Combine the partial states one after the other."""
@@ -203,7 +219,9 @@ class Entry(entry.Entry):
 
         def step(number):
             lower.begin_pack(None)
-            states = self.read_words(self.totals, self.word(partials, lower.b.mul(number, ir.Constant(I64, self.n_words()))))
+            states = self.read_words(
+                self.totals, self.word(partials, lower.b.mul(number, ir.Constant(I64, self.n_words())))
+            )
             for reducer, state, row in zip(self.reducers, states, places):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(state, row), state), row):
                     lower.b.store(lower.get(v), p)

@@ -47,7 +47,7 @@ class _Numba(_Serial):
     def about(self, space):
         from ...numba.threads import layer
 
-        (name, threads), = super().about(space)
+        ((name, threads),) = super().about(space)
         return [(name, f"{threads} of numba's, layer {layer()}")]
 
 

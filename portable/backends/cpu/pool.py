@@ -24,7 +24,9 @@ import weakref
 from ...errors import InputError
 from .pool_code import AT, STATE_BYTES, compiled, posix
 
-STACK_BYTES = 8 << 20  # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
+STACK_BYTES = (
+    8 << 20
+)  # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 
 
 class Pool:
@@ -117,14 +119,20 @@ class Pool:
             self._finalizer = weakref.finalize(self, self._executor.shutdown)
             return
         _word(self.handle + AT["SPINS"]).value = self._code.spins
-        _word(self.handle + AT["CORES"]).value = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        _word(self.handle + AT["CORES"]).value = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
         _word(self.handle + AT["BORN"]).value = 1  # worker 0 is the caller
         threads = _create_threads(self.n_threads - 1, self._code.worker, self.handle)
         _word(self.handle + AT["WORKERS"]).value = len(threads)
         self._finalizer = weakref.finalize(self, _end_threads, threads, self._code, self.handle, self._memory)
         if len(threads) < self.n_threads - 1:
-            warnings.warn(f"threads: the system allowed {len(threads) + 1} of {self.n_threads} threads; launches "
-                          "use those.", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"threads: the system allowed {len(threads) + 1} of {self.n_threads} threads; launches "
+                "use those.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _run_plain(self, fn, block, begin, end, chunk):
         lows = iter(range(begin, end, chunk))  # taking the next one is atomic under the interpreter's lock

@@ -14,24 +14,31 @@ SPIN_MICROSECONDS = 30
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in pairs.
 AT = {
     "GATE": 0,
-    "NEXT": 128,        # the next chunk to be taken
-    "JOB": 256,         # fn, block, begin, end, chunk, number of the last chunk
-    "SLEEPERS": 384,    # workers that sleep, or are about to
-    "WAITING": 392,     # 1: the launching thread sleeps, or is about to
+    "NEXT": 128,  # the next chunk to be taken
+    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk
+    "SLEEPERS": 384,  # workers that sleep, or are about to
+    "WAITING": 392,  # 1: the launching thread sleeps, or is about to
     "STOP": 400,
-    "SPINS": 408,       # pauses before sleep
-    "WORKERS": 416,     # threads besides the caller
-    "BORN": 424,        # gives each thread its number
+    "SPINS": 408,  # pauses before sleep
+    "WORKERS": 416,  # threads besides the caller
+    "BORN": 424,  # gives each thread its number
     "CORES": 432,
-    "BUSY": 440,        # 1: a launch is under way; a signal handler that runs in it may launch again
-    "MUTEX": 512,       # this and the conditions: the largest known have 64 bytes
-    "WORK": 640,        # what sleeping workers wait for
-    "DONE": 768,        # what a sleeping launch waits for
+    "BUSY": 440,  # 1: a launch is under way; a signal handler that runs in it may launch again
+    "MUTEX": 512,  # this and the conditions: the largest known have 64 bytes
+    "WORK": 640,  # what sleeping workers wait for
+    "DONE": 768,  # what a sleeping launch waits for
 }
 STATE_BYTES = 896
 
-_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_timedwait",
-             "pthread_cond_signal", "pthread_cond_broadcast", "clock_gettime")
+_PTHREADS = (
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "pthread_cond_signal",
+    "pthread_cond_broadcast",
+    "clock_gettime",
+)
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
 _IR = """
@@ -335,13 +342,19 @@ class _Code:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()  # for the pause instruction
-        pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(platform.machine(), "")
+        pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
+            platform.machine(), ""
+        )
         module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="static", codemodel="large")  # as in engine.py
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            opt=2, reloc="static", codemodel="large"
+        )  # as in engine.py
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
         self.run, self.worker, self.stop, pause_many = (
-            self.engine.get_function_address(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause"))
+            self.engine.get_function_address(name)
+            for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause")
+        )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 
 

@@ -1,8 +1,8 @@
 """Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
 
-    void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-    void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all is the result
-    void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
+void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
+void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all is the result
+void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ScanEntry(Scanned, cpu.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
 
     def emit(self):
-        self.reducer, = self.reducers
+        (self.reducer,) = self.reducers
         self.state = tuple(Value(v.dtype, UNIFORM, None) for v in self.states[0])
         self._pass("entry", store=False)
         self._offsets()
@@ -51,7 +51,9 @@ class ScanEntry(Scanned, cpu.Entry):
             self._write(self._read(places) if store else self._neutral(), carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            rest = self.packs(low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ()))
+            rest = self.packs(
+                low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ())
+            )
             if self.width > 1:
                 with b.if_then(b.icmp_signed("<", rest, high)):
                     mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
@@ -68,7 +70,7 @@ class ScanEntry(Scanned, cpu.Entry):
         index = lower.lanes(base)
         lower.begin_pack(mask)
         result = lower.inline(self.kernel.portable_text, [index, *self.args])
-        value, = self._contributions(result)
+        (value,) = self._contributions(result)
         state, neutral = self._state(self.reducer, value, index, VARYING), self._neutral()
         if mask is not None:
             state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))

@@ -35,8 +35,26 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("code", "address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
-                 "width", "simple", "kernel", "counters", "faults", "planned")
+    __slots__ = (
+        "code",
+        "address",
+        "call",
+        "signature",
+        "merges",
+        "plain",
+        "finish",
+        "apply",
+        "results",
+        "state_words",
+        "scratch_static",
+        "scratch_open",
+        "width",
+        "simple",
+        "kernel",
+        "counters",
+        "faults",
+        "planned",
+    )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         kind = ScanEntry if policy_kind.startswith("scan") else Entry
@@ -53,10 +71,16 @@ class Compiled:
         self.finish = function(named("finish")) if reducers else None
         self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
-        self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
+        self.plain = functools.partial(
+            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers
+        )
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
-        self.scratch_static, self.scratch_open, self.width = entry.scratch_static, entry.scratch_open, entry.width
+        self.scratch_static, self.scratch_open, self.width = (
+            entry.scratch_static,
+            entry.scratch_open,
+            entry.width,
+        )
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
         self.faults = _Faults(entry) if hasattr(entry, "sites") else None
         self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
@@ -131,9 +155,20 @@ def _reduce(compiled, policy, words, outs, n_threads):
     size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
-    block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
+    block = (
+        words
+        + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes)
+        + tail
+    )
     block += _fault_word(compiled)
-    return buffer, block, [(compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)), (compiled.finish, 0, n_blocks, n_blocks)]
+    return (
+        buffer,
+        block,
+        [
+            (compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)),
+            (compiled.finish, 0, n_blocks, n_blocks),
+        ],
+    )
 
 
 def _scan(compiled, policy, words, outs, n_threads):
@@ -177,8 +212,12 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     if policy.__class__ is TeamPolicy:
         league, scratch = policy.league_size, scratch_of(compiled, policy)
         if scratch > MOST_SCRATCH:
-            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {MOST_SCRATCH}")
-    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
+            raise InputError(
+                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {MOST_SCRATCH}"
+            )
+    return _EXTRA.pack(
+        begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0
+    )
 
 
 def _stretch(policy, compiled, n_threads):
@@ -186,7 +225,9 @@ def _stretch(policy, compiled, n_threads):
     if policy.__class__ is TeamPolicy:
         return 0, policy.league_size, max(1, policy.league_size // (n_threads * CHUNKS_A_THREAD))
     box, width = policy.__class__ is MDRangePolicy, compiled.width
-    begin, end, chunk = (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
+    begin, end, chunk = (
+        (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
+    )
     if chunk is None:
         least = SMALL if compiled.simple else width
         chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
@@ -312,5 +353,12 @@ def explain(space, kernel, policy, policy_kind, specs):
     entry = Entry(kernel, policy_kind, specs)
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
-    return {"code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
-            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses, shown(entry.tree)
+    return (
+        {
+            "code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
+            "spills in the assembly": assembly.count("Spill"),
+            "scratch, bytes": entry.scratch_static,
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )

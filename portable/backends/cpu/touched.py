@@ -23,7 +23,11 @@ class Marks:
 
     def __init__(self, entry, words):
         self.regions = _regions(_views(entry, words))
-        self.addresses = [address for place in sorted(p for r in self.regions for p in r.places) for address in self._of(place)]
+        self.addresses = [
+            address
+            for place in sorted(p for r in self.regions for p in r.places)
+            for address in self._of(place)
+        ]
 
     def _of(self, place):
         region = next(r for r in self.regions if place in r.places)
@@ -37,7 +41,9 @@ class Marks:
             result["", f"bytes {names}", ""] = region.size
             for marks, way in zip(region.marks, ("load", "store")):
                 result["", f"touched {names}", way] = int(np.count_nonzero(marks))
-                eights = marks.view(np.uint64).reshape(-1, LINE // region.size // 8)  # the marks of a line in a row
+                eights = marks.view(np.uint64).reshape(
+                    -1, LINE // region.size // 8
+                )  # the marks of a line in a row
                 lines = functools.reduce(np.bitwise_or, eights.T)
                 result["", f"lines {names}", way] = int(np.count_nonzero(lines))
         return result

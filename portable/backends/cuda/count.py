@@ -32,11 +32,15 @@ class _Executed(Executed):
         parts, every = self.functions(text)
         for k in every:
             self.block_names = set(re.findall(r"(%[\w.]+)\) ", parts[k].partition("{\n")[0]))
-            self.block_names |= {name for name, of in re.findall(_PLACES, parts[k], re.MULTILINE) if of in self.block_names}
+            self.block_names |= {
+                name for name, of in re.findall(_PLACES, parts[k], re.MULTILINE) if of in self.block_names
+            }
             name = special(parts[k])[0].split(" ")[1] if is_special(parts[k]) else None
             parts[k] = self.with_counters(parts[k], inside=name)
         names = sorted(set(re.findall(rf'@"({SPECIAL}[^"]*)"', text)))
-        return re.sub(rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts))  # PTX has no such names
+        return re.sub(
+            rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts)
+        )  # PTX has no such names
 
     def is_free(self, line):
         """Arguments are read from constant memory, as operands of other instructions."""
@@ -60,7 +64,9 @@ def ptx(entry, capability, name, allocate):
     """PTX of an entry with counters at the address that `allocate` gives for so many bytes."""
     machine = engine.machine(capability)
     text = str(optimise(entry.text, machine, name))
-    entry.address = allocate(8 * sum(n_blocks(part) for part in entry.functions(text)[0] if part.startswith("define ")))
+    entry.address = allocate(
+        8 * sum(n_blocks(part) for part in entry.functions(text)[0] if part.startswith("define "))
+    )
     module = llvm.parse_assembly(entry.instrumented(text))
     module.verify()
     return machine.emit_assembly(module)
@@ -71,7 +77,9 @@ class _Counting(launches.Compiled):
 
     def _load(self, entry, name):
         self.entry = entry
-        return self.context.load(self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate)))
+        return self.context.load(
+            self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate))
+        )
 
     def _allocate(self, n_bytes):
         self.totals = self.context.allocate(n_bytes)
@@ -87,7 +95,9 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
     key = ("cuda", "executed", space.device, policy_kind, specs, reducers, team_size)
     if key not in kernel.compiled:
         made = kernel.compiled[key] = _Counting(space, kernel, policy_kind, specs, reducers, team_size)
-        made.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
+        made.plain = functools.partial(
+            _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+        )
     return kernel.compiled[key]
 
 
@@ -98,7 +108,9 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
     compiled = compiled if policy_kind == "team" else compiled(0)
     pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
-    rows = launches._STEPS[pattern](space, compiled, policy, words, (), launches._workspace(space.device, space.stream))
+    rows = launches._STEPS[pattern](
+        space, compiled, policy, words, (), launches._workspace(space.device, space.stream)
+    )
     if not rows:
         return {}
     made = rows[0][0]  # one build makes all kernels of a launch

@@ -50,7 +50,10 @@ class Context(contract.Memory):
         self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
         self._alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
-        self._kept, self.parallel = {}, False  # bytes -> addresses; whether any queue but the default stream was used
+        self._kept, self.parallel = (
+            {},
+            False,
+        )  # bytes -> addresses; whether any queue but the default stream was used
         self.streamed = False  # the same, but for queues of other libraries
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
@@ -119,8 +122,10 @@ class Context(contract.Memory):
                 cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
             except OutOfMemoryError as full:
                 free, total = self.memory_info()
-                raise OutOfMemoryError(f"space 'cuda:{self.ordinal}' has no room for {nbytes:,} bytes: {free:,} of "
-                                       f"{total:,} are free ({full})") from full
+                raise OutOfMemoryError(
+                    f"space 'cuda:{self.ordinal}' has no room for {nbytes:,} bytes: {free:,} of "
+                    f"{total:,} are free ({full})"
+                ) from full
         return pointer.value
 
     def _keep(self, nbytes, pointer):
@@ -166,8 +171,14 @@ class Context(contract.Memory):
 
     def interface(self, view):
         self.share()
-        return {"data": (view.pointer, view.readonly), "shape": view.shape, "strides": view.strides,
-                "typestr": view.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
+        return {
+            "data": (view.pointer, view.readonly),
+            "shape": view.shape,
+            "strides": view.strides,
+            "typestr": view.dtype.str,
+            "version": 3,
+            "stream": 1,
+        }  # 1: the legacy default stream
 
     def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`; waits for the end."""
@@ -183,7 +194,9 @@ class Context(contract.Memory):
         """Whether a large copy of pageable memory went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        if nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None:  # pinned already
+        if (
+            nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None
+        ):  # pinned already
             return False
         self.synchronize()  # the pieces have queues of their own
         with self._stage_lock:
@@ -192,7 +205,10 @@ class Context(contract.Memory):
                     self._staging = staging.Staging(self)
                 except (DeviceError, OutOfMemoryError) as refused:
                     self._staging = False
-                    warnings.warn(f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})", stacklevel=2)
+                    warnings.warn(
+                        f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})",
+                        stacklevel=2,
+                    )
             if self._staging:
                 self._staging.copy(target, source, nbytes, to_device)
         return bool(self._staging)
@@ -387,7 +403,12 @@ class Graph:
 @contextlib.contextmanager
 def _capture(context, stream):
     context.activate()
-    graph, recorded, executable, parallel = Graph(context), ctypes.c_void_p(), ctypes.c_void_p(), context.parallel
+    graph, recorded, executable, parallel = (
+        Graph(context),
+        ctypes.c_void_p(),
+        ctypes.c_void_p(),
+        context.parallel,
+    )
     cu.cuStreamBeginCapture(stream, 2)  # 2: relaxed; a collected view may free its memory meanwhile
     try:
         yield graph
@@ -420,7 +441,9 @@ class _Log:
         try:
             yield
         except DeviceError as failure:
-            raise DeviceError(f"{failure}\n{self._errors.value.decode(errors='replace').strip()}".rstrip()) from None
+            raise DeviceError(
+                f"{failure}\n{self._errors.value.decode(errors='replace').strip()}".rstrip()
+            ) from None
 
 
 def _image(image):

@@ -34,7 +34,9 @@ def barrier(lower):
 
 def shared_words(lower, n_words, name):
     """A fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
-    array = ir.GlobalVariable(lower.b.module, ir.ArrayType(I64, n_words), lower.b.module.get_unique_name(name), addrspace=3)
+    array = ir.GlobalVariable(
+        lower.b.module, ir.ArrayType(I64, n_words), lower.b.module.get_unique_name(name), addrspace=3
+    )
     array.initializer = ir.Constant(array.value_type, ir.Undefined)
     array.linkage, array.align = "internal", 8
     return lower.b.addrspacecast(array, PTR)
@@ -57,7 +59,10 @@ class CudaTarget:
     @staticmethod
     def product(b, x, y, flags):
         """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find behind masks of 64."""
-        halves, wide = [_half(b, v) for v in (x, y)], ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r")
+        halves, wide = (
+            [_half(b, v) for v in (x, y)],
+            ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r"),
+        )
         return b.mul(x, y, flags=flags) if None in halves else b.call(wide, halves, attrs=("readnone",))
 
     @staticmethod
@@ -90,7 +95,11 @@ def _half(b, x):
     if isinstance(x, ir.Constant):
         return ir.Constant(I32, x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
     mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
-    return b.trunc(x, I32) if isinstance(mask, ir.Constant) and mask.type == I64 and mask.constant == (1 << 32) - 1 else None
+    return (
+        b.trunc(x, I32)
+        if isinstance(mask, ir.Constant) and mask.type == I64 and mask.constant == (1 << 32) - 1
+        else None
+    )
 
 
 class CudaTeam(Team):
@@ -104,7 +113,11 @@ class CudaTeam(Team):
 
     def rank(self, lower):
         # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in common
-        return Value("int", VARYING, lower.b.and_(thread(lower), ir.Constant(I64, (1 << (self.n - 1).bit_length()) - 1)))
+        return Value(
+            "int",
+            VARYING,
+            lower.b.and_(thread(lower), ir.Constant(I64, (1 << (self.n - 1).bit_length()) - 1)),
+        )
 
     def barrier(self, lower):
         barrier(lower) if self.n > WARP else lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
@@ -140,13 +153,22 @@ class CudaTeam(Team):
         kept = lower.get(keep, "bool")
         if self.n == WARP:
             votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
-            lower_ranks = lower.b.sub(lower.b.shl(ir.Constant(I32, 1), lower.b.trunc(thread(lower), I32)), ir.Constant(I32, 1))
-            before, total = (Value("int", VARYING, lower.b.zext(lower.intrinsic("ctpop", [v]), I64))
-                             for v in (lower.b.and_(votes, lower_ranks), votes))
+            lower_ranks = lower.b.sub(
+                lower.b.shl(ir.Constant(I32, 1), lower.b.trunc(thread(lower), I32)), ir.Constant(I32, 1)
+            )
+            before, total = (
+                Value("int", VARYING, lower.b.zext(lower.intrinsic("ctpop", [v]), I64))
+                for v in (lower.b.and_(votes, lower_ranks), votes)
+            )
         else:
             own = Value("int64", VARYING, lower.b.zext(kept, I64))
-            (before,), (total,) = scan_block(lower, (own,), (lower.cast(lower.const(0), "int64"),),
-                                             lambda a, b: (lower.binary("+", *a, *b),), self.n)
+            (before,), (total,) = scan_block(
+                lower,
+                (own,),
+                (lower.cast(lower.const(0), "int64"),),
+                lambda a, b: (lower.binary("+", *a, *b),),
+                self.n,
+            )
         with lower.b.if_then(kept):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
@@ -182,7 +204,10 @@ def scan_block(lower, own, neutral, combine, n):
     before = total = neutral
     for k in range(n_warps):
         words = words_of(lower, place, ir.Constant(I64, k), len(own))
-        part = tuple(Value(v.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(own, words))
+        part = tuple(
+            Value(v.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(v.dtype)))
+            for v, word in zip(own, words)
+        )
         here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
         before = chosen(here, total, before)
         total = combine(total, part)
@@ -197,7 +222,10 @@ def combine_block(lower, state, reducer, combine, n, again=True):
     """
     for by in (16, 8, 4, 2, 1):
         other = tuple(_shuffled(lower, v, "bfly", by, WARP - 1) for v in state)
-        state = tuple(Value(v.dtype, VARYING, lower.get(r, v.dtype)) for v, r in zip(state, combine(lower, reducer, state, other)))
+        state = tuple(
+            Value(v.dtype, VARYING, lower.get(r, v.dtype))
+            for v, r in zip(state, combine(lower, reducer, state, other))
+        )
     if n > WARP:
         state = _over_warps(lower, state, reducer, combine, n // WARP, again)
     return tuple(Value(v.dtype, UNIFORM, v.ir) for v in state)
@@ -208,13 +236,18 @@ def _over_warps(lower, state, reducer, combine, n_warps, again):
     here = thread(lower)
     first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
     with lower.b.if_then(first):
-        for v, word in zip(state, words_of(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), len(state))):
+        for v, word in zip(
+            state, words_of(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), len(state))
+        ):
             lower.b.store(v.ir, word)
     barrier(lower)
     total = None
     for w in range(n_warps):
         words = words_of(lower, place, ir.Constant(I64, w), len(state))
-        part = tuple(Value(v.dtype, VARYING, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(state, words))
+        part = tuple(
+            Value(v.dtype, VARYING, lower.b.load(word, typ=lower.scalar(v.dtype)))
+            for v, word in zip(state, words)
+        )
         total = part if total is None else combine(lower, reducer, total, part)
     if again:
         barrier(lower)
@@ -227,7 +260,9 @@ def _shuffled(lower, v, how, by, clamp):
     bits = t.BITS[v.dtype]
 
     def move(word):
-        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, ir.Constant(I32, by), ir.Constant(I32, clamp)], I32)
+        return lower.call(
+            f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, ir.Constant(I32, by), ir.Constant(I32, clamp)], I32
+        )
 
     if bits == 1:
         return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), ir.Constant(I32, 0)))
@@ -235,5 +270,9 @@ def _shuffled(lower, v, how, by, clamp):
         return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
     pair = b.bitcast(x, ir.VectorType(I32, 2))
     for k in range(2):
-        pair = b.insert_element(pair, move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), ir.Constant(I32, k))), ir.Constant(I32, k))
+        pair = b.insert_element(
+            pair,
+            move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), ir.Constant(I32, k))),
+            ir.Constant(I32, k),
+        )
     return Value(v.dtype, VARYING, b.bitcast(pair, x.type))

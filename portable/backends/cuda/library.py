@@ -20,24 +20,61 @@ _FATAL = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
 
 # Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B byte.
 _SIGNATURES = {
-    "cuDriverGetVersion": "P", "cuDeviceGetCount": "P", "cuDeviceGet": "PI", "cuDeviceGetName": "PII",
-    "cuDeviceTotalMem_v2": "PI", "cuDeviceGetAttribute": "PII", "cuDevicePrimaryCtxRetain": "PI",
-    "cuCtxSetCurrent": "P", "cuCtxSynchronize": "", "cuPointerGetAttribute": "PID",
-    "cuModuleLoadDataEx": "PPUPP", "cuModuleUnload": "P", "cuModuleGetFunction": "PPP",
-    "cuLinkCreate_v2": "UPPP", "cuLinkAddData_v2": "PIPZPUPP", "cuLinkComplete": "PPP", "cuLinkDestroy": "P",
-    "cuFuncGetAttribute": "PIP", "cuFuncSetAttribute": "PII", "cuOccupancyMaxActiveBlocksPerMultiprocessor": "PPIZ",
-    "cuMemAlloc_v2": "PZ", "cuMemFree_v2": "D", "cuMemGetInfo_v2": "PP", "cuMemHostAlloc": "PZU", "cuMemFreeHost": "P",
-    "cuMemcpyHtoDAsync_v2": "DPZP", "cuMemcpyDtoHAsync_v2": "PDZP", "cuMemcpyDtoDAsync_v2": "DDZP",
-    "cuMemcpyPeerAsync": "DPDPZP", "cuMemsetD8Async": "DBZP",
-    "cuStreamCreate": "PU", "cuStreamDestroy_v2": "P", "cuStreamSynchronize": "P",
+    "cuDriverGetVersion": "P",
+    "cuDeviceGetCount": "P",
+    "cuDeviceGet": "PI",
+    "cuDeviceGetName": "PII",
+    "cuDeviceTotalMem_v2": "PI",
+    "cuDeviceGetAttribute": "PII",
+    "cuDevicePrimaryCtxRetain": "PI",
+    "cuCtxSetCurrent": "P",
+    "cuCtxSynchronize": "",
+    "cuPointerGetAttribute": "PID",
+    "cuModuleLoadDataEx": "PPUPP",
+    "cuModuleUnload": "P",
+    "cuModuleGetFunction": "PPP",
+    "cuLinkCreate_v2": "UPPP",
+    "cuLinkAddData_v2": "PIPZPUPP",
+    "cuLinkComplete": "PPP",
+    "cuLinkDestroy": "P",
+    "cuFuncGetAttribute": "PIP",
+    "cuFuncSetAttribute": "PII",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": "PPIZ",
+    "cuMemAlloc_v2": "PZ",
+    "cuMemFree_v2": "D",
+    "cuMemGetInfo_v2": "PP",
+    "cuMemHostAlloc": "PZU",
+    "cuMemFreeHost": "P",
+    "cuMemcpyHtoDAsync_v2": "DPZP",
+    "cuMemcpyDtoHAsync_v2": "PDZP",
+    "cuMemcpyDtoDAsync_v2": "DDZP",
+    "cuMemcpyPeerAsync": "DPDPZP",
+    "cuMemsetD8Async": "DBZP",
+    "cuStreamCreate": "PU",
+    "cuStreamDestroy_v2": "P",
+    "cuStreamSynchronize": "P",
     "cuStreamWaitEvent": "PPU",
-    "cuStreamBeginCapture_v2": "PI", "cuStreamEndCapture": "PP",
-    "cuEventCreate": "PU", "cuEventDestroy_v2": "P", "cuEventRecord": "PP", "cuEventSynchronize": "P",
+    "cuStreamBeginCapture_v2": "PI",
+    "cuStreamEndCapture": "PP",
+    "cuEventCreate": "PU",
+    "cuEventDestroy_v2": "P",
+    "cuEventRecord": "PP",
+    "cuEventSynchronize": "P",
     "cuEventElapsedTime": "PPP",
-    "cuGraphInstantiateWithFlags": "PPL", "cuGraphLaunch": "PP", "cuGraphDestroy": "P", "cuGraphExecDestroy": "P",
+    "cuGraphInstantiateWithFlags": "PPL",
+    "cuGraphLaunch": "PP",
+    "cuGraphDestroy": "P",
+    "cuGraphExecDestroy": "P",
 }
-_TYPES = {"P": ctypes.c_void_p, "D": ctypes.c_uint64, "Z": ctypes.c_size_t, "I": ctypes.c_int, "U": ctypes.c_uint,
-          "L": ctypes.c_ulonglong, "B": ctypes.c_ubyte}
+_TYPES = {
+    "P": ctypes.c_void_p,
+    "D": ctypes.c_uint64,
+    "Z": ctypes.c_size_t,
+    "I": ctypes.c_int,
+    "U": ctypes.c_uint,
+    "L": ctypes.c_ulonglong,
+    "B": ctypes.c_ubyte,
+}
 cu = types.SimpleNamespace()  # the loaded functions, less version suffixes; all but `launch` raise on failure
 
 
@@ -87,6 +124,7 @@ def _checked(name, function):
         code = function(*arguments)
         if code:
             raise error(name, code)
+
     return call
 
 
@@ -108,8 +146,10 @@ def error(call, code, more=""):
 
 
 def _refuse(*arguments):
-    raise NestedLaunchError("CUDA was used before this process was forked, and does not work in the child. Use the "
-                            "start method 'spawn', or let the first use be in the child.")
+    raise NestedLaunchError(
+        "CUDA was used before this process was forked, and does not work in the child. Use the "
+        "start method 'spawn', or let the first use be in the child."
+    )
 
 
 def _forked():
@@ -136,7 +176,9 @@ class Device:
 
 
 # Numbers of the driver's device attributes.
-_ATTRIBUTES = dict(multiprocessors=16, max_threads_per_block=1, max_threads_per_sm=39, shared_bytes_per_block_optin=97)
+_ATTRIBUTES = dict(
+    multiprocessors=16, max_threads_per_block=1, max_threads_per_sm=39, shared_bytes_per_block_optin=97
+)
 
 
 @functools.cache
@@ -154,8 +196,13 @@ def _device(ordinal):
     cu.cuDeviceGet(byref(device), ordinal)
     cu.cuDeviceGetName(name, len(name), device)
     cu.cuDeviceTotalMem(byref(memory), device)
-    return Device(ordinal, name.value.decode(), memory.value, (attribute(ordinal, 75), attribute(ordinal, 76)),
-                  **{word: attribute(ordinal, number) for word, number in _ATTRIBUTES.items()})
+    return Device(
+        ordinal,
+        name.value.decode(),
+        memory.value,
+        (attribute(ordinal, 75), attribute(ordinal, 76)),
+        **{word: attribute(ordinal, number) for word, number in _ATTRIBUTES.items()},
+    )
 
 
 def attribute(ordinal, number):

@@ -17,10 +17,24 @@ from ...compiler.signature import flatten
 from ...compiler.team import TeamHandle, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
-from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
+from .lanes import (
+    RANGE_THREADS,
+    CudaTarget,
+    CudaTeam,
+    barrier,
+    block,
+    combine_block,
+    dynamic_shared,
+    grid,
+    shared_words,
+    thread,
+)
 
 REDUCE_THREADS = 256
-_COPIES = 6, 4  # indices that a thread of a reduction has on their way, for states of one number, and of several
+_COPIES = (
+    6,
+    4,
+)  # indices that a thread of a reduction has on their way, for states of one number, and of several
 _SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -46,7 +60,11 @@ class Entry(entry.Entry):
 
     def lanes(self, signature):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
-        plain = self.policy_kind == "range" and not self.reducers and not any(s[0] == "scatter" for s in flatten(signature.specs))
+        plain = (
+            self.policy_kind == "range"
+            and not self.reducers
+            and not any(s[0] == "scatter" for s in flatten(signature.specs))
+        )
         return signature.width // 4 if plain else 1
 
     def team_facts(self, width):
@@ -58,24 +76,39 @@ class Entry(entry.Entry):
         self.open(function)
         if self.reducers:
             self.open_accumulators()
-        plain = self._reduced_range if self.reducers else self._scattered_range if self.scatters else self._range
-        {"team": self._team, "range": plain}.get(self.policy_kind, self._reduced_box if self.reducers else self._box)()
+        plain = (
+            self._reduced_range if self.reducers else self._scattered_range if self.scatters else self._range
+        )
+        {"team": self._team, "range": plain}.get(
+            self.policy_kind, self._reduced_box if self.reducers else self._box
+        )()
         if self.reducers:
             self._finish()
         self.lower.b.ret_void()
 
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
-        bound = f'"nvvm.maxntid"="{self.threads}"' + (f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else "")
-        n_words = self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
+        bound = f'"nvvm.maxntid"="{self.threads}"' + (
+            f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else ""
+        )
+        n_words = (
+            self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
+        )
         n_words += hasattr(self, "sites")  # of a debug build: where faults go
-        return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
-                      rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}', text)
+        return re.sub(
+            r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
+            rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}',
+            text,
+        )
 
     def _first(self, indices):
         """This thread's first index, counted from the policy's, where a block takes so many."""
         lower = self.lower
-        return lower.b.add(lower.b.mul(block(lower), ir.Constant(I64, indices), flags=("nsw",)), thread(lower), flags=("nsw",))
+        return lower.b.add(
+            lower.b.mul(block(lower), ir.Constant(I64, indices), flags=("nsw",)),
+            thread(lower),
+            flags=("nsw",),
+        )
 
     def _range(self):
         """One index a thread, or a pack of them; the last block goes through what is left one by one."""
@@ -86,7 +119,9 @@ class Entry(entry.Entry):
             with b.if_then(b.icmp_signed("<", index, end)):
                 self.visit(lower.lanes(index), None, 0)
             return
-        whole = b.icmp_signed("<", b.add(index, ir.Constant(I64, self.threads * (W - 1)), flags=("nsw",)), end)
+        whole = b.icmp_signed(
+            "<", b.add(index, ir.Constant(I64, self.threads * (W - 1)), flags=("nsw",)), end
+        )
         with b.if_else(whole) as (pack, rest):
             with pack:
                 self.visit(lower.lanes(index), None, 0)
@@ -105,17 +140,33 @@ class Entry(entry.Entry):
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
         def visit(copy, *terms):
-            self.visit(lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy)
+            self.visit(
+                lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy
+            )
 
         def whole(base):
             for k in range(copies):
                 visit(k, base, near, ir.Constant(I64, self.threads * k))
 
         if copies == 1:
-            return self.steps(b.add(self.extra("begin"), even, flags=("nsw",)), self.extra("end"), width, lambda index: visit(0, index))
-        last = self.loop(self.extra("begin"), self.extra("end"), b.mul(width, ir.Constant(I64, copies), flags=("nsw",)), whole)
+            return self.steps(
+                b.add(self.extra("begin"), even, flags=("nsw",)),
+                self.extra("end"),
+                width,
+                lambda index: visit(0, index),
+            )
+        last = self.loop(
+            self.extra("begin"),
+            self.extra("end"),
+            b.mul(width, ir.Constant(I64, copies), flags=("nsw",)),
+            whole,
+        )
         for k in range(copies):
-            index = b.add(b.add(last, even, flags=("nsw",)), b.mul(width, ir.Constant(I64, k), flags=("nsw",)), flags=("nsw",))
+            index = b.add(
+                b.add(last, even, flags=("nsw",)),
+                b.mul(width, ir.Constant(I64, k), flags=("nsw",)),
+                flags=("nsw",),
+            )
             with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
                 visit(k, index)
         return None
@@ -130,11 +181,20 @@ class Entry(entry.Entry):
             element = lower.scalar(view.dtype)
             size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
             places = [p for v, *p in shared if v is view][0]
-            self.steps(thread(lower), size, step, lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
+            self.steps(
+                thread(lower),
+                size,
+                step,
+                lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element),
+            )
 
         for view in self.scatters:
             shared.append((view, own, view.pointer))
-            own = b.gep(own, [b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))], source_etype=I8)
+            own = b.gep(
+                own,
+                [b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))],
+                source_etype=I8,
+            )
             each(view, lambda mine, all_, element: b.store(ir.Constant(element, 0), mine))
         barrier(lower)
         for view, copy, _ in shared:
@@ -143,7 +203,12 @@ class Entry(entry.Entry):
         barrier(lower)
 
         def hand_over(mine, all_, element):
-            b.atomic_rmw("add" if isinstance(element, ir.IntType) else "fadd", all_, b.load(mine, typ=element), "monotonic")
+            b.atomic_rmw(
+                "add" if isinstance(element, ir.IntType) else "fadd",
+                all_,
+                b.load(mine, typ=element),
+                "monotonic",
+            )
 
         for view in self.scatters:
             each(view, hand_over)
@@ -200,9 +265,13 @@ class Entry(entry.Entry):
         lower = self.lower
         lower.scratch_used = 0
         base = dynamic_shared(self.module)
-        base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
+        base.type = ir.PointerType(
+            addrspace=3
+        )  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
-        with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
+        with lower.b.if_then(
+            lower.b.icmp_signed("<", rank, league_size)
+        ):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0)
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
@@ -250,7 +319,9 @@ class Entry(entry.Entry):
 
         def fold(number):
             lower.begin_pack(None)
-            parts = self.read_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
+            parts = self.read_words(
+                states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words())))
+            )
             for reducer, part, row in zip(self.reducers, parts, rows):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):
                     b.store(lower.get(v), p)

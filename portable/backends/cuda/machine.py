@@ -39,8 +39,13 @@ class _Cuda(Backend):
     def about(self, space):
         for d in driver.devices():
             capability = ".".join(map(str, d.compute_capability))
-            yield f"cuda:{d.ordinal}", (f"{d.name}, compute capability {capability}, {d.multiprocessors} multiprocessors, "
-                                        f"{d.memory_bytes / 2**30:.0f} GiB")
+            yield (
+                f"cuda:{d.ordinal}",
+                (
+                    f"{d.name}, compute capability {capability}, {d.multiprocessors} multiprocessors, "
+                    f"{d.memory_bytes / 2**30:.0f} GiB"
+                ),
+            )
 
     def adopt(self, array):
         given = getattr(array, "__cuda_array_interface__", None)

@@ -37,10 +37,12 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
-        self.reducer, = self.reducers
+        (self.reducer,) = self.reducers
         self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
         prefixes = self.policy_kind in WITH_PREFIXES
-        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes))[:2 + prefixes]:
+        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes))[
+            : 2 + prefixes
+        ]:
             self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
             self.outs = flat(self.args.pop()) if prefixes else ()
             body()
@@ -97,7 +99,7 @@ class ScanEntry(Scanned, cuda.Entry):
         lower.begin_pack(None)
         position = lower.lanes(index)
         result = lower.inline(self.kernel.portable_text, [position, *self.args])
-        value, = self._contributions(result)
+        (value,) = self._contributions(result)
         return self._state(self.reducer, value, position, VARYING)
 
     def _scanned(self, own):
@@ -157,7 +159,12 @@ class ScanEntry(Scanned, cuda.Entry):
                 running = self._combined(running, state)
             self._write(self._combined(carried, total), carry)
 
-        self.steps(ir.Constant(I64, 0), b.add(end, ir.Constant(I64, 1)), ir.Constant(I64, self.threads * ITEMS), stretch)
+        self.steps(
+            ir.Constant(I64, 0),
+            b.add(end, ir.Constant(I64, 1)),
+            ir.Constant(I64, self.threads * ITEMS),
+            stretch,
+        )
         lower.begin_pack(None)
         barrier(lower)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):

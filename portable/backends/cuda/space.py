@@ -51,11 +51,21 @@ class Compiled:
             self.finish, self.tile = module.function("finish"), entry.tile
             self.apply = module.function("apply") if policy_kind in WITH_PREFIXES else None
         self.handle = self.function.handle
-        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
+        self.kernel, self.threads, self.indices = (
+            kernel,
+            entry.threads,
+            entry.threads * entry.width,
+        )  # of a block
         self.results, self.state_words = entry.results, entry.n_words()
-        self.team_size, self.scratch_static, self.scratch_open = team_size, entry.scratch_static, entry.scratch_open
+        self.team_size, self.scratch_static, self.scratch_open = (
+            team_size,
+            entry.scratch_static,
+            entry.scratch_open,
+        )
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
-        self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
+        self.plain = functools.partial(
+            _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+        )
         n_results = len(entry.results.dtypes) if entry.results else 0
         self.faults = _Faults(self.context, entry) if space.debug else None
         self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
@@ -76,14 +86,18 @@ class Compiled:
         code = cache.get(key)
         if code is None:
             ptx = engine.ptx(entry.text, device.compute_capability, name)
-            code = bytes([entry.width]) + self.context.link(ptx)  # which of two widths is known when the text is
+            code = bytes([entry.width]) + self.context.link(
+                ptx
+            )  # which of two widths is known when the text is
             cache.put(key, code)
         entry.width = code[0]
         return self.context.load(code[1:])
 
     def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
-        self.context.launch(handle or self.handle, grid, self.threads, shared, stream or None, self.parameters)
+        self.context.launch(
+            handle or self.handle, grid, self.threads, shared, stream or None, self.parameters
+        )
 
 
 class _Faults:
@@ -149,13 +163,17 @@ def _configure(space, compiled, policy):
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
     if size > device.max_threads_per_block:
-        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}")
+        raise InputError(
+            f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}"
+        )
     compiled = compiled(size)
     shared = scratch_of(compiled, policy)
     if shared > compiled.allowed:
         if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
-            raise InputError(f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a team at "
-                             f"most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}")
+            raise InputError(
+                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a team at "
+                f"most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
+            )
         compiled.function.allow_shared(shared)
         compiled.allowed = shared
     return compiled, policy.league_size, shared
@@ -218,8 +236,18 @@ def _for(space, compiled, policy, words, outs, work):
             return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
         compiled = compiled.plain()
     if policy.__class__ is MDRangePolicy:
-        return _kernels(*((compiled, compiled.handle, _box_grid(box.extents, compiled.threads), 0, words + _extra(box, 0))
-                          for box in _boxes(policy)))
+        return _kernels(
+            *(
+                (
+                    compiled,
+                    compiled.handle,
+                    _box_grid(box.extents, compiled.threads),
+                    0,
+                    words + _extra(box, 0),
+                )
+                for box in _boxes(policy)
+            )
+        )
     compiled, grid, shared = _configure(space, compiled, policy)
     return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
 
@@ -230,7 +258,12 @@ def _boxes(policy):
     if 0 in policy.extents or all(n <= m for n, m in zip(policy.extents, most)):
         return [policy]
     starts = itertools.product(*(range(low, high, m) for low, high, m in zip(policy.begin, policy.end, most)))
-    return [MDRangePolicy(s, tuple(min(k + m, high) for k, m, high in zip(s, most, policy.end)), space=policy.space) for s in starts]
+    return [
+        MDRangePolicy(
+            s, tuple(min(k + m, high) for k, m, high in zip(s, most, policy.end)), space=policy.space
+        )
+        for s in starts
+    ]
 
 
 def _reduce(space, compiled, policy, words, outs, work):
@@ -242,7 +275,11 @@ def _reduce(space, compiled, policy, words, outs, work):
         grid, depth = _deep_grid(policy.extents, compiled.threads)
     grid = grid or 1  # of an empty policy, too, one block finishes the identity
     partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
-    block = words + _extra(policy, shared, partials, work.counter.pointer, depth) + compiled.results.addresses(outs, work.results.pointer)
+    block = (
+        words
+        + _extra(policy, shared, partials, work.counter.pointer, depth)
+        + compiled.results.addresses(outs, work.results.pointer)
+    )
     return _kernels((compiled, compiled.handle, grid, shared, block))
 
 
@@ -250,9 +287,17 @@ def _scan(space, compiled, policy, words, outs, work):
     n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
     partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads) * compiled.state_words)
     place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 10)
-    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10) + compiled.results.addresses(outs, work.results.pointer)
+    tiles = (
+        words
+        + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10)
+        + compiled.results.addresses(outs, work.results.pointer)
+    )
     apply = [(compiled, compiled.apply.handle, n_tiles, 0, place)] if compiled.apply else []
-    return _kernels((compiled, compiled.handle, n_tiles, 0, place), (compiled, compiled.finish.handle, 1, 0, tiles), *apply)
+    return _kernels(
+        (compiled, compiled.handle, n_tiles, 0, place),
+        (compiled, compiled.finish.handle, 1, 0, tiles),
+        *apply,
+    )
 
 
 def _kernels(*rows):
@@ -260,7 +305,9 @@ def _kernels(*rows):
     for _, _, grid, _, _ in rows:
         n_blocks = grid if grid.__class__ is int else grid[0]
         if n_blocks > _MAX_GRID:
-            raise InputError(f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range")
+            raise InputError(
+                f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range"
+            )
     return [row for row in rows if row[2]]
 
 
@@ -301,7 +348,9 @@ def _calls(space, rows):
         if compiled.faults:
             compiled.faults.put(ctypes.addressof(block))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        call = functools.partial(compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters)
+        call = functools.partial(
+            compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
+        )
         call.block = block
         yield call
 
@@ -313,8 +362,13 @@ def sequence(space, recorded):
     context = driver.context(space.device)
     stream, work = context.stream(), _Workspace(context)
     recording = dataclasses.replace(space, stream=stream.handle.value)
-    calls = [call for (_, policy, _, compiled, words), launch in recorded
-             for call in _calls(recording, _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work))]
+    calls = [
+        call
+        for (_, policy, _, compiled, words), launch in recorded
+        for call in _calls(
+            recording, _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
+        )
+    ]
     with context.capture(stream.handle) as graph:
         for call in calls:
             call()
@@ -358,12 +412,24 @@ def fence(space):
 def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
-    device, entry = compiled.context.device, Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
+    device, entry = (
+        compiled.context.device,
+        Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size),
+    )
     each = compiled.indices // compiled.threads
-    return {"code": "one thread a lane" if each == 1 else f"one thread for {each} indices", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
-            "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
+    return (
+        {
+            "code": "one thread a lane" if each == 1 else f"one thread for {each} indices",
+            "blocks": grid,
+            "threads a block": compiled.threads,
+            "registers a thread": f.registers,
+            "spills and local arrays, bytes a thread": f.local_bytes,
+            "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
-            }, entry.accesses, shown(entry.tree)
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )
 
 
 def counted(*launch):
@@ -375,11 +441,14 @@ def counted(*launch):
 def listing(space, kernel, policy, policy_kind, specs, reducers):
     compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
     capability = compiled.context.device.compute_capability
-    return lower_to_ptx(kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability)
+    return lower_to_ptx(
+        kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability
+    )
 
 
-def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0),
-                 debug=False):
+def lower_to_ptx(
+    kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
+):
     """PTX of a kernel, with no GPU in the machine."""
     kind = ScanEntry if policy_kind.startswith("scan") else Entry
     kind = debug_entry(kind, debug) if debug else kind

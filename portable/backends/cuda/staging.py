@@ -23,8 +23,10 @@ class Staging:
     def __init__(self, context):
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.context, self.n_threads = context, min(usable, _MOST_THREADS)
-        self.lanes = [(context.stream(), [(context.allocate_pinned(PIECE_BYTES), context.event()) for _ in range(2)])
-                      for _ in range(self.n_threads)]
+        self.lanes = [
+            (context.stream(), [(context.allocate_pinned(PIECE_BYTES), context.event()) for _ in range(2)])
+            for _ in range(self.n_threads)
+        ]
         self.threads = concurrent.futures.ThreadPoolExecutor(self.n_threads, "portable-copy")
 
     def copy(self, target, source, nbytes, to_device):

@@ -14,7 +14,9 @@ def logistic_maps(n_times, n_series, seed=1):
     x = random.uniform(0.2, 0.8, n_series)
     out = np.empty((n_times, n_series))
     for t in range(-50, n_times):
-        x = np.clip(0.9 * x * (r - r * x) + 0.05 * np.roll(x, 1) + 0.01 * random.normal(size=n_series), 0.001, 0.999)
+        x = np.clip(
+            0.9 * x * (r - r * x) + 0.05 * np.roll(x, 1) + 0.01 * random.normal(size=n_series), 0.001, 0.999
+        )
         if t >= 0:
             out[t] = x
     return out

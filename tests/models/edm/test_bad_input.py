@@ -19,8 +19,16 @@ NEIGHBOURS = [
     ({"Tp": -30}, pk.InputError, "Tp is -30"),
     ({"Tp": 0.5}, pk.DTypeError, "Tp must be an integer, got 0.5"),
     ({"k": 0}, pk.InputError, "k is 0; at least 1"),
-    ({"k": 29}, pk.InputError, "k is 29, but the library has 28 points once the 1 within exclusion_radius = 0"),
-    ({"k": 9, "exclusion_radius": 10}, pk.InputError, "k is 9, but the library has 8 points once the 21 within exclusion_radius = 10"),
+    (
+        {"k": 29},
+        pk.InputError,
+        "k is 29, but the library has 28 points once the 1 within exclusion_radius = 0",
+    ),
+    (
+        {"k": 9, "exclusion_radius": 10},
+        pk.InputError,
+        "k is 9, but the library has 8 points once the 21 within exclusion_radius = 10",
+    ),
     ({"exclusion_radius": -1}, pk.InputError, "exclusion_radius is -1; at least 0"),
     ({"library": []}, pk.ShapeError, r"library has shape \(0,\); at least one time"),
     ({"library": np.zeros((3, 3, 3))}, pk.ShapeError, r"library has shape \(3, 3, 3\)"),
@@ -34,7 +42,11 @@ NEIGHBOURS = [
     ({"points": np.zeros(1)}, pk.ShapeError, "points has 1 times"),
     ({"lib": (0, 31)}, pk.InputError, r"lib holds \(0, 31\); 0 <= begin < end <= 30"),
     ({"pred": (5, 5)}, pk.InputError, r"pred holds \(5, 5\)"),
-    ({"pred": (0, 1)}, pk.InputError, r"pred is \[\(0, 1\)\], where no point with E = 2 and tau = 1 ends: the first ends at 1"),
+    (
+        {"pred": (0, 1)},
+        pk.InputError,
+        r"pred is \[\(0, 1\)\], where no point with E = 2 and tau = 1 ends: the first ends at 1",
+    ),
     ({"lib": 5}, pk.ShapeError, "lib is 5; .begin, end. is wanted"),
     ({"lib": (0.0, 9.0)}, pk.DTypeError, "integers are wanted"),
     ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; wanted one of 'float32', 'float64'"),
@@ -45,8 +57,16 @@ CROSS = [
     ({"dims": [2, 2]}, pk.ShapeError, r"dims has shape \(2,\); .*shape \(3,\)"),
     ({"dims": 2.5}, pk.DTypeError, "dims must be whole numbers"),
     ({"dims": 29}, pk.InputError, "series 0: k is 30, but the library has 1 points"),
-    ({"dataset": np.column_stack([X, GAPS, X]), "dims": 3}, pk.InputError, "series 1: k is 4, but the library has 0 points"),
-    ({"dataset": np.column_stack([X, np.full(30, np.nan)])}, pk.InputError, "dataset holds nothing but NaN: column 1"),
+    (
+        {"dataset": np.column_stack([X, GAPS, X]), "dims": 3},
+        pk.InputError,
+        "series 1: k is 4, but the library has 0 points",
+    ),
+    (
+        {"dataset": np.column_stack([X, np.full(30, np.nan)])},
+        pk.InputError,
+        "dataset holds nothing but NaN: column 1",
+    ),
     ({"libraries": [3]}, pk.InputError, "libraries is 3; 0 to 2"),
     ({"libraries": [0.5]}, pk.DTypeError, "libraries must be numbers of columns"),
     ({"libraries": [[0, 1], [2]]}, pk.ShapeError, "groups of different sizes; as many columns in each"),
@@ -60,7 +80,11 @@ CROSS = [
 ]
 
 CONVERGENCE = [
-    ({"library_sizes": [2]}, pk.InputError, r"library_sizes holds 2; 3 \(k\) to 29 \(points of the library\)"),
+    (
+        {"library_sizes": [2]},
+        pk.InputError,
+        r"library_sizes holds 2; 3 \(k\) to 29 \(points of the library\)",
+    ),
     ({"library_sizes": [10, 30]}, pk.InputError, "library_sizes holds 30"),
     ({"library_sizes": []}, pk.ShapeError, r"library_sizes has shape \(0,\)"),
     ({"library_sizes": [5.5]}, pk.DTypeError, "library_sizes must be whole numbers"),
@@ -69,13 +93,19 @@ CONVERGENCE = [
     ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
     ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
     ({"target": GAPS, "n_surrogates": 2}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
-    ({"n_surrogates": 2, "target": X}, pk.InputError,
-     "the default surrogates are wrong .*a season of 6 steps in '0': surrogate='seasonal', period=6"),
+    (
+        {"n_surrogates": 2, "target": X},
+        pk.InputError,
+        "the default surrogates are wrong .*a season of 6 steps in '0': surrogate='seasonal', period=6",
+    ),
     ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' wants period="),
     ({"n_surrogates": 2, "surrogate": "seasonal", "period": 11}, pk.InputError, "period is 11; 2 to 10"),
     ({"n_surrogates": 2, "period": 6}, pk.InputError, "period is 6, but surrogate='phase' has none"),
-    ({"n_surrogates": 2, "surrogate": "phase", "block": 6}, pk.InputError,
-     "block is 6, but surrogate='phase' has none"),
+    (
+        {"n_surrogates": 2, "surrogate": "phase", "block": 6},
+        pk.InputError,
+        "block is 6, but surrogate='phase' has none",
+    ),
     ({"target": "x"}, pk.DTypeError, "target names .*'x'.*, but the data are of type ndarray, without names"),
     ({"seed": -1}, pk.InputError, "seed is -1"),
 ]

@@ -60,8 +60,25 @@ def test_dates_of_a_file_are_kept(tmp_path, capsys):
     found = edm.simplex(table, 2, columns="a", target="b", space="threads")
     wanted = pandas.date_range("1985-03-01", periods=59, freq="MS")
     np.testing.assert_array_equal(found.index, wanted.to_numpy())
-    assert main(["simplex", str(tmp_path / "x.csv"), "--columns", "a", "--target", "b", "-E", "2", "--out",
-                 str(out), "--space", "threads"]) == 0
+    assert (
+        main(
+            [
+                "simplex",
+                str(tmp_path / "x.csv"),
+                "--columns",
+                "a",
+                "--target",
+                "b",
+                "-E",
+                "2",
+                "--out",
+                str(out),
+                "--space",
+                "threads",
+            ]
+        )
+        == 0
+    )
     written = pandas.read_csv(out)
     assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
     assert "warning" not in capsys.readouterr().err
@@ -109,14 +126,26 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, capsys):
     assert "x.parquet' needs pandas and pyarrow: pip install 'portable-kernels[files]'" in said
 
 
-@pytest.mark.parametrize("name, content, error, words", [
-    ("absent.csv", None, pk.InputError, "there is no file"),
-    ("table.txt", "a\n1\n", pk.InputError,
-     r"ends in '.txt'; .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5 is wanted"),
-    ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
-    ("ragged.csv", "a,b\n1,2\n3\n", pk.ShapeError, "line 3 has 1 cells, the header 2; as many are wanted"),
-    ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
-])
+@pytest.mark.parametrize(
+    "name, content, error, words",
+    [
+        ("absent.csv", None, pk.InputError, "there is no file"),
+        (
+            "table.txt",
+            "a\n1\n",
+            pk.InputError,
+            r"ends in '.txt'; .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5 is wanted",
+        ),
+        ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
+        (
+            "ragged.csv",
+            "a,b\n1,2\n3\n",
+            pk.ShapeError,
+            "line 3 has 1 cells, the header 2; as many are wanted",
+        ),
+        ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
+    ],
+)
 def test_files_that_cannot_be_read(tmp_path, name, content, error, words):
     if content is not None:
         (tmp_path / name).write_text(content)
@@ -129,13 +158,55 @@ def test_commands(table, tmp_path, capsys):
     assert main(["embed", str(path), "--columns", "a", "--E-max", "3", "--space", "threads"]) == 0
     assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in capsys.readouterr().out
     out = tmp_path / "predicted.csv"
-    assert main(["simplex", str(path), "--columns", "a", "--target", "b", "-E", "2", "--out", str(out), "--space", "threads"]) == 0
+    assert (
+        main(
+            [
+                "simplex",
+                str(path),
+                "--columns",
+                "a",
+                "--target",
+                "b",
+                "-E",
+                "2",
+                "--out",
+                str(out),
+                "--space",
+                "threads",
+            ]
+        )
+        == 0
+    )
     found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
     assert f"rho = {found.rho:.6f}" in capsys.readouterr().out
-    np.testing.assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
-    assert main(["smap", str(path), "--columns", "a", "-E", "2", "--theta", "0", "2", "--space", "threads"]) == 0
+    np.testing.assert_allclose(
+        np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9
+    )
+    assert (
+        main(["smap", str(path), "--columns", "a", "-E", "2", "--theta", "0", "2", "--space", "threads"]) == 0
+    )
     assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in capsys.readouterr().out
-    assert main(["ccm", str(path), "--columns", "a", "--target", "b", "-E", "2", "--sizes", "20", "--samples", "3", "--space", "threads"]) == 0
+    assert (
+        main(
+            [
+                "ccm",
+                str(path),
+                "--columns",
+                "a",
+                "--target",
+                "b",
+                "-E",
+                "2",
+                "--sizes",
+                "20",
+                "--samples",
+                "3",
+                "--space",
+                "threads",
+            ]
+        )
+        == 0
+    )
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
     assert f"{wanted.mean[0]:.6g}" in capsys.readouterr().out
     matrix = tmp_path / "rho.npy"
@@ -166,8 +237,25 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     assert main(["lagged", *given, *chosen, "--columns", "b", "--target", "a", "--lags", "-3", "2"]) == 0
     found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=range(-3, 3), **keys)
     assert f"peak at Tp = {found.peak} ({found.peak_interval[0]} to" in capsys.readouterr().out
-    assert main(["ccm", *given, *chosen, "--columns", "b", "--target", "a", "--sizes", "10", "80",
-                 "--samples", "9"]) == 0
+    assert (
+        main(
+            [
+                "ccm",
+                *given,
+                *chosen,
+                "--columns",
+                "b",
+                "--target",
+                "a",
+                "--sizes",
+                "10",
+                "80",
+                "--samples",
+                "9",
+            ]
+        )
+        == 0
+    )
     found = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[10, 80], n_samples=9, **keys).test()
     assert f"largest less smallest library: {found.difference:.4f}" in capsys.readouterr().out
 
@@ -175,8 +263,25 @@ def test_tests_on_the_command_line(tmp_path, capsys):
 def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     x = np.column_stack([driver_and_driven(120), logistic_maps(120, 1)])
     np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
-    given = [str(tmp_path / "x.csv"), "--library", "a", "b", "--library", "c", "b", "--lib", "0", "90",
-             "--pred", "90", "120", "--space", "threads", "--E-max", "3"]
+    given = [
+        str(tmp_path / "x.csv"),
+        "--library",
+        "a",
+        "b",
+        "--library",
+        "c",
+        "b",
+        "--lib",
+        "0",
+        "90",
+        "--pred",
+        "90",
+        "120",
+        "--space",
+        "threads",
+        "--E-max",
+        "3",
+    ]
     keys = {"lib": (0, 90), "pred": (90, 120), "space": "threads"}
     dims = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
     keys["libraries"] = [[0, 1], [2, 1]]
@@ -193,8 +298,9 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
 
 
 def test_calibration_tells_classes_and_surrogates(capsys):
-    assert main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space",
-                 "threads"]) == 0
+    assert (
+        main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space", "threads"]) == 0
+    )
     printed = capsys.readouterr().out
     assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "random" in printed
 
@@ -225,7 +331,9 @@ def test_figures_show_what_they_are_given(tmp_path):
     rho = edm.cross_map(x, 2, space="threads")
     order = figures.cluster_order(rho)
     assert sorted(order) == [0, 1, 2, 3]
-    np.testing.assert_array_equal(figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)])
+    np.testing.assert_array_equal(
+        figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)]
+    )
     matplotlib.pyplot.close("all")
 
 
@@ -235,11 +343,16 @@ def test_a_wide_matrix_is_printed_whole(tmp_path, capsys):
     assert main(["crossmap", str(tmp_path / "x.npy"), "-E", "2", "--space", "threads"]) == 0
     printed = capsys.readouterr().out
     assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2, space="threads").ravel())
-    assert main(["crossmap", str(tmp_path / "x.npy"), "--columns", "3", "0", "-E", "2", "--space", "threads"]) == 0
+    assert (
+        main(["crossmap", str(tmp_path / "x.npy"), "--columns", "3", "0", "-E", "2", "--space", "threads"])
+        == 0
+    )
     assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("option", "command"), [("--out", "crossmap"), ("--out", "simplex"), ("--plot", "embed")])
+@pytest.mark.parametrize(
+    ("option", "command"), [("--out", "crossmap"), ("--out", "simplex"), ("--plot", "embed")]
+)
 def test_what_cannot_be_written_is_refused_first(table, tmp_path, capsys, option, command):
     path, _ = table
     given = [] if command == "crossmap" else ["--columns", "a"]

@@ -26,7 +26,9 @@ def dataset(space, seed=1):
 def test_all_pairs(space, tau, Tp, radius, dtype, tolerance):
     x = dataset(space)
     found = edm.cross_map(x, DIMS, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
-    np.testing.assert_allclose(found, reference.cross_map(x, DIMS, tau=tau, Tp=Tp, radius=radius), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(
+        found, reference.cross_map(x, DIMS, tau=tau, Tp=Tp, radius=radius), rtol=0, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -34,7 +36,9 @@ def test_equal_to_kedm(seed):
     kedm = pytest.importorskip("kedm")
     x = logistic_maps(300, 6, seed).astype(np.float32)
     dims = np.random.default_rng(seed).integers(2, 9, 6)
-    np.testing.assert_allclose(edm.cross_map(x, dims, space="threads"), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        edm.cross_map(x, dims, space="threads"), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])
@@ -53,7 +57,7 @@ def test_equal_distances_go_by_time(space):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_targets(space, dtype):
     """A member takes two abreast, and four, though some members have fewer."""
-    x = dataset(space)[:8 if space == "checked" else None, :2]
+    x = dataset(space)[: 8 if space == "checked" else None, :2]
     dims = np.array([1, 2])
     few = edm.cross_map(x, dims, libraries=[1], dtype=dtype, space=space)
     which = np.repeat([0, 1], [33, 97])
@@ -94,7 +98,7 @@ def test_missing_values(space):
     for i in range(4):
         for j in range(4):
             predicted = reference_with_gaps(x[:, i], x[:, j], DIMS[j])
-            assert found[i, j] == pytest.approx(reference.rho(predicted, x[DIMS[j] - 1:, j]), abs=1e-12)
+            assert found[i, j] == pytest.approx(reference.rho(predicted, x[DIMS[j] - 1 :, j]), abs=1e-12)
 
 
 def reference_with_gaps(library, target, E):
@@ -147,10 +151,14 @@ def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
     few = edm.cross_map(x, 2, libraries=[7, 3], checkpoint=tmp_path / "rows", space="threads")
     np.testing.assert_array_equal(few, plain[[7, 3]])
     ran, run = [], edm.mapping.Mapping.run
-    monkeypatch.setattr(edm.mapping.Mapping, "run", lambda self, part, times: (ran.extend(part), run(self, part, times))[1])
+    monkeypatch.setattr(
+        edm.mapping.Mapping, "run", lambda self, part, times: (ran.extend(part), run(self, part, times))[1]
+    )
     np.testing.assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads"), plain)
     assert ran == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
-    again = edm.cross_map(x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy", space="threads")
+    again = edm.cross_map(
+        x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy", space="threads"
+    )
     np.testing.assert_array_equal(again, plain[[3, 3]])
     assert len(ran) == 10
 
@@ -171,7 +179,9 @@ def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="belongs to another run: dims differ"):
         edm.cross_map(x, 2, out=path, space="threads")
     monkeypatch.setattr(edm.mapping.Mapping, "run", run)
-    np.testing.assert_array_equal(edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads"))
+    np.testing.assert_array_equal(
+        edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads")
+    )
 
 
 def test_other_files_are_never_replaced(tmp_path):
@@ -204,12 +214,15 @@ def test_names_come_back():
 def test_names_of_xarray_come_back():
     xarray = pytest.importorskip("xarray")
     x = logistic_maps(60, 3)
-    found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
+    found = edm.cross_map(
+        xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads"
+    )
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
     table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
     np.testing.assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
-    with pytest.raises(ValueError,
-                       match="dataset is an xarray Dataset with variables of shapes .*one dimension"):
+    with pytest.raises(
+        ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"
+    ):
         edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0]), "b": (("time", "cell"), x)}), 2)
 
 
@@ -237,8 +250,10 @@ def test_windows_of_a_cross_map(space):
     x = logistic_maps(60, 2)
     windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
     found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
-    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)]
-              for i in (0, 1)]
+    wanted = [
+        [edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)]
+        for i in (0, 1)
+    ]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
@@ -250,8 +265,10 @@ def test_libraries_of_several_columns(space, windows):
         x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}
     groups, dims, keys = [[0, 1], [3, 2]], [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
     found = edm.cross_map(x, dims, libraries=groups, space=space, **keys)
-    wanted = [[edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho
-               for j in range(4)] for group in groups]
+    wanted = [
+        [edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho for j in range(4)]
+        for group in groups
+    ]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
@@ -263,8 +280,10 @@ def test_groups_have_their_own_checkpoint_and_names(tmp_path):
     assert list(found.index) == ["a + c", "b + c"] and list(found.columns) == list("abc")
     again = edm.cross_map(x, 2, libraries=[[0, 2], [1, 2]], **keys)
     np.testing.assert_array_equal(found, again)
-    np.testing.assert_array_equal(edm.cross_map(x, 2, libraries=["c", "a"], space="threads"),
-                                  edm.cross_map(x, 2, space="threads").iloc[[2, 0]])
+    np.testing.assert_array_equal(
+        edm.cross_map(x, 2, libraries=["c", "a"], space="threads"),
+        edm.cross_map(x, 2, space="threads").iloc[[2, 0]],
+    )
     with pytest.raises(pk.InputError, match="belongs to another run: libraries"):
         edm.cross_map(x, 2, libraries=[[0, 1], [1, 2]], **keys)
 

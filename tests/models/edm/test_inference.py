@@ -17,18 +17,25 @@ def pairs(space, surrogate):
     return x if surrogate == "twin" else np.round(x, 3)
 
 
-@pytest.mark.parametrize("keys", [{"surrogate": "phase"}, {"surrogate": "block", "Tp": 1},
-                                  {"surrogate": "twin"},
-                                  {"surrogate": "phase", "lib": (0, 60), "pred": (60, 125),
-                                   "exclusion_radius": 1}], ids=str)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"surrogate": "phase"},
+        {"surrogate": "block", "Tp": 1},
+        {"surrogate": "twin"},
+        {"surrogate": "phase", "lib": (0, 60), "pred": (60, 125), "exclusion_radius": 1},
+    ],
+    ids=str,
+)
 def test_pairs_and_surrogates_one_by_one(space, keys):
     """Every surrogate, made beside the test, mapped like a series of its own, and counted in order."""
     if space == "checked" and "lib" in keys:
         keys = keys | {"lib": (0, 15), "pred": (12, 28)}
     x, dims, n = pairs(space, keys["surrogate"]), [1, 3, 2], 4 if space == "checked" else 40
     stop = 2 if space == "checked" else 5
-    found = edm.cross_map_test(x, dims, n_surrogates=n, stop_after=stop, seed=3, dtype="float64",
-                               space=space, **keys)
+    found = edm.cross_map_test(
+        x, dims, n_surrogates=n, stop_after=stop, seed=3, dtype="float64", space=space, **keys
+    )
     maps = {k: v for k, v in keys.items() if k != "surrogate"} | {"dtype": "float64", "space": "serial"}
     np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, **maps), rtol=0, atol=1e-12)
     standard = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -37,22 +44,26 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
         both = np.column_stack([x, made[:, j]])
         skill = edm.cross_map(both, dims[j], libraries=[0, 1, 2], **maps)[:, 3:]
         for i in range(3):
-            at_least = np.cumsum(skill[i] >= found.rho[i, j]
-                                 + 1e-11), np.cumsum(skill[i] >= found.rho[i, j] - 1e-11)
+            at_least = (
+                np.cumsum(skill[i] >= found.rho[i, j] + 1e-11),
+                np.cumsum(skill[i] >= found.rho[i, j] - 1e-11),
+            )
             tried = n if at_least[0][-1] < stop else int(np.argmax(at_least[0] == stop)) + 1
             if (at_least[0] != at_least[1]).any():
                 continue  # a surrogate that equals the series but for rounding
             assert (found.n_better[i, j], found.n_tried[i, j]) == (at_least[0][tried - 1], tried)
             if i != j:
-                assert found.p_values[i, j] == (stop / tried if at_least[0][-1] >= stop
-                                                else (1 + at_least[0][-1]) / (1 + n))
+                assert found.p_values[i, j] == (
+                    stop / tried if at_least[0][-1] >= stop else (1 + at_least[0][-1]) / (1 + n)
+                )
 
 
 def test_groups_of_targets_and_parts_of_points_change_nothing():
     x = logistic_maps(300, 5)
     whole = edm.cross_map_test(x, [1, 4, 2, 2, 3], n_surrogates=70, surrogate="phase", space="threads")
-    part = edm.cross_map_test(x, [1, 4, 2, 2, 3], n_surrogates=70, surrogate="phase", memory_mb=0.6,
-                              space="threads")
+    part = edm.cross_map_test(
+        x, [1, 4, 2, 2, 3], n_surrogates=70, surrogate="phase", memory_mb=0.6, space="threads"
+    )
     np.testing.assert_array_equal(whole.n_better, part.n_better)
     np.testing.assert_array_equal(whole.p_values, part.p_values)
 
@@ -61,16 +72,21 @@ def test_what_is_not_tested_says_why():
     x = logistic_maps(80, 4)
     x[:, 2] = 0.5
     found = edm.cross_map_test(x, 2, n_surrogates=20, surrogate="block", libraries=[0, 2, 3], space="threads")
-    assert [REASONS[c] for c in found.reasons[0]] == ["library and target are the same series", "",
-                                                      "the target does not vary", ""]
+    assert [REASONS[c] for c in found.reasons[0]] == [
+        "library and target are the same series",
+        "",
+        "the target does not vary",
+        "",
+    ]
     assert (found.reasons[1] == REASONS.index("the library does not vary")).all()
     np.testing.assert_array_equal(np.isnan(found.p_values), found.reasons != 0)
     assert found.n_tests == 4 and "3 not tested: the library does not vary" not in found.summary()
     assert "4 not tested: the library does not vary" in found.summary()
     rare = np.zeros(80)
     rare[[3, 40]] = 1.0
-    found = edm.cross_map_test(np.column_stack([x[:, 0], rare]), 2, n_surrogates=20, surrogate="block",
-                               lib=(5, 35), space="threads")
+    found = edm.cross_map_test(
+        np.column_stack([x[:, 0], rare]), 2, n_surrogates=20, surrogate="block", lib=(5, 35), space="threads"
+    )
     assert REASONS[found.reasons[0, 1]] == "the predictions do not vary" and np.isnan(found.rho[0, 1])
 
 
@@ -80,8 +96,9 @@ def test_summary_tells_what_could_not_have_been_found():
     assert not few.could_reject() and "nothing could have been rejected: p is at least 0.1" in few.summary()
     more = edm.cross_map_test(x, 2, n_surrogates=99, space="threads")
     assert more.could_reject() and more.n_needed() == 3 and more.n_needed(method="by") > 3
-    coupled = edm.cross_map_test(driver_and_driven(300), 2, n_surrogates=99, surrogate="phase",
-                                 space="threads")
+    coupled = edm.cross_map_test(
+        driver_and_driven(300), 2, n_surrogates=99, surrogate="phase", space="threads"
+    )
     assert coupled.rejected()[1, 0]
     assert "rejected with a false discovery rate of 0.05 (Benjamini-Hochberg)" in coupled.summary()
     assert (coupled.rejected(method="by") <= coupled.rejected()).all()
@@ -111,8 +128,10 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
     again = edm.cross_map_test(x, 2, **longer)
     np.testing.assert_array_equal(again.p_values, more.p_values)
-    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of a series of 200 times "
-                                            "want memory_mb=12, got 5"):
+    with pytest.raises(
+        pk.InputError,
+        match="most_surrogates is 5000; so many of a series of 200 times want memory_mb=12, got 5",
+    ):
         edm.cross_map_test(x, 2, most_surrogates=5000, memory_mb=5, **keys)
 
 
@@ -121,8 +140,16 @@ def test_more_surrogates_keep_the_level():
     p = []
     for seed in range(120):
         x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])
-        found = edm.cross_map_test(x, 1, n_surrogates=4, most_surrogates=200, level=0.01, surrogate="phase",
-                                   seed=seed, space="threads")
+        found = edm.cross_map_test(
+            x,
+            1,
+            n_surrogates=4,
+            most_surrogates=200,
+            level=0.01,
+            surrogate="phase",
+            seed=seed,
+            space="threads",
+        )
         p.append(found.p_values[0, 1])
     p = np.array(p)
     assert (p < 0.2).any()  # beyond 1 / (1 + 4)
@@ -135,12 +162,15 @@ def test_libraries_of_several_columns_are_tested(space):
     x, n = logistic_maps(30 if space == "checked" else 90, 4), 3 if space == "checked" else 19
     keys = {"libraries": [[0, 1], [1, 3]], "dtype": "float64"}
     dims = [1, 2, 2, 1]
-    found = edm.cross_map_test(x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4,
-                               space=space, **keys)
+    found = edm.cross_map_test(
+        x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4, space=space, **keys
+    )
     np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
     same = "library and target are the same series"
-    assert [[REASONS[c] == same for c in row] for row in found.reasons] == [[True, True, False, False],
-                                                                            [False, True, False, True]]
+    assert [[REASONS[c] == same for c in row] for row in found.reasons] == [
+        [True, True, False, False],
+        [False, True, False, True],
+    ]
     assert found.libraries == ["0 + 1", "1 + 3"]
     made = edm.surrogates((x - x.mean(axis=0)) / x.std(axis=0), n, "block", seed=4, space="serial")
     for j, E in enumerate(dims):
@@ -152,13 +182,14 @@ def test_libraries_of_several_columns_are_tested(space):
 @pytest.mark.parametrize("method", ["bh", "by"])
 def test_adjusted_p_values(method):
     stats = pytest.importorskip("scipy.stats")
-    p = np.random.default_rng(1).random((6, 7))**3
+    p = np.random.default_rng(1).random((6, 7)) ** 3
     wanted = stats.false_discovery_control(p.ravel(), method=method).reshape(6, 7)
     np.testing.assert_allclose(edm.adjust(p, method), wanted, rtol=1e-12)
     p[2, 3] = np.nan
     known = np.isfinite(p)
-    np.testing.assert_allclose(edm.adjust(p, method)[known],
-                               stats.false_discovery_control(p[known], method=method), rtol=1e-12)
+    np.testing.assert_allclose(
+        edm.adjust(p, method)[known], stats.false_discovery_control(p[known], method=method), rtol=1e-12
+    )
     assert np.isnan(edm.adjust(p, method)[2, 3])
     with pytest.raises(pk.InputError, match="p_values holds 1.5"):
         edm.adjust([0.1, 1.5])
@@ -183,8 +214,16 @@ def test_convergence_by_hand():
     stats = pytest.importorskip("scipy.stats")
     x = logistic_maps(200, 2)
     sizes = np.array([150, 10, 60, 25])
-    grown = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=30, n_surrogates=19,
-                    surrogate="phase", space="threads")
+    grown = edm.ccm(
+        x[:, 1],
+        x[:, 0],
+        2,
+        library_sizes=sizes,
+        n_samples=30,
+        n_surrogates=19,
+        surrogate="phase",
+        space="threads",
+    )
     found = grown.test()
     assert found.slope == pytest.approx(np.polyfit(np.log(sizes), grown.mean, 1)[0], rel=1e-12)
     assert found.tau == pytest.approx(stats.kendalltau(sizes, grown.mean).statistic, rel=1e-12)
@@ -201,8 +240,14 @@ def test_convergence_by_hand():
 def test_several_targets_and_columns(space):
     """Each target as if it were alone; a point of two columns as simplex has it."""
     x = logistic_maps(26 if space == "checked" else 90, 3)
-    keys = {"library_sizes": [9, 20], "n_samples": 2, "n_surrogates": 2, "surrogate": "block",
-            "dtype": "float64", "space": space}
+    keys = {
+        "library_sizes": [9, 20],
+        "n_samples": 2,
+        "n_surrogates": 2,
+        "surrogate": "block",
+        "dtype": "float64",
+        "space": space,
+    }
     both = edm.ccm(x[:, 0], x[:, 1:], 2, **keys)
     alone = edm.ccm(x[:, 0], x[:, 1], 2, **keys)
     np.testing.assert_array_equal(both.rho[0], alone.rho)
@@ -218,14 +263,24 @@ def test_several_targets_and_columns(space):
         wanted = [edm.simplex(x[:, :2], E, target=x[:, 1 + q], space="serial").rho for E in (1, 2, 3)]
         np.testing.assert_allclose(swept.rho[q], wanted, rtol=0, atol=1e-12)
     found = edm.simplex(x[:, 0], 2, target=x[:, 1:], space=space)
-    np.testing.assert_array_equal(found.predicted[:, 1],
-                                  edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted)
+    np.testing.assert_array_equal(
+        found.predicted[:, 1], edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted
+    )
     maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 1:], space=space)
     alone = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 2], space=space)
     for part in ("predicted", "coefficients", "rank", "observed", "rho"):
         np.testing.assert_array_equal(getattr(maps, part)[..., 1], getattr(alone, part))
-    windows = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, lib=(0, 21), pred=(20, n),
-                      dtype="float64", space=space)
+    windows = edm.ccm(
+        x[:, 0],
+        x[:, 1],
+        2,
+        library_sizes=[20],
+        n_samples=2,
+        lib=(0, 21),
+        pred=(20, n),
+        dtype="float64",
+        space=space,
+    )
     wanted = edm.simplex(x[:, 0], 2, Tp=0, target=x[:, 1], lib=(0, 21), pred=(20, n), space="serial").rho
     np.testing.assert_allclose(windows.rho, [[wanted, wanted]], rtol=0, atol=1e-12)
 
@@ -238,8 +293,9 @@ def test_lagged_maps(space):
     for t in range(n - 1):
         driven[t + 1] = driven[t] * (3.3 - 3.3 * driven[t] - 0.5 * driver[max(t - 3, 0)])
     lags = [-6, -5, -4, -3, -2, -1, 0, 1]
-    found = edm.lagged_map(driven, driver, 2, Tp=lags, n_boot=200, n_surrogates=9, surrogate="phase",
-                           space=space)
+    found = edm.lagged_map(
+        driven, driver, 2, Tp=lags, n_boot=200, n_surrogates=9, surrogate="phase", space=space
+    )
     for rho, lag in zip(found.rho, lags):
         shifted = np.full(n, np.nan)
         there = (np.arange(n) + lag >= 0) & (np.arange(n) + lag < n)
@@ -259,8 +315,9 @@ def test_lagged_map_with_one_lag_is_simplex():
     x = logistic_maps(100, 2)
     for lag in (-2, 0, 3):
         found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=[lag], n_boot=10, space="threads")
-        assert found.rho[0] == pytest.approx(edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0],
-                                                         space="threads").rho, abs=1e-12)
+        assert found.rho[0] == pytest.approx(
+            edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0], space="threads").rho, abs=1e-12
+        )
     with pytest.raises(pk.DTypeError, match="Tp is 0.5; whole numbers"):
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
 
@@ -285,15 +342,20 @@ def test_results_of_several_targets_have_their_names():
     pandas = pytest.importorskip("pandas")
     x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
     keys = {"columns": "a", "target": ["c", "b"], "space": "threads"}
-    for found, n in ((edm.simplex(x, 2, **keys), 59), (edm.smap(x, 2, theta=[0.0, 1.0], **keys), 118),
-                     (edm.embedding_dimension(x, 3, **keys), 3),
-                     (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
-                     (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59)):
+    for found, n in (
+        (edm.simplex(x, 2, **keys), 59),
+        (edm.smap(x, 2, theta=[0.0, 1.0], **keys), 118),
+        (edm.embedding_dimension(x, 3, **keys), 3),
+        (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
+        (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59),
+    ):
         table = edm.frames.to_pandas(found)
         assert table.target.value_counts().to_dict() == {"c": n, "b": n}
     assert found.targets == ["c", "b"]
-    np.testing.assert_array_equal(table.predicted[table.target == "b"],
-                                  edm.simplex(x, 2, columns="a", target="b", space="threads").predicted)
+    np.testing.assert_array_equal(
+        table.predicted[table.target == "b"],
+        edm.simplex(x, 2, columns="a", target="b", space="threads").predicted,
+    )
     assert edm.simplex(x, 2, columns="a", target="b", space="threads").targets is None
 
 
@@ -303,8 +365,11 @@ def test_tables_with_names_and_dates():
     dates = pandas.date_range("2020-01-31", periods=60, freq="ME")
     table = pandas.DataFrame(x, columns=["a", "b"], index=dates)
     plain = edm.simplex(x[:, 0], 2, target=x[:, 1], Tp=2, space="threads")
-    for given in (table, table.to_xarray(), xarray.DataArray(x, dims=("index", "cell"),
-                                                             coords={"index": dates, "cell": ["a", "b"]})):
+    for given in (
+        table,
+        table.to_xarray(),
+        xarray.DataArray(x, dims=("index", "cell"), coords={"index": dates, "cell": ["a", "b"]}),
+    ):
         found = edm.simplex(given, 2, columns="a", target="b", Tp=2, space="threads")
         np.testing.assert_array_equal(found.predicted, plain.predicted)
         wanted = pandas.date_range("2020-04-30", periods=59, freq="ME").to_numpy()
@@ -312,8 +377,9 @@ def test_tables_with_names_and_dates():
     assert (edm.frames.to_pandas(found).time == wanted).all()
     assert plain.index is None and (edm.knn(table["a"], 2, space="threads").index == dates[1:]).all()
     assert edm.smap(table, 2, columns="a", target="b", theta=1.0, space="threads").index[0] == dates[2]
-    assert edm.ccm(table, "b", 2, columns="a", library_sizes=[20], n_samples=1,
-                   space="threads").rho.shape == (1, 1)
+    assert edm.ccm(
+        table, "b", 2, columns="a", library_sizes=[20], n_samples=1, space="threads"
+    ).rho.shape == (1, 1)
     season = table.assign(c=np.sin(2 * np.pi * np.arange(60) / 6))
     with pytest.raises(pk.InputError, match="a season of 6 steps in 'c'"):
         edm.ccm(season, ["b", "c"], 2, columns="a", library_sizes=[20], n_samples=1, n_surrogates=1)

@@ -34,7 +34,9 @@ def test_kedm(kedm, E, tau, Tp):
     found = edm.simplex(lib, E, points=pred, **keys, space="threads").predicted
     np.testing.assert_allclose(found, kedm.simplex(lib, pred, E=E, **keys), rtol=0, atol=1e-5)
     found = edm.smap(lib, E, points=pred, theta=2.0, **keys, space="threads").predicted[0]
-    np.testing.assert_allclose(found, kedm.smap(lib, pred, target=lib, E=E, theta=2.0, **keys), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        found, kedm.smap(lib, pred, target=lib, E=E, theta=2.0, **keys), rtol=0, atol=1e-5
+    )
 
 
 def test_kedm_dimension(kedm):
@@ -58,10 +60,12 @@ def test_the_page_call_by_call(pyedm):
         exec(blocks[k + 1][1], names)
         wanted, found = np.asarray(names.pop("theirs"), float), np.asarray(names.pop("ours"))
         # theirs begin with rows of nothing
-        wanted = wanted[len(wanted) - len(found):] if len(wanted) > len(found) else wanted
-        known = np.isfinite(wanted) & np.isfinite(found[:len(wanted)])
+        wanted = wanted[len(wanted) - len(found) :] if len(wanted) > len(found) else wanted
+        known = np.isfinite(wanted) & np.isfinite(found[: len(wanted)])
         assert known.sum() >= len(found) - 2
-        np.testing.assert_allclose(found[:len(wanted)][known], wanted[known], rtol=0, atol=names["tolerance"])
+        np.testing.assert_allclose(
+            found[: len(wanted)][known], wanted[known], rtol=0, atol=names["tolerance"]
+        )
         compared += 1
     assert compared == 7
 
@@ -70,21 +74,41 @@ def table_of(pandas, columns):
     return pandas.DataFrame(columns, columns=["x", "y"]).rename_axis("Time").reset_index()
 
 
-@pytest.mark.parametrize(("E", "tau", "Tp", "radius"), [(2, 1, 1, 0), (3, 2, 2, 0), (3, 1, -2, 0), (2, 1, 1, 4)])
+@pytest.mark.parametrize(
+    ("E", "tau", "Tp", "radius"), [(2, 1, 1, 0), (3, 2, 2, 0), (3, 1, -2, 0), (2, 1, 1, 4)]
+)
 def test_pyedm(pyedm, E, tau, Tp, radius):
     """Its rows are those that it could predict, and some without; ours are told by their time."""
     frame = table_of(pytest.importorskip("pandas"), X)
-    theirs = {"dataFrame": frame, "lib": "1 80", "pred": "91 150" if not radius else "1 80", "E": E, "tau": -tau, "Tp": Tp,
-              "columns": "x", "target": "y", "exclusionRadius": radius}
+    theirs = {
+        "dataFrame": frame,
+        "lib": "1 80",
+        "pred": "91 150" if not radius else "1 80",
+        "E": E,
+        "tau": -tau,
+        "Tp": Tp,
+        "columns": "x",
+        "target": "y",
+        "exclusionRadius": radius,
+    }
     lib = max(LIB[0], -Tp - 1), LIB[1]
-    ours = {"tau": tau, "Tp": Tp, "lib": lib, "pred": PRED if not radius else LIB, "target": X[:, 1], "exclusion_radius": radius,
-            "space": "threads"}
+    ours = {
+        "tau": tau,
+        "Tp": Tp,
+        "lib": lib,
+        "pred": PRED if not radius else LIB,
+        "target": X[:, 1],
+        "exclusion_radius": radius,
+        "space": "threads",
+    }
     wanted = pyedm.Simplex(**theirs).dropna()
     found = edm.simplex(X[:, 0], E, **ours)
     predicted = dict(zip(found.times, found.predicted))
     assert len(wanted) > 50
     np.testing.assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
-    if radius:  # candidates that are left out differ from point to point, and with them how many "all but one" are
+    if (
+        radius
+    ):  # candidates that are left out differ from point to point, and with them how many "all but one" are
         return
     wanted = pyedm.SMap(**theirs, theta=2.0)["predictions"].dropna()
     n = lib[1] - lib[0] - (E - 1) * tau - max(Tp, 0)

@@ -27,25 +27,27 @@ def test_neighbours(space, E):
 def test_simplex(space, E):
     """One half predicts the other; printed with four digits."""
     x = published("simplex_test_data")
-    points = x[100 - (E - 1):200 - (E - 1)]
+    points = x[100 - (E - 1) : 200 - (E - 1)]
     begin, end = shortened(space, E - 1, len(points))
     found = edm.simplex(x[:100], E, points=points, pred=(begin, end), space=space)
-    wanted = published(f"simplex_test_validation_E{E}")[:end - begin]
-    np.testing.assert_array_equal(np.round(found.predicted[:len(wanted)], 4), wanted)
+    wanted = published(f"simplex_test_validation_E{E}")[: end - begin]
+    np.testing.assert_array_equal(np.round(found.predicted[: len(wanted)], 4), wanted)
 
 
 def test_multivariate_simplex(space):
     x = published("block_3sp")
     begin, end = shortened(space, 99, 198)
     found = edm.simplex(x[:, [1, 4, 7]], 3, lib=(0, 99), pred=(begin, end), space=space)
-    np.testing.assert_allclose(found.predicted, published("block_3sp_validation")[:end - begin], rtol=1e-13)
+    np.testing.assert_allclose(found.predicted, published("block_3sp_validation")[: end - begin], rtol=1e-13)
 
 
 def test_exclusion_radius(space):
     """Predictions and variances have six digits in the file."""
     circle, wanted = published("circle"), published("Smplx_exclRadius_valid")[1:]
     begin, end = shortened(space, 20, 81)
-    found = edm.simplex(circle[:, 1], 2, target=circle[:, 2], lib=(0, 100), pred=(begin, end), exclusion_radius=5, space=space)
+    found = edm.simplex(
+        circle[:, 1], 2, target=circle[:, 2], lib=(0, 100), pred=(begin, end), exclusion_radius=5, space=space
+    )
     n = end - begin
     np.testing.assert_allclose(found.predicted, wanted[:n, 2], rtol=0, atol=5.1e-7)
     np.testing.assert_allclose(found.variance, wanted[:n, 3], rtol=0, atol=5.1e-7)
@@ -60,8 +62,8 @@ def test_missing_values(space):
     wanted = published("Smplx_nan_valid")[1:]
     begin, end = shortened(space, 1, 95)
     found = edm.simplex(x, 2, target=y, lib=(0, 100), pred=(begin, end), space=space)
-    np.testing.assert_allclose(found.predicted, wanted[:end - begin, 2], rtol=0, atol=5.1e-7)
-    np.testing.assert_allclose(found.observed, wanted[:end - begin, 1], rtol=0, atol=5.1e-7)
+    np.testing.assert_allclose(found.predicted, wanted[: end - begin, 2], rtol=0, atol=5.1e-7)
+    np.testing.assert_allclose(found.observed, wanted[: end - begin, 1], rtol=0, atol=5.1e-7)
 
 
 @pytest.fixture
@@ -73,20 +75,33 @@ def compiled(space):
 
 
 def test_dimensions_of_the_tent_map(compiled):
-    found = edm.embedding_dimension(published("TentMap_rEDM")[:, 1], 20, lib=(0, 100), pred=(200, 499), space=compiled)
+    found = edm.embedding_dimension(
+        published("TentMap_rEDM")[:, 1], 20, lib=(0, 100), pred=(200, 499), space=compiled
+    )
     np.testing.assert_allclose(found.rho, published("TentMap_rEDM_validation")[:, 1], rtol=0, atol=2e-6)
     assert found.best == 2
 
 
 def test_dimensions_of_the_lorenz_model(compiled):
-    found = edm.embedding_dimension(published("LorenzData1000")[:, 1], 12, tau=5, Tp=15, lib=(0, 500), pred=(500, 800),
-                                    exclusion_radius=20, space=compiled)
+    found = edm.embedding_dimension(
+        published("LorenzData1000")[:, 1],
+        12,
+        tau=5,
+        Tp=15,
+        lib=(0, 500),
+        pred=(500, 800),
+        exclusion_radius=20,
+        space=compiled,
+    )
     np.testing.assert_allclose(found.rho, published("EmbedDim_valid")[:, 1], rtol=0, atol=2e-6)
 
 
 def test_horizons(compiled):
     x, wanted = published("block_3sp")[:, 1], published("PredictInterval_valid")
-    rho = [edm.simplex(x, 3, Tp=int(Tp), lib=(0, 150), pred=(150, 198), space=compiled).rho for Tp in wanted[:, 0]]
+    rho = [
+        edm.simplex(x, 3, Tp=int(Tp), lib=(0, 150), pred=(150, 198), space=compiled).rho
+        for Tp in wanted[:, 0]
+    ]
     np.testing.assert_allclose(rho, wanted[:, 1], rtol=0, atol=2e-6)
 
 

@@ -24,8 +24,9 @@ def test_phase_surrogates_keep_the_spectrum(space, n):
     made = edm.surrogates(x, 3, seed=5, space=space)
     assert made.shape == (n, 2, 3) and abs(np.corrcoef(made[:, 0].T)[0, 1]) < 0.9
     wanted = abs(np.fft.rfft(x, axis=0))
-    np.testing.assert_allclose(abs(np.fft.rfft(made, axis=0)), wanted[:, :, None] * np.ones(3), rtol=0,
-                               atol=1e-10)
+    np.testing.assert_allclose(
+        abs(np.fft.rfft(made, axis=0)), wanted[:, :, None] * np.ones(3), rtol=0, atol=1e-10
+    )
 
 
 def test_phases_are_the_numbers_that_were_drawn():
@@ -37,9 +38,9 @@ def test_phases_are_the_numbers_that_were_drawn():
     j, t = np.arange(1, 15), np.arange(30)
     angle = 2 * np.pi * pk.random.uniform(7, (1 << 32) + 1, np.arange(16, dtype=np.uint64))
     size = abs(np.fft.rfft(x)) / 30
-    wanted = size[0] * np.sign(x.mean()) + 2 * (size[1:15,
-                                                     None] * np.cos(2 * np.pi * np.outer(j, t) / 30
-                                                                    + angle[1:15, None])).sum(axis=0)
+    wanted = size[0] * np.sign(x.mean()) + 2 * (
+        size[1:15, None] * np.cos(2 * np.pi * np.outer(j, t) / 30 + angle[1:15, None])
+    ).sum(axis=0)
     wanted += size[15] * (1 if angle[15] < np.pi else -1) * np.cos(np.pi * t)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
@@ -48,8 +49,12 @@ def test_lengths_without_factors_are_nearly_kept():
     """Of 47 times 45 = 5 * 9 are transformed, and the surrogate goes round."""
     x = autoregressive(47, 0.9, 1)
     made = edm.surrogates(x, 2, space="serial")
-    np.testing.assert_allclose(abs(np.fft.rfft(made[:45], axis=0)),
-                               abs(np.fft.rfft(x[:45]))[:, None] * np.ones(2), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        abs(np.fft.rfft(made[:45], axis=0)),
+        abs(np.fft.rfft(x[:45]))[:, None] * np.ones(2),
+        rtol=0,
+        atol=1e-10,
+    )
     np.testing.assert_array_equal(made[45:], made[:2])
 
 
@@ -59,8 +64,9 @@ def test_seasonal_surrogates_keep_the_cycle(space):
     made = edm.surrogates(x, 3, "seasonal", period=6, space=space)
     rest = made - mean_cycle(x[:, None], 6)[t % 6]
     own = x - mean_cycle(x[:, None], 6)[t % 6, 0]
-    np.testing.assert_allclose(abs(np.fft.rfft(rest, axis=0)), abs(np.fft.rfft(own))[:, None] * np.ones(3),
-                               rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        abs(np.fft.rfft(rest, axis=0)), abs(np.fft.rfft(own))[:, None] * np.ones(3), rtol=0, atol=1e-10
+    )
 
 
 def test_random_and_block_surrogates_move_values(space):
@@ -82,7 +88,7 @@ def test_every_order_is_as_likely():
     with pytest.warns(RuntimeWarning, match="'random'"):
         made = edm.surrogates(np.arange(4.0), 2400, "random", seed=1, space="serial").astype(int)
     counts = np.unique(made.T @ [64, 16, 4, 1], return_counts=True)[1]
-    assert len(counts) == 24 and ((counts - 100)**2 / 100).sum() < 49.7
+    assert len(counts) == 24 and ((counts - 100) ** 2 / 100).sum() < 49.7
 
 
 def test_twins_walk_along_the_attractor(space):
@@ -92,16 +98,18 @@ def test_twins_walk_along_the_attractor(space):
     x = np.tile([0.0, 1.0, 3.0, 1.5], 8)
     made = edm.surrogates(x, 6, "twin", E=2, space=space)
     follows = dict(zip(x, np.roll(x, -1)))
-    assert all(b == follows[a] for y in made.T for a, b in zip(y[:25],
-                                                               y[1:26])) and len(np.unique(made[0])) > 1
+    assert (
+        all(b == follows[a] for y in made.T for a, b in zip(y[:25], y[1:26])) and len(np.unique(made[0])) > 1
+    )
 
 
 def test_surrogates_do_not_depend_on_their_company():
     x = np.column_stack([autoregressive(40, 0.5, 1), autoregressive(40, 0.5, 2)])
     for method, keys in (("phase", {}), ("block", {}), ("twin", {"E": 2}), ("seasonal", {"period": 8})):
         many = edm.surrogates(x, 5, method, seed=3, space="serial", **keys)
-        np.testing.assert_array_equal(edm.surrogates(x[:, 0], 2, method, seed=3, space="threads", **keys),
-                                      many[:, 0, :2])
+        np.testing.assert_array_equal(
+            edm.surrogates(x[:, 0], 2, method, seed=3, space="threads", **keys), many[:, 0, :2]
+        )
 
 
 def test_traits():
@@ -118,10 +126,13 @@ def test_traits():
 
 def test_the_default_asks():
     t = np.arange(200)
-    x = np.column_stack([autoregressive(200, 0.5, 5), np.sin(2 * np.pi * t / 8)
-                         + 0.2 * autoregressive(200, 0.5, 6)])
-    with pytest.raises(pk.InputError,
-                       match=r"a season of 8 steps in '1': surrogate='seasonal', period=8 is "
-                             r"wanted.*surrogate='phase'"):
+    x = np.column_stack(
+        [autoregressive(200, 0.5, 5), np.sin(2 * np.pi * t / 8) + 0.2 * autoregressive(200, 0.5, 6)]
+    )
+    with pytest.raises(
+        pk.InputError,
+        match=r"a season of 8 steps in '1': surrogate='seasonal', period=8 is "
+        r"wanted.*surrogate='phase'",
+    ):
         edm.cross_map_test(x, 2)
     assert edm.cross_map_test(x, 2, surrogate="phase", n_surrogates=3, space="threads").n_tests == 2

@@ -54,8 +54,12 @@ def test_smap_says_where_it_is_singular(space):
     found = edm.smap(np.column_stack([x, x]), 1, theta=1.0, space=space)
     alone = edm.smap(x, 1, theta=1.0, space=space)
     assert (found.rank == 2).all() and (alone.rank == 2).all()
-    np.testing.assert_allclose(found.predicted[0, :-1], edm.smap(x[:, 0], 1, theta=np.sqrt(1.0), space=space).predicted[0, :-1],
-                               rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        found.predicted[0, :-1],
+        edm.smap(x[:, 0], 1, theta=np.sqrt(1.0), space=space).predicted[0, :-1],
+        rtol=0,
+        atol=1e-8,
+    )
 
 
 def test_ccm_of_the_whole_library_is_the_cross_map(space):
@@ -70,9 +74,18 @@ def test_ccm_of_the_whole_library_is_the_cross_map(space):
 def test_ccm_sample_by_sample(space):
     """Each sample is a search among its own points, with targets shuffled or not."""
     x = logistic_maps(length(space), 2)
-    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 25], n_samples=3, n_surrogates=2,
-                    surrogate="block", seed=5,
-                    dtype="float64", space=space)
+    found = edm.ccm(
+        x[:, 0],
+        x[:, 1],
+        2,
+        library_sizes=[10, 25],
+        n_samples=3,
+        n_surrogates=2,
+        surrogate="block",
+        seed=5,
+        dtype="float64",
+        space=space,
+    )
     random = np.random.default_rng(5)
     targets = [x[:, 1], *edm.surrogates(x[:, 1], 2, "block", seed=5, space="serial").T]
     rows = reference.embedded(x[:, 0], 2, 1)
@@ -95,10 +108,26 @@ def test_ccm_rises_where_there_is_a_cause():
     x = driver_and_driven(400)
     noise = np.random.default_rng(3).normal(size=400)
     sizes = [5, 40, 300]
-    driven = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40,
-                     surrogate="phase", space="threads")
-    free = edm.ccm(noise, x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, surrogate="phase",
-                   space="threads")
+    driven = edm.ccm(
+        x[:, 1],
+        x[:, 0],
+        2,
+        library_sizes=sizes,
+        n_samples=20,
+        n_surrogates=40,
+        surrogate="phase",
+        space="threads",
+    )
+    free = edm.ccm(
+        noise,
+        x[:, 0],
+        2,
+        library_sizes=sizes,
+        n_samples=20,
+        n_surrogates=40,
+        surrogate="phase",
+        space="threads",
+    )
     assert (np.diff(driven.mean) > 0).all() and driven.p_values[2] < 0.05
     assert free.p_values[2] > 0.05
     low, high = driven.band()
@@ -108,11 +137,16 @@ def test_ccm_rises_where_there_is_a_cause():
 def test_series_that_do_not_vary_have_no_skill(space):
     x = logistic_maps(length(space), 1)[:, 0]
     still = np.full(len(x), 0.1)
-    calls = [lambda a, b: edm.simplex(a, 2, target=b, space=space).rho,
-             lambda a, b: edm.smap(a, 1, theta=1.0, target=b, space=space).rho,
-             lambda a, b: edm.embedding_dimension(a, 2, target=b, space=space).rho,
-             lambda a, b: edm.ccm(a, b, 2, library_sizes=[9], n_samples=2, n_surrogates=1, surrogate="phase",
-                                  space=space).rho]
+    calls = [
+        lambda a, b: edm.simplex(a, 2, target=b, space=space).rho,
+        lambda a, b: edm.smap(a, 1, theta=1.0, target=b, space=space).rho,
+        lambda a, b: edm.embedding_dimension(a, 2, target=b, space=space).rho,
+        lambda a, b: (
+            edm.ccm(
+                a, b, 2, library_sizes=[9], n_samples=2, n_surrogates=1, surrogate="phase", space=space
+            ).rho
+        ),
+    ]
     for call in calls:
         for library, target, name in ((still, x, "library"), (x, still, "target")):
             with pytest.warns(RuntimeWarning, match=f"{name} does not vary: the correlation is NaN"):
@@ -135,8 +169,9 @@ def test_units_do_not_matter(unit):
     np.testing.assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
     mixed = np.column_stack([x[:, 0], big[:, 1]])
     for v in (big, mixed):
-        np.testing.assert_array_equal(edm.cross_map(v, 2, space="threads"),
-                                      edm.cross_map(x, 2, space="threads"))
+        np.testing.assert_array_equal(
+            edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads")
+        )
 
 
 def test_undefined_skill_is_not_significant():
@@ -146,8 +181,13 @@ def test_undefined_skill_is_not_significant():
     x = np.random.default_rng(0).random(60)
     target = np.zeros(60)
     target[::20] = 1.0
-    keys = {"library_sizes": [10, 40], "n_samples": 100, "n_surrogates": 19, "surrogate": "block",
-            "space": "threads"}
+    keys = {
+        "library_sizes": [10, 40],
+        "n_samples": 100,
+        "n_surrogates": 19,
+        "surrogate": "block",
+        "space": "threads",
+    }
     with pytest.warns(RuntimeWarning, match=r"of 200 samples have no skill, .*do not vary"):
         found = edm.ccm(x, target, 2, **keys)
     assert np.isnan(found.rho).any() and (found.n_defined == np.isfinite(found.rho).sum(axis=1)).all()
@@ -162,7 +202,9 @@ def test_results_become_tables():
     pytest.importorskip("pandas")
     x = logistic_maps(60, 2)
     found = edm.simplex(x[:, 0], 2, space="threads")
-    np.testing.assert_array_equal(to_pandas(found)[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted]))
+    np.testing.assert_array_equal(
+        to_pandas(found)[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted])
+    )
     maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space="threads")
     table = to_pandas(maps)
     np.testing.assert_array_equal(table[table.theta == 2.0].c1, maps.coefficients[1, :, 1])

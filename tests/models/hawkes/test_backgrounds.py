@@ -21,13 +21,18 @@ def made(clusters="slow", seed=1, n=250.0):
 @pytest.mark.parametrize("kind, periods", [("constant", None), ("piecewise", 3), ("declustered", 2)])
 def test_a_background_is_a_density(kind, periods):
     events = made("fast", n=60.0)
-    found = fit_background(events.locations, events.times, kind, box_km=BOX, n_periods=periods, horizon_h=8766.0, space="serial")
+    found = fit_background(
+        events.locations, events.times, kind, box_km=BOX, n_periods=periods, horizon_h=8766.0, space="serial"
+    )
     axis = np.linspace(0.0, 10.0, 81)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     side = np.full(81, 0.125)
     side[[0, -1]] *= 0.5
     cells, begin, n = np.outer(side, side).ravel(), events.times[0], len(events.times)
-    mass = sum(float(cells @ found.background.at(grid, np.full(len(grid), begin + share * (8766.0 - begin)))) for share in (0.2, 0.5, 0.8))
+    mass = sum(
+        float(cells @ found.background.at(grid, np.full(len(grid), begin + share * (8766.0 - begin))))
+        for share in (0.2, 0.5, 0.8)
+    )
     if kind == "constant":
         assert mass / 3.0 * (8766.0 - begin) == pytest.approx(n, rel=1e-9)
     if kind == "piecewise":  # one moment in each of three equal periods
@@ -38,7 +43,9 @@ def test_a_background_is_a_density(kind, periods):
     assert found.background.mass_until[-1] <= found.background.mass + 1e-9
     drawn = found.background.draw(np.random.default_rng(1), 1.0, begin, 8766.0)
     assert abs(len(drawn[1]) - n) < 5.0 * n**0.5 and ((drawn[0] >= 0.0) & (drawn[0] <= 10.0)).all()
-    assert pointwise(found.likelihood, found.fit.params).sum() == pytest.approx(found.fit.log_likelihood, rel=1e-12)
+    assert pointwise(found.likelihood, found.fit.params).sum() == pytest.approx(
+        found.fit.log_likelihood, rel=1e-12
+    )
 
 
 def test_the_density_leaves_the_event_out(space):
@@ -51,17 +58,23 @@ def test_the_density_leaves_the_event_out(space):
     r2 = ((locations[:, None] - locations[None]) ** 2).sum(axis=2)
     kernel = np.exp(-0.5 * r2 / 0.49) / (2.0 * np.pi * 0.49) / mass[None]
     np.fill_diagonal(kernel, 0.0)
-    np.testing.assert_allclose(found.background.density, 13 * kernel.sum(axis=1) / 12 / (times[-1] - times[0]), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.background.density, 13 * kernel.sum(axis=1) / 12 / (times[-1] - times[0]), rtol=1e-10
+    )
 
 
 def test_slow_clusters_are_not_eaten():
     """Delays of five days at 500 m: the kernel density over all events takes them for its own, no other background does."""
     events, truth = made(), CLUSTERS["slow"]
-    paper = hawkes.fit(hawkes.Likelihood(events.locations, events.times, horizon_h=8766.0, space="threads"),
-                       start=hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 0.01, 0.5))
+    paper = hawkes.fit(
+        hawkes.Likelihood(events.locations, events.times, horizon_h=8766.0, space="threads"),
+        start=hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 0.01, 0.5),
+    )
     assert paper.interval("theta")[1] < truth.theta
     for kind in ("constant", "piecewise", "declustered"):
-        found = fit_background(events.locations, events.times, kind, box_km=BOX, horizon_h=8766.0, space="threads")
+        found = fit_background(
+            events.locations, events.times, kind, box_km=BOX, horizon_h=8766.0, space="threads"
+        )
         assert found.converged
         for name in ("theta", "omega", "h"):
             k = found.fit.free.index(name)
@@ -72,10 +85,22 @@ def test_slow_clusters_are_not_eaten():
 
 def test_a_rate_that_changes_is_found():
     def late(random, n):
-        return random.uniform(0.0, 10.0, (n, 2)), 8766.0 * np.where(random.random(n) < 0.8, 0.5, 0.0) + random.uniform(0, 4383.0, n)
+        return random.uniform(0.0, 10.0, (n, 2)), 8766.0 * np.where(
+            random.random(n) < 0.8, 0.5, 0.0
+        ) + random.uniform(0, 4383.0, n)
 
-    events = hawkes.simulate(CLUSTERS["fast"], n_immigrants=300.0, horizon_h=8766.0, box_km=BOX, immigrants=late, seed=2)
-    found = fit_background(events.locations, events.times, "piecewise", n_periods=2, box_km=BOX, horizon_h=8766.0, space="threads")
+    events = hawkes.simulate(
+        CLUSTERS["fast"], n_immigrants=300.0, horizon_h=8766.0, box_km=BOX, immigrants=late, seed=2
+    )
+    found = fit_background(
+        events.locations,
+        events.times,
+        "piecewise",
+        n_periods=2,
+        box_km=BOX,
+        horizon_h=8766.0,
+        space="threads",
+    )
     assert found.rates_per_h[1] / found.rates_per_h[0] == pytest.approx(4.0, rel=0.35)
     assert found.rates_per_h.mean() * 8766.0 == pytest.approx(300.0, rel=0.2)
 
@@ -88,9 +113,21 @@ def test_coverage_runs():
 
 
 WRONG = [
-    (lambda x, t: fit_background(x, t, "flat"), InputError, "kind is 'flat'; wanted one of 'constant', 'piecewise', 'declustered'"),
-    (lambda x, t: fit_background(x, t, "constant", n_periods=3), InputError, "n_periods is for 'piecewise' and 'declustered'"),
-    (lambda x, t: fit_background(x, t, box_km=((0.0, 1.0),)), ShapeError, r"box_km has shape \(1, 2\); a pair low < high for each of 2"),
+    (
+        lambda x, t: fit_background(x, t, "flat"),
+        InputError,
+        "kind is 'flat'; wanted one of 'constant', 'piecewise', 'declustered'",
+    ),
+    (
+        lambda x, t: fit_background(x, t, "constant", n_periods=3),
+        InputError,
+        "n_periods is for 'piecewise' and 'declustered'",
+    ),
+    (
+        lambda x, t: fit_background(x, t, box_km=((0.0, 1.0),)),
+        ShapeError,
+        r"box_km has shape \(1, 2\); a pair low < high for each of 2",
+    ),
     (lambda x, t: fit_background(x, t, box_km=((50.0, 51.0),) * 2), InputError, "box_km holds no event"),
     (lambda x, t: fit_background(0 * x, t), InputError, "locations have no extent"),
 ]

@@ -52,11 +52,23 @@ EVENTS = [
 ]
 
 OPTIONS = [
-    ({"method": "window"}, pk.errors.InputError, "method is 'window'; wanted one of 'auto', 'all_pairs', 'windowed'"),
+    (
+        {"method": "window"},
+        pk.errors.InputError,
+        "method is 'window'; wanted one of 'auto', 'all_pairs', 'windowed'",
+    ),
     ({"method": None}, pk.errors.InputError, "method is None"),
-    ({"precision": "float32"}, pk.errors.InputError, "precision is 'float32'; wanted one of 'float64', 'mixed'"),
+    (
+        {"precision": "float32"},
+        pk.errors.InputError,
+        "precision is 'float32'; wanted one of 'float64', 'mixed'",
+    ),
     ({"tolerance": 0.0}, pk.errors.InputError, "tolerance is 0.0; a positive number"),
-    ({"tolerance": 1e-17}, pk.errors.InputError, "tolerance is 1e-17, a bound that sums in float64 cannot meet.*1e-15 or more"),
+    (
+        {"tolerance": 1e-17},
+        pk.errors.InputError,
+        "tolerance is 1e-17, a bound that sums in float64 cannot meet.*1e-15 or more",
+    ),
     ({"tolerance": "tight"}, pk.errors.DTypeError, "tolerance must be a number"),
     ({"background_self": 1}, pk.errors.DTypeError, "background_self must be True or False, got 1"),
     ({"keep_background": None}, pk.errors.DTypeError, "keep_background must be True or False"),
@@ -111,7 +123,9 @@ def test_options(options, error, words):
     ],
 )
 def test_params_are_parameters(call, params):
-    with pytest.raises(pk.errors.DTypeError, match=f"params must be hawkes.Parameters, got {type(params).__name__}"):
+    with pytest.raises(
+        pk.errors.DTypeError, match=f"params must be hawkes.Parameters, got {type(params).__name__}"
+    ):
         call(params)
 
 

@@ -27,7 +27,10 @@ HEADER = "x_km,y_km,t_hours"
 def events_csv(tmp_path_factory):
     """Simulated events with the columns that are read by default."""
     path = tmp_path_factory.mktemp("events") / "events.csv"
-    assert main(["simulate", str(path), "--immigrants", "150", "--omega", "5", "--h", "0.02", "--seed", "3"]) == 0
+    assert (
+        main(["simulate", str(path), "--immigrants", "150", "--omega", "5", "--h", "0.02", "--seed", "3"])
+        == 0
+    )
     return path
 
 
@@ -49,17 +52,44 @@ def test_fit(events_csv, tmp_path, by, capsys):
     if by == "metropolis":
         for module in ("arviz_base", "arviz_stats", "h5netcdf"):
             pytest.importorskip(module)
-    assert main(["fit", str(events_csv), "--by", by, "--output", str(tmp_path), "--space", "serial", "--draws", "300", "--warmup",
-                 "100", "--figures", "svg", "--least-h", "0.03"]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                str(events_csv),
+                "--by",
+                by,
+                "--output",
+                str(tmp_path),
+                "--space",
+                "serial",
+                "--draws",
+                "300",
+                "--warmup",
+                "100",
+                "--figures",
+                "svg",
+                "--least-h",
+                "0.03",
+            ]
+        )
+        == 0
+    )
     found = json.loads((tmp_path / "fit.json").read_text())
     assert 2.0 < found["params"]["omega"] < 12.0 and found["units"]["omega"] == "1/h"
     assert found["params"]["h"] >= 0.03 * (1.0 - 1e-12)
     assert found["params"] == json.loads((tmp_path / "params.json").read_text())
     shown = capsys.readouterr().out
-    assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown  # nothing is cut off
+    assert (
+        "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown
+    )  # nothing is cut off
     if by == "metropolis":
-        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in " ".join(shown.split())
-        assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (tmp_path / "posterior.svg").read_text()[:2000]
+        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in " ".join(
+            shown.split()
+        )
+        assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (
+            tmp_path / "posterior.svg"
+        ).read_text()[:2000]
 
 
 def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
@@ -75,7 +105,9 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
     assert (shares[truth] > 0.5).mean() > 0.9 and (shares[~truth] < 0.5).mean() > 0.9
     assert float(rows[0]["family_size"]) >= 1.0 and (tmp_path / "parents.csv").exists()
     assert {"map.png", "time.png"} <= {path.name for path in tmp_path.iterdir()}
-    (tmp_path / "params.json").write_text(json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02)))))
+    (tmp_path / "params.json").write_text(
+        json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02))))
+    )
     assert main(["residuals", *common, "--params", str(tmp_path / "params.json")]) == 0
     assert "Kolmogorov-Smirnov" in capsys.readouterr().out and (tmp_path / "residuals.png").exists()
 
@@ -89,18 +121,39 @@ def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, 
         return posterior_probabilities(likelihood, posterior, n_draws=3)
 
     monkeypatch.setattr("models.hawkes.__main__.posterior_probabilities", found)
-    monkeypatch.setattr("models.hawkes.__main__.sample_posterior",
-                        lambda likelihood, **options: sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10}))
-    common = ["probabilities", str(events_csv), "--output", str(tmp_path), "--space", "serial", "--figures", "none"]
+    monkeypatch.setattr(
+        "models.hawkes.__main__.sample_posterior",
+        lambda likelihood, **options: sample_posterior(
+            likelihood, **options | {"n_draws": 10, "n_warmup": 10}
+        ),
+    )
+    common = [
+        "probabilities",
+        str(events_csv),
+        "--output",
+        str(tmp_path),
+        "--space",
+        "serial",
+        "--figures",
+        "none",
+    ]
     assert main(common) == 0 and main([*common, "--draws", "70", "--average", "20"]) == 0
     assert asked == [500, 20]
 
 
-@pytest.mark.parametrize("module, extra, command", [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"),
-                                                    ("matplotlib", "plot", "probabilities")])
-def test_libraries_that_write_are_asked_for_before_anything_is_drawn(events_csv, tmp_path, monkeypatch, capsys, module, extra, command):
-    monkeypatch.setattr("models.hawkes.__main__.need", lambda name, which, purpose: (
-        extras.need("no_such_module" if name == module else "json", which, purpose)))
+@pytest.mark.parametrize(
+    "module, extra, command",
+    [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"), ("matplotlib", "plot", "probabilities")],
+)
+def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
+    events_csv, tmp_path, monkeypatch, capsys, module, extra, command
+):
+    monkeypatch.setattr(
+        "models.hawkes.__main__.need",
+        lambda name, which, purpose: extras.need(
+            "no_such_module" if name == module else "json", which, purpose
+        ),
+    )
     monkeypatch.setattr("models.hawkes.__main__.sample_posterior", None)
     assert main([command, str(events_csv), "--output", str(tmp_path), "--space", "serial"]) == 2
     assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().out.split("\n"))
@@ -116,12 +169,23 @@ def test_units_columns_and_formats(tmp_path):
     wanted = [[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]], [0.0, 1.5, 2.0]
     write(tmp_path / "a.csv", "3,1,7.0", "0,0,5.0", "1,2,6.5")  # unsorted
     write(tmp_path / "b.csv", "0,0,0", "1000,2000,90", "3000,1000,120", header="east_m,north_m,t_min")
-    write(tmp_path / "c.csv", "0,0,2020-01-01T00:00:00", "1,2,2020-01-01T01:30:00", "3,1,2020-01-01T02:00:00", header="x,y,when")
+    write(
+        tmp_path / "c.csv",
+        "0,0,2020-01-01T00:00:00",
+        "1,2,2020-01-01T01:30:00",
+        "3,1,2020-01-01T02:00:00",
+        header="x,y,when",
+    )
     with gzip.open(tmp_path / "d.csv.gz", "wt") as file:
         file.write(f"{HEADER}\n0,0,0\n1,2,1.5\n3,1,2\n")
     np.savez(tmp_path / "e.npz", x_km=[0.0, 1, 3], y_km=[0.0, 2, 1], t_hours=wanted[1])
-    calls = [("a.csv", {}), ("b.csv", {"places": ("east_m", "north_m"), "time": "t_min", "length_unit": "m", "time_unit": "min"}),
-             ("c.csv", {"places": ("x", "y"), "time": "when"}), ("d.csv.gz", {}), ("e.npz", {})]
+    calls = [
+        ("a.csv", {}),
+        ("b.csv", {"places": ("east_m", "north_m"), "time": "t_min", "length_unit": "m", "time_unit": "min"}),
+        ("c.csv", {"places": ("x", "y"), "time": "when"}),
+        ("d.csv.gz", {}),
+        ("e.npz", {}),
+    ]
     for name, options in calls:
         locations, times = read_events(tmp_path / name, **options)
         np.testing.assert_allclose(locations, wanted[0], atol=1e-12)
@@ -132,7 +196,10 @@ def test_units_columns_and_formats(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
-    parquet.write_table(pyarrow.table({"x_km": [0.0, 1, 3], "y_km": [0.0, 2, 1], "t_hours": wanted[1]}), tmp_path / "f.parquet")
+    parquet.write_table(
+        pyarrow.table({"x_km": [0.0, 1, 3], "y_km": [0.0, 2, 1], "t_hours": wanted[1]}),
+        tmp_path / "f.parquet",
+    )
     np.testing.assert_allclose(read_events(tmp_path / "f.parquet").times, wanted[1])
 
 
@@ -178,9 +245,17 @@ def test_files_that_are_none(tmp_path, capsys):
     assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "params.json").write_text("[]")
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
-    assert main(["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]) == 2
+    assert (
+        main(
+            ["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]
+        )
+        == 2
+    )
     assert "is no JSON object of mu0" in " ".join(capsys.readouterr().out.split())
-    assert main(["residuals", str(csv_file), "--params", str(tmp_path / "none.json"), "--output", str(tmp_path)]) == 2
+    assert (
+        main(["residuals", str(csv_file), "--params", str(tmp_path / "none.json"), "--output", str(tmp_path)])
+        == 2
+    )
     assert "none.json' cannot be read: No such file" in " ".join(capsys.readouterr().out.split())
     assert main(["fit", str(csv_file), "--horizon-h", "0.5", "--output", str(tmp_path)]) == 2
     assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().out.split())
@@ -197,12 +272,27 @@ def test_warnings_with_evidence(tmp_path):
         read_events(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
 
 
-@pytest.mark.parametrize("draw, error, words", [
-    (lambda: figures.probability_map(np.zeros((3, 2)), [0.5]), ShapeError, "probabilities has 1 entries, locations 3; one an event"),
-    (lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]), ShapeError, "probabilities has 1 entries, times 2"),
-    (lambda: figures.posterior_densities(PARAMS), DTypeError, "posterior must be hawkes.Posterior, got Parameters"),
-    (lambda: figures.residual_plot(3), DTypeError, "found must come from residuals, got int"),
-])
+@pytest.mark.parametrize(
+    "draw, error, words",
+    [
+        (
+            lambda: figures.probability_map(np.zeros((3, 2)), [0.5]),
+            ShapeError,
+            "probabilities has 1 entries, locations 3; one an event",
+        ),
+        (
+            lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]),
+            ShapeError,
+            "probabilities has 1 entries, times 2",
+        ),
+        (
+            lambda: figures.posterior_densities(PARAMS),
+            DTypeError,
+            "posterior must be hawkes.Posterior, got Parameters",
+        ),
+        (lambda: figures.residual_plot(3), DTypeError, "found must come from residuals, got int"),
+    ],
+)
 def test_figures_say_what_they_want(draw, error, words):
     with pytest.raises(error, match=words):
         draw()

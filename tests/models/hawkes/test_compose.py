@@ -12,8 +12,22 @@ from portable.errors import DTypeError, InputError, ShapeError
 
 from .events import PARAMS, random_events
 
-VALUES = {"mu0": 0.7, "tau_x": 1.6, "tau_t": 20.0, "theta": 0.3, "omega": 0.5, "h": 0.4, "c": 2.0, "p": 1.3, "q": 1.7, "alpha": 0.8,
-          "gamma": 0.3, "omega_1": 2.0, "omega_2": 0.3, "weight_2": 0.6}
+VALUES = {
+    "mu0": 0.7,
+    "tau_x": 1.6,
+    "tau_t": 20.0,
+    "theta": 0.3,
+    "omega": 0.5,
+    "h": 0.4,
+    "c": 2.0,
+    "p": 1.3,
+    "q": 1.7,
+    "alpha": 0.8,
+    "gamma": 0.3,
+    "omega_1": 2.0,
+    "omega_2": 0.3,
+    "weight_2": 0.6,
+}
 KINDS = {
     "exponential": compose(),
     "omori": compose("omori"),
@@ -39,14 +53,18 @@ def decay_of(kind, v, dt):
         return mass * (1.0 + dt / v["c"]) ** -v["p"]
     if "omega" in names:
         return v["omega"] * np.exp(-v["omega"] * dt)
-    return sum(w * r * np.exp(-r * dt) for w, r in ((1.0, v["omega_1"]), (v["weight_2"], v["omega_2"]))) / (1.0 + v["weight_2"])
+    return sum(w * r * np.exp(-r * dt) for w, r in ((1.0, v["omega_1"]), (v["weight_2"], v["omega_2"]))) / (
+        1.0 + v["weight_2"]
+    )
 
 
 def wanted(kind, locations, times, marks, horizon):
     """The log-likelihood (4), pair by pair from the formula of `models.hawkes.compose`; background without the own event."""
     v = {name: VALUES[name] for name in kind.names()}
     mu, _ = reference.rates(locations, times, PARAMS_OF_BACKGROUND, background_self=False)
-    expected = reference.expected_counts(times, dataclasses.replace(PARAMS_OF_BACKGROUND, theta=1e-15), horizon).sum()
+    expected = reference.expected_counts(
+        times, dataclasses.replace(PARAMS_OF_BACKGROUND, theta=1e-15), horizon
+    ).sum()
     r2 = ((locations[:, None] - locations[None]) ** 2).sum(axis=2)
     dt = times[:, None] - times[None]
     m = (marks - marks.min())[None]
@@ -56,7 +74,9 @@ def wanted(kind, locations, times, marks, horizon):
     else:
         near = np.exp(-0.5 * r2 / width**2) / (2.0 * np.pi * width**2)
     kappa = np.exp(v.get("alpha", 0.0) * m)
-    xi = np.where(dt > 0.0, v["theta"] * kappa * near * decay_of(kind, v, np.where(dt > 0.0, dt, 1.0)), 0.0).sum(axis=1)
+    xi = np.where(
+        dt > 0.0, v["theta"] * kappa * near * decay_of(kind, v, np.where(dt > 0.0, dt, 1.0)), 0.0
+    ).sum(axis=1)
     for t, factor in zip(times, np.broadcast_to(kappa, (1, len(times)))[0]):
         grid = np.concatenate([[0.0], np.geomspace(1e-7, horizon - t, 4001)]) if horizon > t else np.zeros(2)
         middle = 0.5 * (grid[1:] + grid[:-1])  # Simpson's rule on each piece
@@ -85,18 +105,40 @@ def test_likelihood_and_gradient(space, name):
     params = params_of(kind)
     all_methods = space != "checked" and name in ("etas", "three decays, marks")
     for method in ("all_pairs", "windowed", "cells") if all_methods else ("windowed",):
-        likelihood = Likelihood(locations, times, marks=marks, horizon_h=horizon, background_self=False, method=method, space=space)
+        likelihood = Likelihood(
+            locations,
+            times,
+            marks=marks,
+            horizon_h=horizon,
+            background_self=False,
+            method=method,
+            space=space,
+        )
         assert likelihood.log_likelihood(params) == pytest.approx(value, rel=1e-8), method
         got, slopes = likelihood.gradient(params)
         assert got == pytest.approx(value, rel=1e-8)
         if space == "serial":
             for k, parameter in enumerate(kind.names()):
                 x = getattr(params, parameter)
-                up, down = (likelihood.log_likelihood(dataclasses.replace(params, **{parameter: x * (1.0 + s)})) for s in (1e-5, -1e-5))
-                assert slopes[k] == pytest.approx((up - down) / (2e-5 * x), rel=1e-5, abs=1e-5), (method, parameter)
+                up, down = (
+                    likelihood.log_likelihood(dataclasses.replace(params, **{parameter: x * (1.0 + s)}))
+                    for s in (1e-5, -1e-5)
+                )
+                assert slopes[k] == pytest.approx((up - down) / (2e-5 * x), rel=1e-5, abs=1e-5), (
+                    method,
+                    parameter,
+                )
     if not all_methods:
         return
-    mixed = Likelihood(locations, times, marks=marks, horizon_h=horizon, background_self=False, precision="mixed", space=space)
+    mixed = Likelihood(
+        locations,
+        times,
+        marks=marks,
+        horizon_h=horizon,
+        background_self=False,
+        precision="mixed",
+        space=space,
+    )
     assert mixed.log_likelihood(params) == pytest.approx(value, rel=1e-6)
 
 
@@ -109,7 +151,9 @@ def test_what_else_is_asked(space):
     likelihood = Likelihood(locations, times, marks=marks, space=space)
     parents = hawkes.parent_probabilities(likelihood, params, least=1e-12)
     pi = likelihood.excitation_probabilities(params)
-    np.testing.assert_allclose(np.bincount(parents.children, parents.probabilities, minlength=len(times)), pi, atol=1e-9)
+    np.testing.assert_allclose(
+        np.bincount(parents.children, parents.probabilities, minlength=len(times)), pi, atol=1e-9
+    )
     background, excitation = hawkes.intensity(likelihood, params, locations, times)
     np.testing.assert_allclose(excitation / (background + excitation), pi, atol=1e-12)
     if space == "serial":
@@ -117,7 +161,9 @@ def test_what_else_is_asked(space):
         whole = hawkes.residuals(likelihood, params).rescaled[-1]
         value = likelihood.log_likelihood(params)
         assert whole == pytest.approx(float(np.log(background + excitation).sum()) - value, rel=1e-9)
-        posterior = hawkes.sample_posterior(likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[params] * 2, seed=1)
+        posterior = hawkes.sample_posterior(
+            likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[params] * 2, seed=1
+        )
         for chain, draw in ((0, 3), (1, 19)):
             exact = likelihood.log_likelihood(posterior.params(chain, draw))
             assert posterior.log_likelihood[chain, draw] == pytest.approx(exact, rel=1e-8)
@@ -134,13 +180,23 @@ def test_an_exponential_is_the_papers():
 def test_simulated_and_found_again(name):
     """Within four standard errors, with a known background; marks after Gutenberg and Richter."""
     kind = compose("omori", within_h=20_000.0) if name == "omori, cut off" else KINDS[name]
-    truth = kind(**VALUES_OF_SIMULATION | {k: v for k, v in {"q": 2.5, "gamma": 0.4, "alpha": 1.0}.items() if k in kind.names()})
+    truth = kind(
+        **VALUES_OF_SIMULATION
+        | {k: v for k, v in {"q": 2.5, "gamma": 0.4, "alpha": 1.0}.items() if k in kind.names()}
+    )
     made = simulate(truth, n_immigrants=2000.0, horizon_h=20_000.0, seed=7)
     locations, times, marks = made[0], made[1], made.marks if name == "etas" else None
     inside = ((locations >= 0.0) & (locations <= 10.0)).all(axis=1)
     background = hawkes.Background(np.where(inside, 2000.0 / (100.0 * 20_000.0), 0.0), 2000.0)
-    likelihood = Likelihood(locations, times, background=background, marks=marks, horizon_h=20_000.0,
-                            reference_mark=None if marks is None else 0.0, space="threads")
+    likelihood = Likelihood(
+        locations,
+        times,
+        background=background,
+        marks=marks,
+        horizon_h=20_000.0,
+        reference_mark=None if marks is None else 0.0,
+        space="threads",
+    )
     found = fit(likelihood, start=dataclasses.replace(truth, theta=0.2, c=1.0, h=0.1))
     assert found.converged and not found.not_identified
     for k, parameter in enumerate(found.free):
@@ -157,6 +213,7 @@ def test_a_users_own_decay(space):
     """Ten lines, no derivatives: an exponential written anew, with the slopes, reach and draws of the library's."""
     if space == "threads":
         pytest.skip("the same code as on serial")
+
     @pk.function
     def exponent(dt, p):
         return p[0] * dt
@@ -185,12 +242,16 @@ def test_wide_maps_in_mixed_precision(space):
     """Places 2,000 km apart and lengths of 10 m: 3e-4 off with one float32 a coordinate."""
     random = np.random.default_rng(1)
     n = 9 if space == "checked" else 200
-    locations = np.repeat(random.uniform(-1000.0, 1000.0, (n // 4 + 1, 2)), 4, axis=0)[:n] + random.normal(0.0, 0.01, (n, 2))
+    locations = np.repeat(random.uniform(-1000.0, 1000.0, (n // 4 + 1, 2)), 4, axis=0)[:n] + random.normal(
+        0.0, 0.01, (n, 2)
+    )
     times = np.sort(random.uniform(0.0, 100.0, n))
     params = dataclasses.replace(PARAMS, h=0.01)
     for method in ("windowed",) if space == "checked" else ("all_pairs", "windowed"):
-        exact, mixed = (Likelihood(locations, times, method=method, precision=precision, space=space)
-                        for precision in ("float64", "mixed"))
+        exact, mixed = (
+            Likelihood(locations, times, method=method, precision=precision, space=space)
+            for precision in ("float64", "mixed")
+        )
         assert mixed.log_likelihood(params) == pytest.approx(exact.log_likelihood(params), rel=1e-6), method
 
 
@@ -198,19 +259,54 @@ WRONG = [
     (lambda: compose("power"), InputError, "decay is 'power'; wanted one of 'exponential', 'omori'"),
     (lambda: compose(2.5), DTypeError, "decay must be a name, a number of exponentials or a Decay, got 2.5"),
     (lambda: compose(growth=True), InputError, "growth is True without marks"),
-    (lambda: compose(space="power_law", n_dims=3), InputError, "'power_law' in 3 dimensions; its density is for 2"),
+    (
+        lambda: compose(space="power_law", n_dims=3),
+        InputError,
+        "'power_law' in 3 dimensions; its density is for 2",
+    ),
     (lambda: compose(within_h=3.0), InputError, "within_h is for the Omori law"),
     (lambda: omori(0.0), InputError, "within_h is 0.0"),
     (lambda: exponentials(9), InputError, "n_scales is 9"),
-    (lambda: dataclasses.replace(params_of(KINDS["omori"]), p=1.0), InputError, "p is 1.0; more than 1 is wanted"),
-    (lambda: LIKELIHOOD.log_likelihood(params_of(KINDS["etas"])), InputError, "params want marks, but the Likelihood was made with"),
-    (lambda: LIKELIHOOD.log_likelihood(params_of(compose("omori", within_h=1.0))), InputError, "offspring come within 1 hours, but"),
-    (lambda: Likelihood(*random_events(9, 2), marks=np.ones(3)), ShapeError, "marks has 3 entries for 9 events"),
-    (lambda: Likelihood(*random_events(9, 2), reference_mark=3.0), InputError, "reference_mark is given without marks"),
-    (lambda: Likelihood(*random_events(9, 2), marks=np.arange(9.0), reference_mark=2.0), InputError,
-     r"marks\[0\] is 0.0, below reference_mark = 2 \(2 such events\)"),
-    (lambda: simulate(params_of(KINDS["etas"]), n_immigrants=9, horizon_h=9.0, method="thinning"), InputError, "'thinning', which knows no marks"),
-    (lambda: simulate(PARAMS, n_immigrants=9, horizon_h=9.0, marks=[1.0]), InputError, "marks are given, but the triggering function"),
+    (
+        lambda: dataclasses.replace(params_of(KINDS["omori"]), p=1.0),
+        InputError,
+        "p is 1.0; more than 1 is wanted",
+    ),
+    (
+        lambda: LIKELIHOOD.log_likelihood(params_of(KINDS["etas"])),
+        InputError,
+        "params want marks, but the Likelihood was made with",
+    ),
+    (
+        lambda: LIKELIHOOD.log_likelihood(params_of(compose("omori", within_h=1.0))),
+        InputError,
+        "offspring come within 1 hours, but",
+    ),
+    (
+        lambda: Likelihood(*random_events(9, 2), marks=np.ones(3)),
+        ShapeError,
+        "marks has 3 entries for 9 events",
+    ),
+    (
+        lambda: Likelihood(*random_events(9, 2), reference_mark=3.0),
+        InputError,
+        "reference_mark is given without marks",
+    ),
+    (
+        lambda: Likelihood(*random_events(9, 2), marks=np.arange(9.0), reference_mark=2.0),
+        InputError,
+        r"marks\[0\] is 0.0, below reference_mark = 2 \(2 such events\)",
+    ),
+    (
+        lambda: simulate(params_of(KINDS["etas"]), n_immigrants=9, horizon_h=9.0, method="thinning"),
+        InputError,
+        "'thinning', which knows no marks",
+    ),
+    (
+        lambda: simulate(PARAMS, n_immigrants=9, horizon_h=9.0, marks=[1.0]),
+        InputError,
+        "marks are given, but the triggering function",
+    ),
 ]
 LIKELIHOOD = Likelihood(*random_events(9, 2), space="serial")
 

@@ -38,17 +38,25 @@ def differences(function, params):
 def test_gradient(space, method):
     locations, times = random_events(41, 2)
     options = {"background_self": False}
-    wanted = differences(lambda p: reference.log_likelihood(locations, times, p, horizon_h=times[-1] + 3.0, **options), PARAMS)
-    likelihood = Likelihood(locations, times, method=method, horizon_h=times[-1] + 3.0, space=space, **options)
+    wanted = differences(
+        lambda p: reference.log_likelihood(locations, times, p, horizon_h=times[-1] + 3.0, **options), PARAMS
+    )
+    likelihood = Likelihood(
+        locations, times, method=method, horizon_h=times[-1] + 3.0, space=space, **options
+    )
     value, slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
-    np.testing.assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)  # 1e-3 of a value, to the fourth power, and pairs left out
+    np.testing.assert_allclose(
+        slopes, wanted, rtol=1e-7, atol=1e-8
+    )  # 1e-3 of a value, to the fourth power, and pairs left out
 
 
 def test_gradient_in_mixed_precision(space):
     locations, times = random_events(41, 2)
-    exact, mixed = (Likelihood(locations, times, method="all_pairs", precision=p, space=space).gradient(PARAMS)[1]
-                    for p in ("float64", "mixed"))
+    exact, mixed = (
+        Likelihood(locations, times, method="all_pairs", precision=p, space=space).gradient(PARAMS)[1]
+        for p in ("float64", "mixed")
+    )
     np.testing.assert_allclose(mixed, exact, rtol=1e-5, atol=1e-5)  # float32 terms, of both signs
 
 
@@ -61,13 +69,21 @@ def test_several_time_scales(space):
         one = replace(PARAMS, theta=0.3 * share, omega=omega)
         xi = xi + reference.rates(locations, times, one)[1]
         expected = expected + reference.expected_counts(times, one)
-    expected = expected - reference.expected_counts(times, replace(PARAMS, theta=1e-15))  # the background is in both
+    expected = expected - reference.expected_counts(
+        times, replace(PARAMS, theta=1e-15)
+    )  # the background is in both
     likelihood = Likelihood(locations, times, method="windowed", space=space)
-    assert likelihood.log_likelihood(TWO) == pytest.approx(float(np.sum(np.log(mu + xi) - expected)), rel=1e-9)
-    np.testing.assert_allclose(likelihood.excitation_probabilities(TWO), xi / (mu + xi), rtol=1e-9, atol=1e-12)
+    assert likelihood.log_likelihood(TWO) == pytest.approx(
+        float(np.sum(np.log(mu + xi) - expected)), rel=1e-9
+    )
+    np.testing.assert_allclose(
+        likelihood.excitation_probabilities(TWO), xi / (mu + xi), rtol=1e-9, atol=1e-12
+    )
     for method in ("windowed", "cells"):
         other = Likelihood(locations, times, method=method, space=space)
-        np.testing.assert_allclose(other.gradient(TWO)[1], differences(other.log_likelihood, TWO), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            other.gradient(TWO)[1], differences(other.log_likelihood, TWO), rtol=1e-6, atol=1e-7
+        )
 
 
 def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
@@ -85,7 +101,9 @@ def test_fit_finds_the_truth(space):
     if space == "checked":
         pytest.skip("hundreds of evaluations of 700 events are too slow in plain Python")
     truth, made, background, horizon_h = known()
-    likelihood = Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space=space)
+    likelihood = Likelihood(
+        made.locations, made.times, background=background, horizon_h=horizon_h, space=space
+    )
     found = fit(likelihood)
     assert found.converged and found.free == ("mu0", "theta", "omega", "h")
     for name in found.free:
@@ -94,15 +112,21 @@ def test_fit_finds_the_truth(space):
         assert low < getattr(found.params, name) < high
     with pytest.raises(InputError, match="z is 95 standard errors; at most 10 is wanted: 1.96 for 95 %"):
         found.interval("theta", 95)
-    assert np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2  # a Newton step from there gains below 1e-8
+    assert (
+        np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2
+    )  # a Newton step from there gains below 1e-8
     assert likelihood.log_likelihood(found.params) > likelihood.log_likelihood(truth)
 
 
 def test_standard_errors_are_those_of_counts():
     """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta / n)."""
     _, made, background, horizon_h = known()
-    found = fit(Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial"))
-    assert found.standard_errors["theta"] == pytest.approx((found.params.theta / len(made.times)) ** 0.5, rel=0.05)
+    found = fit(
+        Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
+    )
+    assert found.standard_errors["theta"] == pytest.approx(
+        (found.params.theta / len(made.times)) ** 0.5, rel=0.05
+    )
 
 
 def test_posterior_mode(space):
@@ -111,11 +135,22 @@ def test_posterior_mode(space):
         pytest.skip("hundreds of evaluations are too slow in plain Python")
     locations, times = random_events(41, 2)
     likelihood = Likelihood(locations, times, background_self=False, space=space)
-    flat = fit(likelihood, start=PARAMS, posterior=True, fixed=("theta", "omega", "h"),
-               priors={name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")})
+    flat = fit(
+        likelihood,
+        start=PARAMS,
+        posterior=True,
+        fixed=("theta", "omega", "h"),
+        priors={name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")},
+    )
     plain = fit(likelihood, start=PARAMS, fixed=("theta", "omega", "h"))
     np.testing.assert_allclose(flat.params.values(), plain.params.values(), rtol=1e-4)
-    sharp = fit(likelihood, start=PARAMS, posterior=True, fixed=("theta", "omega", "h"), priors={"mu0": half_normal(1e-3)})
+    sharp = fit(
+        likelihood,
+        start=PARAMS,
+        posterior=True,
+        fixed=("theta", "omega", "h"),
+        priors={"mu0": half_normal(1e-3)},
+    )
     assert sharp.params.mu0 < 0.02 < plain.params.mu0
 
 
@@ -124,9 +159,17 @@ WRONG = [
     ({"fixed": ("tau",)}, InputError, "fixed has 'tau', which is no parameter"),
     ({"fixed": PARAMS.names()}, InputError, "fixed holds every parameter"),
     ({"fixed": ()}, InputError, "tau_x is free with background_self=True"),
-    ({"priors": {"h": half_normal(1)}, "posterior": True}, InputError, "priors has 'h', which is no coordinate; wanted: mu0"),
+    (
+        {"priors": {"h": half_normal(1)}, "posterior": True},
+        InputError,
+        "priors has 'h', which is no coordinate; wanted: mu0",
+    ),
     ({"priors": {"1/h": 3.0}, "posterior": True}, DTypeError, r"priors\['1/h'\] must be made by half_normal"),
-    ({"priors": {"theta": uniform(0.5, 0.9)}, "posterior": True}, InputError, "start: theta = 0.3 has no density under its prior"),
+    (
+        {"priors": {"theta": uniform(0.5, 0.9)}, "posterior": True},
+        InputError,
+        "start: theta = 0.3 has no density under its prior",
+    ),
     ({"priors": {"theta": half_normal(1)}}, InputError, "priors are given but posterior is False"),
     ({"max_iter": 0}, InputError, "max_iter is 0"),
     ({"start": (1, 2)}, DTypeError, "params must be hawkes.Parameters"),

@@ -17,7 +17,9 @@ START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 def centroids(n_events=400, n_places=39, seed=3):
     """Events without any triggering, at centroids; two years of hours."""
     random = np.random.default_rng(seed)
-    return random.uniform(0.0, 10.0, (n_places, 2))[random.integers(0, n_places, n_events)], np.sort(random.uniform(0, 17532, n_events))
+    return random.uniform(0.0, 10.0, (n_places, 2))[random.integers(0, n_places, n_events)], np.sort(
+        random.uniform(0, 17532, n_events)
+    )
 
 
 def test_centroids_are_refused_and_answered():
@@ -26,9 +28,14 @@ def test_centroids_are_refused_and_answered():
     assert found.n_distinct == 39 and found.repeated == 1.0 and 0.3 < found.spacing_km < 1.5
     likelihood = Likelihood(locations, times, space="serial")
     for call in (fit, sample_posterior):
-        with pytest.raises(InputError, match="100% of 400 events share the place of another: there are 39 distinct places.*jitter"):
+        with pytest.raises(
+            InputError,
+            match="100% of 400 events share the place of another: there are 39 distinct places.*jitter",
+        ):
             call(likelihood)
-    given = Likelihood(locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0), space="serial")
+    given = Likelihood(
+        locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0), space="serial"
+    )
     with pytest.raises(InputError, match="pass for offspring"):
         fit(given)
     taken = Likelihood(locations, times, repeats="accept", space="serial")
@@ -70,9 +77,15 @@ def test_notes():
     locations, times = random_events(200, 2)
     likelihood = Likelihood(locations, times, space="serial")
     said = " ".join(notes(likelihood, hawkes.Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
-    for words in ("the branching ratio is 1.2", "tau_x is 1e-06 km, but places spread over", "tau_t is 1e+09 h, but times span over"):
+    for words in (
+        "the branching ratio is 1.2",
+        "tau_x is 1e-06 km, but places spread over",
+        "tau_t is 1e+09 h, but times span over",
+    ):
         assert words in said
-    assert "takes slow clusters for its own" in " ".join(notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4)))
+    assert "takes slow clusters for its own" in " ".join(
+        notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4))
+    )
     assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1.0, 0.4))
 
 
@@ -80,5 +93,8 @@ def test_a_start_without_a_rate_says_what_to_do():
     locations = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
     likelihood = Likelihood(locations, [0.0, 1e5, 2e5], background_self=False, space="serial")
     for call in (fit, sample_posterior):
-        with pytest.raises(InputError, match=r"begin with larger scales, such as tau_x = [0-9.e+]+ km and tau_t = [0-9.e+]+ h"):
+        with pytest.raises(
+            InputError,
+            match=r"begin with larger scales, such as tau_x = [0-9.e+]+ km and tau_t = [0-9.e+]+ h",
+        ):
             call(likelihood, start=START, fixed=())

@@ -13,7 +13,9 @@ from models.hawkes import Likelihood, Parameters, reference
 from .events import assert_agrees, gunfire
 
 ONES = Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=1.0, omega=1.0, h=1.0)
-FITTED = Parameters(mu0=0.65, tau_x=1.6, tau_t=336.0, theta=0.344, omega=60.0, h=0.07)  # near the paper's table
+FITTED = Parameters(
+    mu0=0.65, tau_x=1.6, tau_t=336.0, theta=0.344, omega=60.0, h=0.07
+)  # near the paper's table
 ORACLE = -29321.9012230809  # the authors' own program, to all digits it prints
 INTERPRETED = 50
 

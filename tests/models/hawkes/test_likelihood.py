@@ -87,7 +87,9 @@ def test_mixed_precision_works_on_any_map(space, method):
     params = replace(PARAMS, h=0.01)
     locations = 0.01 * locations
     wanted = reference.log_likelihood(locations, times, params)
-    value = hawkes.log_likelihood(locations + 5000.0, times, params, method=method, precision="mixed", space=space)
+    value = hawkes.log_likelihood(
+        locations + 5000.0, times, params, method=method, precision="mixed", space=space
+    )
     assert value == pytest.approx(wanted, rel=1e-6)
 
 
@@ -163,13 +165,26 @@ def test_one_likelihood_for_many_parameters(space, method, keep_background):
     locations, times = random_events(N_EVENTS, 2)
     options = {"method": method, "keep_background": keep_background, "tolerance": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)
-    changes = [{}, {"mu0": 0.1}, {"theta": 0.9}, {"omega": 3.0}, {"h": 0.1}, {"tau_x": 0.5}, {"tau_t": 200.0}, {}]
+    changes = [
+        {},
+        {"mu0": 0.1},
+        {"theta": 0.9},
+        {"omega": 3.0},
+        {"h": 0.1},
+        {"tau_x": 0.5},
+        {"tau_t": 200.0},
+        {},
+    ]
     for change in changes:
         params = replace(PARAMS, **change)
-        assert_agrees(likelihood.log_likelihood(params), reference.log_likelihood(locations, times, params), N_EVENTS)
+        assert_agrees(
+            likelihood.log_likelihood(params), reference.log_likelihood(locations, times, params), N_EVENTS
+        )
 
 
 def test_integers_and_lists_are_events_too(space):
     value = hawkes.log_likelihood([[0, 0], [1, 2], [2, 0]], [0, 3, 4], PARAMS, space=space)
-    wanted = reference.log_likelihood(np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0]]), np.array([0.0, 3.0, 4.0]), PARAMS)
+    wanted = reference.log_likelihood(
+        np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0]]), np.array([0.0, 3.0, 4.0]), PARAMS
+    )
     assert_agrees(value, wanted, 3)

@@ -23,8 +23,13 @@ def table():
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
     order = np.random.default_rng(0).permutation(len(made.times))
     dates = np.datetime64("2025-03-01T00:00:00") + np.rint(3600 * made.times[order]).astype("timedelta64[s]")
-    return {"case": np.array([f"A{k}" for k in order]), "when": dates, "x_km": made.locations[order, 0], "y_km": made.locations[order, 1],
-            "mag": np.random.default_rng(1).exponential(0.4, len(order)).round(2) + 2.0}
+    return {
+        "case": np.array([f"A{k}" for k in order]),
+        "when": dates,
+        "x_km": made.locations[order, 0],
+        "y_km": made.locations[order, 1],
+        "mag": np.random.default_rng(1).exponential(0.4, len(order)).round(2) + 2.0,
+    }
 
 
 def write(path, table, mark=","):
@@ -32,7 +37,9 @@ def write(path, table, mark=","):
         writer = csv.writer(file, delimiter=mark)
         writer.writerow(table)
         point = (lambda v: str(v).replace(".", ",")) if mark == ";" else str
-        writer.writerows([[point(v) for v in row] for row in zip(*(column.tolist() for column in table.values()))])
+        writer.writerows(
+            [[point(v) for v in row] for row in zip(*(column.tolist() for column in table.values()))]
+        )
 
 
 def test_frames_and_files_say_the_same(table, tmp_path):
@@ -40,13 +47,19 @@ def test_frames_and_files_say_the_same(table, tmp_path):
     text = table | {"when": np.array([str(v).replace("-", "/").replace("T", " ") for v in table["when"]])}
     write(tmp_path / "a.csv", text)
     write(tmp_path / "b.csv", text, ";")
-    frame = pandas.DataFrame(table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")})
+    frame = pandas.DataFrame(
+        table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")}
+    )
     options = {"time": "when", "ids": "case", "marks": "mag", "end": "2025-09-01"}
-    found = [read_catalogue(source, **options) for source in (table, frame, tmp_path / "a.csv", tmp_path / "b.csv")]
+    found = [
+        read_catalogue(source, **options) for source in (table, frame, tmp_path / "a.csv", tmp_path / "b.csv")
+    ]
     for one in found:
         np.testing.assert_allclose(one.times, found[0].times, atol=1e-9)
         np.testing.assert_allclose(one.locations, found[0].locations)
-        assert one.ids.tolist() == found[0].ids.tolist() and one.horizon_h == pytest.approx(found[0].horizon_h)
+        assert one.ids.tolist() == found[0].ids.tolist() and one.horizon_h == pytest.approx(
+            found[0].horizon_h
+        )
     one = found[0]
     assert (np.diff(one.times) >= 0.0).all() and one.ids[0] == table["case"][np.argmin(table["when"])]
     joined = one.joined(t=one.times)
@@ -73,23 +86,35 @@ def test_wrong_tables(table, change, error, words):
 
 
 def test_marks_below_a_columns_completeness_count_as_at_it(table):
-    found = read_catalogue(table | {"mc": np.full(len(table["mag"]), 2.5)}, time="when", marks="mag", reference_mark="mc")
-    assert found.marks.min() == 2.5 and found.likelihood(space="serial").sums.marks.max() == pytest.approx(table["mag"].max() - 2.5)
+    found = read_catalogue(
+        table | {"mc": np.full(len(table["mag"]), 2.5)}, time="when", marks="mag", reference_mark="mc"
+    )
+    assert found.marks.min() == 2.5 and found.likelihood(space="serial").sums.marks.max() == pytest.approx(
+        table["mag"].max() - 2.5
+    )
 
 
 def test_a_posterior_comes_back(tmp_path):
     pytest.importorskip("h5netcdf")
     kind = compose(2, marks=True)
-    start = kind(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega_1=1.0, omega_2=0.1, weight_2=1.0, h=0.4, alpha=0.5)
+    start = kind(
+        mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega_1=1.0, omega_2=0.1, weight_2=1.0, h=0.4, alpha=0.5
+    )
     for first, marks in ((PARAMS, None), (start, np.arange(41.0))):
         likelihood = Likelihood(*random_events(41, 2), marks=marks, space="serial")
-        posterior = sample_posterior(likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[first] * 2, seed=1)
+        posterior = sample_posterior(
+            likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[first] * 2, seed=1
+        )
         posterior.save(tmp_path / "a.nc")
         again = hawkes.load_posterior(tmp_path / "a.nc")
         np.testing.assert_array_equal(again.draws, posterior.draws)
         np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
-        assert again.free == posterior.free and again.kind.names() == posterior.kind.names() and again.seed == 1
-        assert likelihood.log_likelihood(again.params(1, 3)) == likelihood.log_likelihood(posterior.params(1, 3))
+        assert (
+            again.free == posterior.free and again.kind.names() == posterior.kind.names() and again.seed == 1
+        )
+        assert likelihood.log_likelihood(again.params(1, 3)) == likelihood.log_likelihood(
+            posterior.params(1, 3)
+        )
         assert again.start.tau_x == first.tau_x and again.priors == posterior.priors
     with pytest.raises(InputError, match="there is no such file"):
         hawkes.load_posterior(tmp_path / "b.nc")
@@ -102,23 +127,38 @@ def test_evidence_prefers_the_model_that_made_the_events():
     """WAIC, leave-one-out and AIC: excitation against none; terms add up to the log-likelihood."""
     pytest.importorskip("arviz_stats")
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
-    likelihood = hawkes.fit_background(made.locations, made.times, "constant", horizon_h=4000.0, space="serial").likelihood
+    likelihood = hawkes.fit_background(
+        made.locations, made.times, "constant", horizon_h=4000.0, space="serial"
+    ).likelihood
     params = hawkes.fit(likelihood, start=TRUTH).params
     terms = hawkes.pointwise(likelihood, params)
-    assert terms.sum() == pytest.approx(likelihood.log_likelihood(params), rel=1e-12) and len(terms) == len(made.times)
+    assert terms.sum() == pytest.approx(likelihood.log_likelihood(params), rel=1e-12) and len(terms) == len(
+        made.times
+    )
     found = []
     for fixed in ((), ("theta", "omega", "h")):
         start = Parameters(*params.values()[:3], 1e-9 if fixed else params.theta, *params.values()[4:])
-        posterior = sample_posterior(likelihood, n_chains=2, n_draws=300, n_warmup=200, start=[start] * 2,
-                                     fixed=("tau_x", "tau_t", *fixed), seed=1)
+        posterior = sample_posterior(
+            likelihood,
+            n_chains=2,
+            n_draws=300,
+            n_warmup=200,
+            start=[start] * 2,
+            fixed=("tau_x", "tau_t", *fixed),
+            seed=1,
+        )
         found.append(hawkes.evidence(likelihood, posterior, n_draws=100))
     assert found[0].waic > found[1].waic + 10.0 and found[0].loo == pytest.approx(found[0].waic, abs=1.0)
     assert 2.0 < found[0].p_waic < 7.0 and found[0].pointwise.shape == (100, len(made.times))
-    alone = np.linspace(0.75, 1.3, 56)  # of mu0, by quadrature; variances of a hundred draws scatter by a sixth
+    alone = np.linspace(
+        0.75, 1.3, 56
+    )  # of mu0, by quadrature; variances of a hundred draws scatter by a sixth
     terms = np.array([hawkes.pointwise(likelihood, replace(start, mu0=mu0)) for mu0 in alone.tolist()])
     log_density = terms.sum(axis=1) - 0.5 * alone**2
     density = np.exp(log_density - log_density.max())
-    exact = np.average((terms - np.average(terms, axis=0, weights=density)) ** 2, axis=0, weights=density).sum()
+    exact = np.average(
+        (terms - np.average(terms, axis=0, weights=density)) ** 2, axis=0, weights=density
+    ).sum()
     assert found[1].p_waic == pytest.approx(exact, rel=0.6) and 1.0 < exact < 4.0
 
 
@@ -140,17 +180,27 @@ def test_forecasts_hold_what_comes(space):
     paper = Likelihood(made.locations, made.times, horizon_h=4000.0, space=space)
     assert 0.0 < hawkes.forecast(paper, TRUTH, 10.0, n_draws=50, seed=1).mean < 10.0
     with pytest.raises(InputError, match="known at the events alone"):
-        given = Likelihood(made.locations, made.times, background=hawkes.Background(np.ones(len(made.times)), 1.0), space=space)
+        given = Likelihood(
+            made.locations,
+            made.times,
+            background=hawkes.Background(np.ones(len(made.times)), 1.0),
+            space=space,
+        )
         hawkes.forecast(given, TRUTH, 10.0)
 
 
 def test_declustered():
     """Drawn background events are about as many as there were; families go back to them."""
     made = simulate(TRUTH, n_immigrants=300, horizon_h=4000.0, seed=4)
-    likelihood = hawkes.fit_background(made.locations, made.times, "constant", horizon_h=4000.0, space="serial")
+    likelihood = hawkes.fit_background(
+        made.locations, made.times, "constant", horizon_h=4000.0, space="serial"
+    )
     found = hawkes.decluster(likelihood.likelihood, likelihood.fit.params, seed=1)
     assert found.background.mean() == pytest.approx((made.parents < 0).mean(), abs=0.05)
-    assert found.background[found.family].all() and (found.parents[~found.background] < np.flatnonzero(~found.background)).all()
+    assert (
+        found.background[found.family].all()
+        and (found.parents[~found.background] < np.flatnonzero(~found.background)).all()
+    )
     assert (found.parents == made.parents).mean() > 0.75
 
 
@@ -159,7 +209,17 @@ def test_commands(table, tmp_path, capsys):
     for module in ("arviz_stats", "h5netcdf", "matplotlib", "scipy"):
         pytest.importorskip(module)
     write(tmp_path / "a.csv", table)
-    events = [str(tmp_path / "a.csv"), "--time", "when", "--ids", "case", "--space", "serial", "--output", str(tmp_path)]
+    events = [
+        str(tmp_path / "a.csv"),
+        "--time",
+        "when",
+        "--ids",
+        "case",
+        "--space",
+        "serial",
+        "--output",
+        str(tmp_path),
+    ]
     omori = ["--decay", "omori", "--marks", "mag", "--background", "constant"]
     assert main(["fit", *events, *omori, "--draws", "150", "--warmup", "50", "--figures", "none"]) == 0
     spec = json.loads((tmp_path / "params.json").read_text())["triggering"]
@@ -168,7 +228,9 @@ def test_commands(table, tmp_path, capsys):
     assert main(["probabilities", *events, *omori, *posterior, "--figures", "none"]) == 0
     with open(tmp_path / "probabilities.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == table["case"].tolist() and rows[0]["when"].startswith(str(table["when"][0])[:10])
+    assert [row["id"] for row in rows] == table["case"].tolist() and rows[0]["when"].startswith(
+        str(table["when"][0])[:10]
+    )
     assert {"probability", "family_size", "background"} <= set(rows[0])
     assert main(["residuals", *events, *omori, "--params", str(tmp_path / "params.json")]) == 0
     for name in ("residuals", "decay", "intensity"):
@@ -176,9 +238,30 @@ def test_commands(table, tmp_path, capsys):
     assert main(["forecast", *events, *omori, *posterior, "--hours", "100", "--futures", "40"]) == 0
     assert main(["compare", *events, *omori, *posterior]) == 0
     assert main(["compare", *events, "--background", "constant"]) == 0
-    assert main(["calibrate", "--background", "constant", "--clusters", "fast", "--sets", "2", "--space", "serial"]) == 0
+    assert (
+        main(
+            [
+                "calibrate",
+                "--background",
+                "constant",
+                "--clusters",
+                "fast",
+                "--sets",
+                "2",
+                "--space",
+                "serial",
+            ]
+        )
+        == 0
+    )
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("events expected, 90 % between", "WAIC", "AIC", "90 % intervals, 2 data sets", "background: constant"):
+    for words in (
+        "events expected, 90 % between",
+        "WAIC",
+        "AIC",
+        "90 % intervals, 2 data sets",
+        "background: constant",
+    ):
         assert words in out, words
     assert main(["probabilities", *events, "--posterior", "none.nc"]) == 2
     assert "there is no such file" in capsys.readouterr().out.replace("\n", " ")

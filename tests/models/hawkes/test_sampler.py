@@ -52,7 +52,9 @@ def algorithm_1(log_likelihood, start, free, sds, n_steps, seed, chain):
         there = log_likelihood(proposed)
         log_prior = (v * v - new * new) / (2 * priors[name] ** 2)
         log_q = math.log(cdf(v / sds[name]) / cdf(new / sds[name]))
-        accepted = math.log(pk.random.uniform_open(seed, chain, 64 * step + 1)) < there - value + log_prior + log_q
+        accepted = (
+            math.log(pk.random.uniform_open(seed, chain, 64 * step + 1)) < there - value + log_prior + log_q
+        )
         if accepted:
             params, value = proposed, there
         batch[name][0] += 1
@@ -73,14 +75,30 @@ def test_every_step_is_the_papers(space, free):
     n_steps = 30 if space == "checked" else 200
     likelihood = Likelihood(locations, times, background_self=own, tolerance=1e-12, space=space)
     fixed = [name for name in PARAMS.names() if name not in free]
-    found = sample_posterior(likelihood, n_chains=2, n_draws=n_steps, n_warmup=0, start=STARTS, fixed=fixed, seed=7)
+    found = sample_posterior(
+        likelihood, n_chains=2, n_draws=n_steps, n_warmup=0, start=STARTS, fixed=fixed, seed=7
+    )
     for chain, start in enumerate(STARTS):
-        coordinates = [1 / v if n in ("h", "tau_x", "tau_t") else v for n, v in zip(free, (getattr(start, n) for n in free))]
-        wanted = algorithm_1(lambda p: reference.log_likelihood(locations, times, p, background_self=own), start, free,
-                             [0.1 * v for v in coordinates], n_steps, 7, chain)
+        coordinates = [
+            1 / v if n in ("h", "tau_x", "tau_t") else v
+            for n, v in zip(free, (getattr(start, n) for n in free))
+        ]
+        wanted = algorithm_1(
+            lambda p: reference.log_likelihood(locations, times, p, background_self=own),
+            start,
+            free,
+            [0.1 * v for v in coordinates],
+            n_steps,
+            7,
+            chain,
+        )
         np.testing.assert_allclose(found.draws[chain], wanted[:, :-1], rtol=1e-9)
         np.testing.assert_allclose(found.log_likelihood[chain], wanted[:, -1], rtol=1e-9)
-    assert found.error_bound <= 1e-12 and found.complete and found.free == tuple(n for n in PARAMS.names() if n in free)
+    assert (
+        found.error_bound <= 1e-12
+        and found.complete
+        and found.free == tuple(n for n in PARAMS.names() if n in free)
+    )
 
 
 def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
@@ -92,7 +110,9 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     options = {"n_chains": 2, "n_draws": 600, "n_warmup": 0, "start": far, "seed": 3}
     lists = []
     prepare = Chains._prepare
-    monkeypatch.setattr(Chains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1])
+    monkeypatch.setattr(
+        Chains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1]
+    )
     likelihood = Likelihood(locations, times, tolerance=1e-12, space=space)
     listed = sample_posterior(likelihood, **options)
     assert len(lists) > 3
@@ -100,7 +120,9 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     windowed = sample_posterior(likelihood, **options)
     np.testing.assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
     for k in (0, 300, 599):  # the log-likelihoods along the chain are those of all pairs
-        wanted = Likelihood(locations, times, method="all_pairs", space=space).log_likelihood(listed.params(1, k))
+        wanted = Likelihood(locations, times, method="all_pairs", space=space).log_likelihood(
+            listed.params(1, k)
+        )
         assert listed.log_likelihood[1, k] == pytest.approx(wanted, rel=1e-11)
 
 
@@ -111,7 +133,13 @@ def small():
 
 
 TRUTH = known(60.0, 600.0)[0]
-OPTIONS = {"n_chains": 2, "n_draws": 300, "n_warmup": 100, "start": [TRUTH, replace(TRUTH, theta=0.5)], "seed": 1}
+OPTIONS = {
+    "n_chains": 2,
+    "n_draws": 300,
+    "n_warmup": 100,
+    "start": [TRUTH, replace(TRUTH, theta=0.5)],
+    "seed": 1,
+}
 
 
 def test_seeds(small):
@@ -166,7 +194,10 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
         stop_after(patch, 1, AssertionError)
         assert_whole()  # ended: nothing to do
     (path / "looks-000000000003.npz").write_bytes(b"")
-    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="looks-000000000003.npz' is damaged"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.warns(RuntimeWarning, match="looks-000000000003.npz' is damaged"),
+    ):
         stop_after(patch, 2, AssertionError)  # one look is made again
         assert_whole()
     whole = sample_posterior(small, **OPTIONS | {"n_draws": 2 * OPTIONS["n_draws"]})
@@ -207,10 +238,16 @@ def test_wrong_calls(small, change, error, words):
 
 
 def test_a_bounded_prior_holds_the_draws(small):
-    found = sample_posterior(small, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}})
+    found = sample_posterior(
+        small, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}}
+    )
     assert 1.9 < found["omega"].min() and found["omega"].max() < 2.1
-    assert found.priors == {"mu0": "half-normal, sd 2", "theta": "half-normal, sd 10", "omega": "uniform, 1.9 to 2.1",
-                            "1/h": "half-normal, sd 10"}
+    assert found.priors == {
+        "mu0": "half-normal, sd 2",
+        "theta": "half-normal, sd 10",
+        "omega": "uniform, 1.9 to 2.1",
+        "1/h": "half-normal, sd 10",
+    }
 
 
 @pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
@@ -228,19 +265,29 @@ def test_lower_bounds_cut_the_posterior_off(small, sampler):
     assert found["h"].min() >= 1.1 * mode
     assert found.priors == {"1/h": f"half-normal, sd 10; h at least {1.1 * mode:g}"}
     v = np.linspace(0.3 / mode, 1.0 / (1.1 * mode), 201)[1:]
-    log_density = [small.log_likelihood(replace(TRUTH, h=1.0 / one)) - one * one / 200.0 for one in v.tolist()]
+    log_density = [
+        small.log_likelihood(replace(TRUTH, h=1.0 / one)) - one * one / 200.0 for one in v.tolist()
+    ]
     density = np.exp(log_density - np.max(log_density))
     one = found.summary(["h"])["h"]
     assert abs(one["mean"] - np.trapezoid(density / v, v) / np.trapezoid(density, v)) < 5 * one["mcse"]
 
 
 @pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
-@pytest.mark.parametrize("least, priors, error, words", [
-    ({"tau_x": 1.0}, None, InputError, "least has 'tau_x', which is not estimated"),
-    (0.1, None, DTypeError, "least must be a dict"),
-    ({"h": 0.0}, None, InputError, r"least\['h'\] is 0"),
-    ({"h": 2.0}, {"1/h": uniform(1.0, 9.0)}, InputError, r"least\['h'\] is 2, where the prior of 1/h has no "),
-])
+@pytest.mark.parametrize(
+    "least, priors, error, words",
+    [
+        ({"tau_x": 1.0}, None, InputError, "least has 'tau_x', which is not estimated"),
+        (0.1, None, DTypeError, "least must be a dict"),
+        ({"h": 0.0}, None, InputError, r"least\['h'\] is 0"),
+        (
+            {"h": 2.0},
+            {"1/h": uniform(1.0, 9.0)},
+            InputError,
+            r"least\['h'\] is 2, where the prior of 1/h has no ",
+        ),
+    ],
+)
 def test_wrong_bounds(small, sampler, least, priors, error, words):
     with pytest.raises(error, match=words):
         sampler(small, start=TRUTH, least=least, priors=priors)
@@ -265,12 +312,18 @@ def test_arviz(small, tmp_path):
     found = sample_posterior(small, **OPTIONS)
     rows = found.summary(["theta", "1/h"])
     assert rows["theta"]["mean"] == pytest.approx(found["theta"].mean())
-    assert rows["1/h"]["q2.5"] < rows["1/h"]["mean"] < rows["1/h"]["q97.5"] and 0.9 < rows["theta"]["r_hat"] < 1.5
+    assert (
+        rows["1/h"]["q2.5"] < rows["1/h"]["mean"] < rows["1/h"]["q97.5"]
+        and 0.9 < rows["theta"]["r_hat"] < 1.5
+    )
     assert 10 < rows["theta"]["ess_bulk"] < 600
     found.save(tmp_path / "posterior.nc")
     tree = xarray.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf")
     np.testing.assert_array_equal(tree["posterior"]["omega"], found["omega"])
-    assert tree["posterior"]["omega"].attrs["units"] == "1/h" and tree["posterior"].attrs["fixed tau_t"] == TRUTH.tau_t
+    assert (
+        tree["posterior"]["omega"].attrs["units"] == "1/h"
+        and tree["posterior"].attrs["fixed tau_t"] == TRUTH.tau_t
+    )
 
 
 def test_both_samplers_agree(small):
@@ -296,7 +349,9 @@ def test_attainable_effective_draws(small):
     draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
     found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
     could = attainable(replace(found, free=("mu0", "theta"), draws=draws))
-    assert could["mu0"] == pytest.approx(40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05)  # sds of rho: 0.2 %
+    assert could["mu0"] == pytest.approx(
+        40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05
+    )  # sds of rho: 0.2 %
 
 
 def test_calibration():
@@ -317,5 +372,7 @@ def test_gunfire_posterior():
     assert 0.16 < found["theta"].mean() < 0.19 and 0.064 < found["h"].mean() < 0.068
     exact = Likelihood(locations, times, method="all_pairs", space="threads")
     for k in (0, 350, 699):
-        assert found.log_likelihood[k % 4, k] == pytest.approx(exact.log_likelihood(found.params(k % 4, k)), rel=1e-8)
+        assert found.log_likelihood[k % 4, k] == pytest.approx(
+            exact.log_likelihood(found.params(k % 4, k)), rel=1e-8
+        )
     assert found.error_bound < 1e-9 and isinstance(found.mean(), Parameters)

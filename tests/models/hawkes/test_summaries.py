@@ -31,7 +31,9 @@ MARK = 0.0  # of an event, where the function wants none
 def test_probabilities_over_a_posterior(space):
     locations, times = random_events(13, 2)
     likelihood = Likelihood(locations, times, space=space)
-    posterior = sample_posterior(likelihood, n_chains=2, n_draws=25, n_warmup=1, start=[PARAMS, PARAMS], seed=1)
+    posterior = sample_posterior(
+        likelihood, n_chains=2, n_draws=25, n_warmup=1, start=[PARAMS, PARAMS], seed=1
+    )
     found = posterior_probabilities(likelihood, posterior, n_draws=50, quantiles=(0.5,), keep=True)
     wanted = [reference.excitation_probabilities(locations, times, p) for p in posterior.thinned(50)]
     assert found.draws.shape == (50, 13)
@@ -40,7 +42,9 @@ def test_probabilities_over_a_posterior(space):
     np.testing.assert_allclose(found.sd, np.std(wanted, axis=0), atol=1e-8)
     # A median of 50 draws lies between two of them; a histogram of 512 bins adds one bin.
     ordered = np.sort(wanted, axis=0)
-    assert (found.quantiles[0] >= ordered[23] - 1 / 512).all() and (found.quantiles[0] <= ordered[26] + 1 / 512).all()
+    assert (found.quantiles[0] >= ordered[23] - 1 / 512).all() and (
+        found.quantiles[0] <= ordered[26] + 1 / 512
+    ).all()
     assert posterior_probabilities(likelihood, posterior, n_draws=5).draws is None
 
 
@@ -52,7 +56,9 @@ def test_parents(space, params):
     found = parent_probabilities(likelihood, params)
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
     triggered = np.bincount(found.children, found.probabilities, minlength=41)
-    np.testing.assert_allclose(triggered + found.background, 1.0, atol=41e-9)  # at most so much is left out of each row
+    np.testing.assert_allclose(
+        triggered + found.background, 1.0, atol=41e-9
+    )  # at most so much is left out of each row
     np.testing.assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
     fewer = parent_probabilities(likelihood, params, least=0.01)
     assert 0 < len(fewer.parents) < len(found.parents) and fewer.probabilities.min() >= 0.01
@@ -101,7 +107,10 @@ def test_residuals_are_the_compensator(space):
     found = residuals(likelihood, PARAMS)
     assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
     middle = reference.expected_counts(times[:7], PARAMS, times[6]).sum()
-    ahead = sum(PARAMS.mu0 * np.diff(reference.normal_cdf([-(t - times[0]) / 20.0, (times[6] - t) / 20.0]))[0] for t in times[7:])
+    ahead = sum(
+        PARAMS.mu0 * np.diff(reference.normal_cdf([-(t - times[0]) / 20.0, (times[6] - t) / 20.0]))[0]
+        for t in times[7:]
+    )
     assert found.rescaled[6] == pytest.approx(middle + ahead, rel=1e-9)
     assert len(found.gaps) == 12
 
@@ -110,12 +119,16 @@ def test_residuals_tell_right_from_wrong():
     """The true model is not refused (p > 0.001, a false alarm of one in a thousand), one without excitation is."""
     pytest.importorskip("scipy")
     truth, made, background, horizon_h = known()
-    likelihood = Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
+    likelihood = Likelihood(
+        made.locations, made.times, background=background, horizon_h=horizon_h, space="serial"
+    )
     right = residuals(likelihood, truth)
     wrong = residuals(likelihood, replace(truth, mu0=len(made.times) / 400.0, theta=1e-9))
     assert right.p_value > 1e-3 and abs(right.correlation) < 4 / len(made.times) ** 0.5
     assert wrong.p_value < 1e-12
-    given = Likelihood(made.locations, made.times, background=Background(background.density, 400.0), space="serial")
+    given = Likelihood(
+        made.locations, made.times, background=Background(background.density, 400.0), space="serial"
+    )
     with pytest.raises(InputError, match="its background has no mass_until"):
         residuals(given, truth)
 
@@ -132,8 +145,10 @@ def test_thinning_and_branching_agree(params):
         assert (made.times[made.parents[child]] < made.times[child]).all()
         delays = made.times[child] - made.times[made.parents[child]]
         shifts = made.locations[child, 0] - made.locations[made.parents[child], 0]
-        figures.append([(len(child) / len(made.times), 0.5 / len(made.times) ** 0.5)]
-                       + [(v.mean(), v.std() / len(v) ** 0.5) for v in (delays, np.log(delays), shifts, shifts**2)])
+        figures.append(
+            [(len(child) / len(made.times), 0.5 / len(made.times) ** 0.5)]
+            + [(v.mean(), v.std() / len(v) ** 0.5) for v in (delays, np.log(delays), shifts, shifts**2)]
+        )
     for (a, error_a), (b, error_b) in zip(*figures):
         assert abs(a - b) < 5 * np.hypot(error_a, error_b)
 
@@ -148,7 +163,9 @@ def test_immigrants_around_centres():
         simulate(PARAMS, n_immigrants=5, horizon_h=500.0, centres=centres)
 
 
-@pytest.mark.parametrize("trigger, p", [(EXPONENTIAL, (0.5, 0.4)), (TWO.triggering, TWO.trigger_values)], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "trigger, p", [(EXPONENTIAL, (0.5, 0.4)), (TWO.triggering, TWO.trigger_values)], ids=["one", "two"]
+)
 def test_triggering_functions_keep_their_contract(trigger, p):
     """value <= exp(-exponent) <= 1; density of delays = derivative of integral; gradients are derivatives of logarithms."""
     for r2, dt in ((0.0, 0.1), (0.3, 2.0), (1.0, 9.0)):
@@ -164,9 +181,14 @@ def test_triggering_functions_keep_their_contract(trigger, p):
         trigger.integral_gradient(dt, MARK, q, integral_out)
         assert moments[0] == pytest.approx(value)
         for k in range(len(p)):
-            up, down = (trigger.for_kernels([v * np.exp(s * step * (j == k)) for j, v in enumerate(p)]) for s in (1, -1))
+            up, down = (
+                trigger.for_kernels([v * np.exp(s * step * (j == k)) for j, v in enumerate(p)])
+                for s in (1, -1)
+            )
             whole = [trigger.scale(2, a) * trigger.value(r2, dt, MARK, a) for a in (up, down)]
-            assert out[k] == pytest.approx((whole[0] - whole[1]) / (2 * step) / trigger.scale(2, q), rel=1e-5, abs=1e-7)
+            assert out[k] == pytest.approx(
+                (whole[0] - whole[1]) / (2 * step) / trigger.scale(2, q), rel=1e-5, abs=1e-7
+            )
             ends = [trigger.integral(dt, MARK, a) for a in (up, down)]
             assert integral_out[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-8)
 
@@ -176,7 +198,9 @@ def test_probabilities_of_one_parameter_agree_with_time_scales_that_are_equal():
     locations, times = random_events(41, 2)
     same = replace(TWO, omega_1=0.5, omega_2=0.5, h=PARAMS.h)
     one = excitation_probabilities(locations, times, PARAMS, space="serial")
-    np.testing.assert_allclose(excitation_probabilities(locations, times, same, space="serial"), one, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        excitation_probabilities(locations, times, same, space="serial"), one, rtol=1e-9, atol=1e-12
+    )
 
 
 def test_wrong_calls():

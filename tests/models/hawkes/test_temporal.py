@@ -11,7 +11,11 @@ def double_sum(times, mu, theta, omega, horizon):
     t, horizon = times - times[0], horizon - times[0]
     dt = t[:, None] - t[None]
     a = np.where(dt > 0.0, np.exp(-omega * np.maximum(dt, 0.0)), 0.0).sum(axis=1)
-    return float(np.log(mu + theta * omega * a).sum() - mu * horizon - theta * (1.0 - np.exp(-omega * (horizon - t))).sum())
+    return float(
+        np.log(mu + theta * omega * a).sum()
+        - mu * horizon
+        - theta * (1.0 - np.exp(-omega * (horizon - t))).sum()
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 300])
@@ -22,9 +26,14 @@ def test_the_double_sum(space, n):
     at = 0.5, 0.4, 0.7
     value, slopes = likelihood.gradient(*at)
     wanted = double_sum(times, *at, times[-1] + 3.0)
-    assert value == pytest.approx(wanted, rel=1e-12) and likelihood.log_likelihood(*at) == pytest.approx(wanted, rel=1e-12)
+    assert value == pytest.approx(wanted, rel=1e-12) and likelihood.log_likelihood(*at) == pytest.approx(
+        wanted, rel=1e-12
+    )
     for k in range(3):
-        up, down = (double_sum(times, *[v + s * (j == k) for j, v in enumerate(at)], times[-1] + 3.0) for s in (1e-5, -1e-5))
+        up, down = (
+            double_sum(times, *[v + s * (j == k) for j, v in enumerate(at)], times[-1] + 3.0)
+            for s in (1e-5, -1e-5)
+        )
         assert slopes[k] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-6)
 
 

@@ -18,7 +18,9 @@ scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    params=st.builds(Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales),
+    params=st.builds(
+        Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales
+    ),
     background_self=st.booleans(),
     tolerance=st.sampled_from([1e-1, 1e-3, 1e-9]),
     method=st.sampled_from(["windowed", "cells"]),
@@ -29,7 +31,9 @@ def test_the_bound_holds(space, params, background_self, tolerance, method):
     options = {"background_self": background_self}
     likelihood = Likelihood(locations, times, method=method, tolerance=tolerance, space=space, **options)
     value = likelihood.log_likelihood(params)
-    assume(sum(reference.rates(locations, times, params, **options)).min() > 1e-290)  # below are too few digits
+    assume(
+        sum(reference.rates(locations, times, params, **options)).min() > 1e-290
+    )  # below are too few digits
     wanted = reference.log_likelihood(locations, times, params, **options)
     assert likelihood.error_bound <= tolerance
     # An exponent of -660 costs 660 roundings: 1.5e-13 of the rate.
@@ -69,7 +73,10 @@ def test_auto_counts_pairs():
     rng = np.random.default_rng(3)
     cases = (100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")
     for n_events, side_km, omega, method in cases:
-        locations, times = rng.uniform(0, side_km, (n_events, 2)), np.sort(rng.uniform(0, 5.0 * n_events, n_events))
+        locations, times = (
+            rng.uniform(0, side_km, (n_events, 2)),
+            np.sort(rng.uniform(0, 5.0 * n_events, n_events)),
+        )
         likelihood = Likelihood(locations, times, space="serial")
         params = replace(PARAMS, omega=omega)
         value = likelihood.log_likelihood(params)
@@ -80,7 +87,9 @@ def test_auto_counts_pairs():
 
 def test_mixed_windows(space):
     locations, times = random_events(41, 2)
-    likelihood = Likelihood(locations, times, method="windowed", tolerance=1e-3, precision="mixed", space=space)
+    likelihood = Likelihood(
+        locations, times, method="windowed", tolerance=1e-3, precision="mixed", space=space
+    )
     exact = Likelihood(locations, times, method="windowed", tolerance=1e-3, space=space)
     assert likelihood.log_likelihood(PARAMS) == pytest.approx(exact.log_likelihood(PARAMS), rel=1e-6)
 

@@ -86,14 +86,20 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     _, sums, about = points.sweep(Components(np.full(4, np.log(0.25)), centres, factors))
     assert (about[0] == about[1]).all() and not (about[0] == 0.0).all() and not about[3].any()
     _, _, scatter = centred("full", sums, about, centres)
-    terms = reference.log_joint(X.astype(float), np.full(4, np.log(0.25)), centres, widths[:, None, None] ** 2 * np.eye(2))
+    terms = reference.log_joint(
+        X.astype(float), np.full(4, np.log(0.25)), centres, widths[:, None, None] ** 2 * np.eye(2)
+    )
     r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
     means = (r.T @ X) / r.sum(axis=0)[:, None]
     away = X.astype(float)[:, None] - means
     wanted = np.einsum("ij,ija,ijb->jab", r, away, away)
     # The logarithms are right to eps / width, the distance that a digit's last place is in units of the width.
-    np.testing.assert_allclose(scatter / wanted[:, :1, :1], wanted / wanted[:, :1, :1], rtol=0.0,
-                               atol=30.0 * np.finfo(dtype).eps / width)
+    np.testing.assert_allclose(
+        scatter / wanted[:, :1, :1],
+        wanted / wanted[:, :1, :1],
+        rtol=0.0,
+        atol=30.0 * np.finfo(dtype).eps / width,
+    )
 
 
 def test_many_components_and_slices(space):
@@ -115,8 +121,10 @@ def test_sums_have_the_same_bits_again_and_on_one_thread():
     weights, means, covariances = random_mixture(4, 3)
     X = draw(9000, weights, means, covariances)
     components = Components(np.log(weights), means, factors_of(covariances))
-    results = [Points(X, 4, space, X.mean(axis=0), diagonal=False).sweep(components)
-               for space in ("serial", "threads", "threads")]
+    results = [
+        Points(X, 4, space, X.mean(axis=0), diagonal=False).sweep(components)
+        for space in ("serial", "threads", "threads")
+    ]
     for likelihood, sums, _ in results[1:]:
         assert likelihood == results[0][0]
         np.testing.assert_array_equal(sums, results[0][1])
@@ -131,14 +139,30 @@ def test_points_without_a_share_cost_no_accuracy(space):
     assert sums[1, 0, 0] == 0.0
 
 
-@pytest.mark.parametrize("n, p, k", [(40_000, 1, 10), (100_000, 14, 64), (5_000, 14, 4096), (5_000_000, 14, 256), (5_000_000, 14, 4096),
-                                     (200_000, 64, 4096)])
+@pytest.mark.parametrize(
+    "n, p, k",
+    [
+        (40_000, 1, 10),
+        (100_000, 14, 64),
+        (5_000, 14, 4096),
+        (5_000_000, 14, 256),
+        (5_000_000, 14, 4096),
+        (200_000, 64, 4096),
+    ],
+)
 def test_memory_beyond_the_points(n, p, k):
     """No array holds all pairs, and all of them together stay below a gigabyte."""
-    points = Points(np.broadcast_to(np.zeros(1), (n, p)), k, "serial", np.zeros(p), diagonal=False, streamed=True)
+    points = Points(
+        np.broadcast_to(np.zeros(1), (n, p)), k, "serial", np.zeros(p), diagonal=False, streamed=True
+    )
     components = Components(np.zeros(k), np.zeros((k, p)), np.broadcast_to(np.eye(p), (k, p, p)))
     sweeps = points.make("serial")
-    arrays = [view for owner in (sweeps, sweeps.room()) for view in vars(owner).values() if isinstance(view, pk.View)]
+    arrays = [
+        view
+        for owner in (sweeps, sweeps.room())
+        for view in vars(owner).values()
+        if isinstance(view, pk.View)
+    ]
     height = 1 << (k - 1).bit_length()
     assert max(view.size for view in arrays) <= max(n * height / 8 + 128 * height, 4096 * height)
     records = components.records(np.zeros(p), np.float64)
@@ -151,7 +175,12 @@ def test_component_of_weight_zero_and_far_points(space):
     assert_close(got, -0.5 * np.log(2.0 * np.pi) - 0.5 * (X[:, 0] - 1.0) ** 2, np.float64, 8)
 
 
-GOOD = {"X": np.zeros((3, 2)), "means": np.zeros((1, 2)), "precisions_cholesky": np.eye(2)[None], "weights": [1.0]}
+GOOD = {
+    "X": np.zeros((3, 2)),
+    "means": np.zeros((1, 2)),
+    "precisions_cholesky": np.eye(2)[None],
+    "weights": [1.0],
+}
 BAD = [
     ({"X": np.zeros(3)}, pk.ShapeError, r"X has shape \(3,\)"),
     ({"X": np.zeros((0, 2))}, pk.ShapeError, "at least one point"),

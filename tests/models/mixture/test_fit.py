@@ -19,7 +19,9 @@ def start(k, p, seed=7):
 def assert_never_falls(model):
     history = model.objective_history_
     assert np.isfinite(history).all()
-    assert np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()  # rounding of a sum over the points
+    assert (
+        np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()
+    )  # rounding of a sum over the points
 
 
 @pytest.mark.parametrize("p", [1, 3, WIDE])
@@ -44,9 +46,12 @@ def test_agrees_with_the_reference(space, k, p):
     np.testing.assert_allclose(model.weights_[:-1], wanted[1] * left, rtol=1e-11)
 
 
-FIRST_COVARIANCES = {"full": lambda full: full, "tied": lambda full: full[0],
-                     "diag": lambda full: np.diagonal(full, axis1=1, axis2=2).copy(),
-                     "spherical": lambda full: np.trace(full, axis1=1, axis2=2) / full.shape[1]}
+FIRST_COVARIANCES = {
+    "full": lambda full: full,
+    "tied": lambda full: full[0],
+    "diag": lambda full: np.diagonal(full, axis1=1, axis2=2).copy(),
+    "spherical": lambda full: np.trace(full, axis1=1, axis2=2) / full.shape[1],
+}
 
 
 @pytest.mark.parametrize("n_iter", [1, 2, 10])
@@ -59,10 +64,19 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
     X = draw(n, *random_mixture(3, 4))
     first = start(3, 4)
     first["covariances_init"] = FIRST_COVARIANCES[kind](first["covariances_init"])
-    model = DirichletMixture(3, prior=None, covariance=kind, max_iter=n_iter, tol=-1e9, space=space, **first).fit(X)
+    model = DirichletMixture(
+        3, prior=None, covariance=kind, max_iter=n_iter, tol=-1e9, space=space, **first
+    ).fit(X)
     inverse = np.linalg.inv if kind in ("full", "tied") else np.reciprocal
-    peer = mixture.GaussianMixture(3, covariance_type=kind, max_iter=n_iter, tol=0.0, weights_init=first["weights_init"],
-                                   means_init=first["means_init"], precisions_init=inverse(first["covariances_init"]))
+    peer = mixture.GaussianMixture(
+        3,
+        covariance_type=kind,
+        max_iter=n_iter,
+        tol=0.0,
+        weights_init=first["weights_init"],
+        means_init=first["means_init"],
+        precisions_init=inverse(first["covariances_init"]),
+    )
     with pytest.warns(match="converge"):
         peer.fit(X)
     for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
@@ -78,7 +92,9 @@ def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
     noise = np.random.default_rng(1).normal(size=(2, 20, 2))
     parts = noise[0] + 2e4, noise[1] - 2e4
     first = {"means_init": [[2e4, 2e4], [-2e4, -2e4]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
-    model = DirichletMixture(2, prior=None, reg_covar=0.0, max_iter=2, tol=-1e9, space=space, **first).fit(np.concatenate(parts))
+    model = DirichletMixture(2, prior=None, reg_covar=0.0, max_iter=2, tol=-1e9, space=space, **first).fit(
+        np.concatenate(parts)
+    )
     for part, covariance in zip(parts, model.covariances_):
         np.testing.assert_allclose(covariance, np.cov(part.T, bias=True), rtol=1e-10)
 
@@ -87,14 +103,22 @@ def numeric_objective(model, prior, X):
     """(8), each covariance written out in full, of which a tied one counts once."""
     k, p = model.means_.shape
     kind, c = model.covariance, model.covariances_
-    full = {"full": lambda: c, "tied": lambda: np.tile(c, (k, 1, 1)), "diag": lambda: c[:, :, None] * np.eye(p),
-            "spherical": lambda: c[:, None, None] * np.eye(p)}[kind]()
+    full = {
+        "full": lambda: c,
+        "tied": lambda: np.tile(c, (k, 1, 1)),
+        "diag": lambda: c[:, :, None] * np.eye(p),
+        "spherical": lambda: c[:, None, None] * np.eye(p),
+    }[kind]()
     sticks = model.weights_[:-1] / np.cumsum(model.weights_[::-1])[::-1][:-1]
     left = np.log1p(-sticks).sum()
     value = reference.log_sum_exp(reference.log_joint(X, np.log(model.weights_), model.means_, full)).sum()
     value += -left - (k + prior.shape - 1) * np.log(prior.rate - left)
     for j in range(k):
-        inverse, log_det, away = np.linalg.inv(full[j]), np.linalg.slogdet(full[j])[1], model.means_[j] - prior.mean
+        inverse, log_det, away = (
+            np.linalg.inv(full[j]),
+            np.linalg.slogdet(full[j])[1],
+            model.means_[j] - prior.mean,
+        )
         own = kind != "tied" or j == 0
         value -= 0.5 * own * ((prior.dof + p + 1) * log_det + np.trace(prior.scale @ inverse))
         value -= 0.5 * (log_det + away @ inverse @ away / prior.mean_scale)
@@ -107,8 +131,15 @@ def test_objective_of_each_kind(space, kind):
     n = 20 if space == "checked" else 300
     X = draw(n, *random_mixture(3, 3))
     prior = Prior(X.mean(axis=0), 7.0, 5.0, np.diag(X.var(axis=0)), 2.0, 0.5)
-    model = DirichletMixture(2, covariance=kind, prior=prior, random_state=0, tol=-1e9,
-                             max_iter=1 if space == "checked" else 150, space=space).fit(X)
+    model = DirichletMixture(
+        2,
+        covariance=kind,
+        prior=prior,
+        random_state=0,
+        tol=-1e9,
+        max_iter=1 if space == "checked" else 150,
+        space=space,
+    ).fit(X)
     assert_never_falls(model)
     assert model.objective_history_[-1] == pytest.approx(numeric_objective(model, prior, X), rel=1e-11)
     if space == "checked":
@@ -123,10 +154,14 @@ def test_float32_points_are_computed_in_float32(space):
     n = 40 if space == "checked" else 2000
     X = draw(n, *random_mixture(3, 3))
     first = start(3, 3)
-    single, double = (DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(X.astype(dtype))
-                      for dtype in (np.float32, np.float64))
+    single, double = (
+        DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(X.astype(dtype))
+        for dtype in (np.float32, np.float64)
+    )
     assert single.score_samples(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-4)  # eps 6e-8 times 1/sigma, two steps
+    np.testing.assert_allclose(
+        single.means_, double.means_, rtol=1e-4, atol=1e-4
+    )  # eps 6e-8 times 1/sigma, two steps
     assert np.abs(single.means_ - double.means_).max() > 0.0
 
 
@@ -146,7 +181,9 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
     mapped = np.memmap(tmp_path / "points", np.float64, "w+", shape=X.shape)
     mapped[:] = X
     first = start(3, 3)
-    models = [DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(points) for points in (mapped, X)]
+    models = [
+        DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(points) for points in (mapped, X)
+    ]
     for name in ("means_", "covariances_", "weights_", "objective_history_"):
         np.testing.assert_array_equal(getattr(models[0], name), getattr(models[1], name))
     np.testing.assert_array_equal(models[0].predict(mapped), models[1].predict(X))
@@ -157,8 +194,10 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
 
 def test_the_best_of_several_starts_is_kept():
     X = draw(300, *random_mixture(6, 2, seed=3))
-    alone = [DirichletMixture(4, prior=None, init_params="random", random_state=7, n_init=n, space="serial").fit(X)
-             for n in (1, 2, 5)]
+    alone = [
+        DirichletMixture(4, prior=None, init_params="random", random_state=7, n_init=n, space="serial").fit(X)
+        for n in (1, 2, 5)
+    ]
     best = [model.objective_history_[-1] for model in alone]
     assert best[0] <= best[1] <= best[2] and best[0] < best[2]
 
@@ -169,8 +208,16 @@ def test_objective_never_falls_on_random_problems(prior):
     for seed in range(100):
         p, k = 1 + seed % 4, 1 + seed % 7
         X = draw(30 + 4 * seed, *random_mixture(3, p, seed), seed=seed)
-        model = DirichletMixture(k, prior=prior, max_iter=25, tol=-1e9, random_state=seed, space="serial",
-                                 reg_covar=0.0, init_params=("k-means++", "random")[seed % 2] if prior else "k-means++")
+        model = DirichletMixture(
+            k,
+            prior=prior,
+            max_iter=25,
+            tol=-1e9,
+            random_state=seed,
+            space="serial",
+            reg_covar=0.0,
+            init_params=("k-means++", "random")[seed % 2] if prior else "k-means++",
+        )
         try:
             model.fit(X)
         except pk.InputError:
@@ -186,7 +233,9 @@ def test_recovers_a_known_mixture(space):
     weights = np.array([0.5, 0.3, 0.2])
     X = draw(n, weights, means, covariances)
     n_iter = 6 if space == "checked" else 100
-    model = DirichletMixture(3, prior=None, max_iter=n_iter, tol=-1.0 if space == "checked" else 1e-6, random_state=0, space=space).fit(X)
+    model = DirichletMixture(
+        3, prior=None, max_iter=n_iter, tol=-1.0 if space == "checked" else 1e-6, random_state=0, space=space
+    ).fit(X)
     assert_never_falls(model)
     order = [int(np.argmin(((model.means_ - m) ** 2).sum(axis=1))) for m in means]
     assert sorted(order) == [0, 1, 2]
@@ -226,9 +275,17 @@ HOPELESS = {
 @pytest.mark.parametrize("case", HOPELESS)
 def test_hopeless_data_give_numbers(space, case):
     X = HOPELESS[case]
-    model = DirichletMixture(6, random_state=0, max_iter=3 if space == "checked" else 25, tol=-1e9, space=space).fit(X)
+    model = DirichletMixture(
+        6, random_state=0, max_iter=3 if space == "checked" else 25, tol=-1e9, space=space
+    ).fit(X)
     assert_never_falls(model)
-    for array in (model.weights_, model.means_, model.covariances_, model.score_samples(X), model.predict_proba(X)):
+    for array in (
+        model.weights_,
+        model.means_,
+        model.covariances_,
+        model.score_samples(X),
+        model.predict_proba(X),
+    ):
         assert np.isfinite(array).all()
 
 
@@ -242,8 +299,10 @@ def test_components_without_points_fall_back_to_the_prior(space):
 
 
 def test_real_cells(space):
-    X = cells()[:20 if space == "checked" else 4000]
-    model = DirichletMixture(4, max_iter=1 if space == "checked" else 10, tol=-1.0, random_state=0, space=space).fit(X)
+    X = cells()[: 20 if space == "checked" else 4000]
+    model = DirichletMixture(
+        4, max_iter=1 if space == "checked" else 10, tol=-1.0, random_state=0, space=space
+    ).fit(X)
     assert_never_falls(model)
     assert model.objective_history_[-1] > model.objective_history_[0]
     assert model.means_.shape == (4, 13) and model.weights_.sum() == pytest.approx(1.0, rel=1e-12)
@@ -255,9 +314,24 @@ BAD = [
     ({"n_components": 2.5}, X, pk.DTypeError, "n_components must be an integer"),
     ({"max_iter": 0}, X, pk.InputError, "max_iter is 0"),
     ({"tol": "small"}, X, pk.DTypeError, "tol must be a number"),
-    ({"init_params": "kmeans"}, X, pk.InputError, "init_params is 'kmeans'; wanted one of 'k-means[+][+]', 'random'"),
-    ({"covariance": "round"}, X, pk.InputError, "covariance is 'round'; wanted one of 'full', 'tied', 'diag', 'spherical'"),
-    ({"covariance": "diag", "covariances_init": np.zeros((2, 2))}, X, pk.InputError, "covariances_init is not positive"),
+    (
+        {"init_params": "kmeans"},
+        X,
+        pk.InputError,
+        "init_params is 'kmeans'; wanted one of 'k-means[+][+]', 'random'",
+    ),
+    (
+        {"covariance": "round"},
+        X,
+        pk.InputError,
+        "covariance is 'round'; wanted one of 'full', 'tied', 'diag', 'spherical'",
+    ),
+    (
+        {"covariance": "diag", "covariances_init": np.zeros((2, 2))},
+        X,
+        pk.InputError,
+        "covariances_init is not positive",
+    ),
     ({"n_init": 0}, X, pk.InputError, "n_init is 0"),
     ({"random_state": "seven"}, X, pk.InputError, "random_state is 'seven'"),
     ({}, X[:1], pk.ShapeError, "n_samples = 1"),
@@ -274,7 +348,12 @@ BAD = [
     ({"moves": "all"}, X, pk.DTypeError, "moves must be True or False"),
     ({"prior": None, "reg_covar": -1.0}, X, pk.InputError, "reg_covar is -1.0"),
     ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "2 rows are wanted"),
-    ({"covariances_init": np.zeros((2, 2, 2))}, X, pk.InputError, "covariances_init is not positive definite"),
+    (
+        {"covariances_init": np.zeros((2, 2, 2))},
+        X,
+        pk.InputError,
+        "covariances_init is not positive definite",
+    ),
     ({"weights_init": [0.9, 0.9]}, X, pk.InputError, "weights_init is negative somewhere or adds up to 1.8"),
     ({}, np.column_stack([X, np.ones(10)]), pk.InputError, "column 2 of X is constant"),
     ({}, np.where(X == X[4, 1], np.inf, X), pk.FiniteError, r"X\[4, 1\] is inf"),

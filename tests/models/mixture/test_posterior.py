@@ -19,7 +19,9 @@ LEVEL = 1e-3
 
 def test_inverse_wishart_factors_have_the_moments_of_scipy():
     scale, dof, n = np.array([[2.0, 0.5], [0.5, 1.0]]), 9.0, 40_000
-    factors = conjugate.inverse_wishart_factors(np.full(n, dof), np.tile(scale, (n, 1, 1)), np.random.default_rng(1))
+    factors = conjugate.inverse_wishart_factors(
+        np.full(n, dof), np.tile(scale, (n, 1, 1)), np.random.default_rng(1)
+    )
     assert (factors[:, 1, 0] == 0.0).all()
     drawn = np.linalg.inv(factors @ factors.transpose(0, 2, 1))
     law = stats.invwishart(dof, scale)
@@ -58,7 +60,9 @@ def simulate(kind, prior, n, k, p, random):
         covariances = inverse_gamma_variances(prior, (k, p), p, random)
         full = covariances[:, :, None] * np.eye(p)
     elif kind == "spherical":
-        covariances = 0.5 * np.trace(prior.scale) / random.gamma(0.5 * p * (prior.dof + p + 1.0) - 1.0, size=k)
+        covariances = (
+            0.5 * np.trace(prior.scale) / random.gamma(0.5 * p * (prior.dof + p + 1.0) - 1.0, size=k)
+        )
         full = covariances[:, None, None] * np.eye(p)
     else:
         m = 1 if kind == "tied" else k
@@ -67,7 +71,14 @@ def simulate(kind, prior, n, k, p, random):
         covariances, full = (full[0], np.repeat(full, k, axis=0)) if kind == "tied" else (full, full)
     noise = np.einsum("jab,jb->ja", np.linalg.cholesky(full), random.standard_normal((k, p)))
     means = prior.mean + np.sqrt(prior.mean_scale) * noise
-    return weights, means, covariances, full, alpha, draw(n, weights / weights.sum(), means, full, seed=random)
+    return (
+        weights,
+        means,
+        covariances,
+        full,
+        alpha,
+        draw(n, weights / weights.sum(), means, full, seed=random),
+    )
 
 
 def quantities(weights, means, full, alpha):
@@ -85,7 +96,13 @@ def in_full(kind, covariances, k, p):
 
 
 # Data sets, sweeps a draw, proposals a sweep: proposals take as long as ten sweeps.
-CALIBRATED = [("full", 80, 6, 0), ("full", 25, 3, 1), ("tied", 25, 4, 0), ("diag", 25, 4, 0), ("spherical", 25, 4, 0)]
+CALIBRATED = [
+    ("full", 80, 6, 0),
+    ("full", 25, 3, 1),
+    ("tied", 25, 4, 0),
+    ("diag", 25, 4, 0),
+    ("spherical", 25, 4, 0),
+]
 
 
 @pytest.mark.parametrize("kind, trials, thin, n_moves", CALIBRATED)
@@ -93,14 +110,23 @@ def test_simulation_based_calibration(kind, trials, thin, n_moves):
     """Ranks of true values among draws are uniform (Talts et al. 2018): 4 numbers, 19 draws of each data
     set."""
     n, k, p, n_draws = 25, 3, 2, 19
-    prior = Prior(mean=np.zeros(p), mean_scale=5.0, dof=5.0, scale=np.array([[1.0, 0.3], [0.3, 2.0]]), shape=3.0, rate=2.0)
+    prior = Prior(
+        mean=np.zeros(p),
+        mean_scale=5.0,
+        dof=5.0,
+        scale=np.array([[1.0, 0.3], [0.3, 2.0]]),
+        shape=3.0,
+        rate=2.0,
+    )
     random = np.random.default_rng(11)
     ranks = []
     for trial in range(trials):
         weights, means, covariances, full, alpha, X = simulate(kind, prior, n, k, p, random)
         points = Points(X, k, "serial", np.zeros(p), covariance.is_diagonal(kind))
         factors = covariance.for_each(kind, covariance.factors_of(kind, covariances), k, p)
-        drawn = gibbs.sample(points, kind, prior, Components(np.log(weights), means, factors), n_draws, 0, thin, trial, n_moves)
+        drawn = gibbs.sample(
+            points, kind, prior, Components(np.log(weights), means, factors), n_draws, 0, thin, trial, n_moves
+        )
         assert drawn.covariances.shape == (n_draws, *covariance.shape(kind, k, p))
         true = quantities(weights[None], means[None], full[None], np.array([alpha]))
         found = quantities(drawn.weights, drawn.means, in_full(kind, drawn.covariances, k, p), drawn.alpha)
@@ -113,14 +139,26 @@ def test_simulation_based_calibration(kind, trials, thin, n_moves):
 @pytest.mark.parametrize("kind", ["full", "diag"])
 def test_marginal_of_one_point_is_a_t_distribution(kind):
     """In every coordinate by itself for diagonal covariances, whose variances are inverse gamma."""
-    p, prior = 2, Prior(mean=np.array([0.5, -1.0]), mean_scale=3.0, dof=4.5, scale=np.array([[1.0, 0.3], [0.3, 2.0]]), shape=3.0, rate=2.0)
+    p, prior = (
+        2,
+        Prior(
+            mean=np.array([0.5, -1.0]),
+            mean_scale=3.0,
+            dof=4.5,
+            scale=np.array([[1.0, 0.3], [0.3, 2.0]]),
+            shape=3.0,
+            rate=2.0,
+        ),
+    )
     X = np.array([[0.1, 0.2], [2.0, -3.0], [0.5, -1.0]])
     if kind == "full":
         dof = prior.dof - p + 1.0
         wanted = stats.multivariate_t.logpdf(X, prior.mean, prior.scale * (1.0 + prior.mean_scale) / dof, dof)
     else:
         dof = prior.dof + p - 1.0
-        wanted = stats.t.logpdf(X, dof, prior.mean, np.sqrt(np.diag(prior.scale) * (1.0 + prior.mean_scale) / dof)).sum(axis=1)
+        wanted = stats.t.logpdf(
+            X, dof, prior.mean, np.sqrt(np.diag(prior.scale) * (1.0 + prior.mean_scale) / dof)
+        ).sum(axis=1)
     scatter = np.zeros((1, 2) if kind == "diag" else (1, 2, 2))
     got = [conjugate.log_marginal(kind, prior, np.ones(1), point[None], scatter) for point in X]
     np.testing.assert_allclose(np.diff(got), np.diff(wanted), rtol=1e-10)
@@ -146,7 +184,9 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
         each = away * away if covariance.is_diagonal(kind) else away[:, :, None] * away[:, None, :]
         return counts, means, np.array([each[z == j].sum(axis=0) for j in range(k)])
 
-    log_density = np.array([conjugate.log_marginal(kind, prior, *moments(z)) + np.log(weights[z]).sum() for z in states])
+    log_density = np.array(
+        [conjugate.log_marginal(kind, prior, *moments(z)) + np.log(weights[z]).sum() for z in states]
+    )
     exact = np.exp(log_density - log_density.max())
     exact /= exact.sum()
     random = np.random.default_rng(5)
@@ -174,8 +214,11 @@ def test_a_chain_leaves_a_bad_start():
     """A component on two clusters, and two on one: by single assignments it stays for hundreds of sweeps."""
     centres = np.array([[0.0, 0.0], [12.0, 0.0], [60.0, 0.0]])
     X = draw(600, np.full(3, 1.0 / 3.0), centres, np.tile(np.eye(2), (3, 1, 1)))
-    first = {"means_init": [[6.0, 0.0], [59.5, 0.0], [60.5, 0.0], [20.0, 0.0]], "weights_init": [0.6, 0.2, 0.2 - 1e-9, 1e-9],
-             "covariances_init": np.tile(np.diag([36.0, 1.0]), (4, 1, 1))}
+    first = {
+        "means_init": [[6.0, 0.0], [59.5, 0.0], [60.5, 0.0], [20.0, 0.0]],
+        "weights_init": [0.6, 0.2, 0.2 - 1e-9, 1e-9],
+        "covariances_init": np.tile(np.diag([36.0, 1.0]), (4, 1, 1)),
+    }
     model = DirichletMixture(4, prior=Prior(scale=np.eye(2)), moves=False, space="serial", **first).fit(X)
     largest = [model.sample_posterior(X, 10, n_burn=60, seed=1, n_moves=n).counts.max(axis=1) for n in (0, 2)]
     assert (largest[0] > 350).all() and (largest[1] < 300).all()
@@ -184,21 +227,45 @@ def test_a_chain_leaves_a_bad_start():
 def test_predictive_density_is_the_mean_of_the_densities(space):
     n = 30 if space == "checked" else 200
     X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
-    for kind in covariance.KINDS[:2 if space == "checked" else 4]:
-        model = DirichletMixture(2, prior=Prior(scale=np.eye(2)), covariance=kind, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
+    for kind in covariance.KINDS[: 2 if space == "checked" else 4]:
+        model = DirichletMixture(
+            2,
+            prior=Prior(scale=np.eye(2)),
+            covariance=kind,
+            random_state=0,
+            max_iter=5,
+            tol=-1.0,
+            space="serial",
+        ).fit(X)
         posterior = model.sample_posterior(X, 4, n_burn=2, seed=9)
         full = in_full(kind, posterior.covariances, 2, 2)
-        each = [reference.log_sum_exp(reference.log_joint(X, np.log(w), m, c)) for w, m, c in zip(posterior.weights, posterior.means, full)]
-        np.testing.assert_allclose(posterior.log_density(X, space=space), np.log(np.exp(each).mean(axis=0)), rtol=1e-10)
+        each = [
+            reference.log_sum_exp(reference.log_joint(X, np.log(w), m, c))
+            for w, m, c in zip(posterior.weights, posterior.means, full)
+        ]
+        np.testing.assert_allclose(
+            posterior.log_density(X, space=space), np.log(np.exp(each).mean(axis=0)), rtol=1e-10
+        )
     with pytest.raises(pk.ShapeError, match="X has 3 features, but the draws have 2"):
         posterior.log_density(np.zeros((4, 3)), space=space)
 
 
 def test_arviz_reads_the_draws():
     pytest.importorskip("arviz_base")
-    posterior = Posterior(np.ones((5, 2)), np.zeros((5, 2, 3)), np.ones((5, 2, 3)), np.ones(5), np.arange(5.0), np.ones((5, 2)), "diag")
+    posterior = Posterior(
+        np.ones((5, 2)),
+        np.zeros((5, 2, 3)),
+        np.ones((5, 2, 3)),
+        np.ones(5),
+        np.arange(5.0),
+        np.ones((5, 2)),
+        "diag",
+    )
     tree = posterior.to_arviz()
-    assert tree["posterior"]["means"].shape == (1, 5, 2, 3) and tree["posterior"]["covariances"].dims[2:] == ("component", "feature")
+    assert tree["posterior"]["means"].shape == (1, 5, 2, 3) and tree["posterior"]["covariances"].dims[2:] == (
+        "component",
+        "feature",
+    )
     assert tree["sample_stats"]["lp"].values[0].tolist() == posterior.log_likelihood.tolist()
 
 
@@ -262,13 +329,17 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
     model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
     model.space = space
     posterior = model.sample_posterior(X, 3, n_burn=1, n_thin=2, seed=9)
-    for weights, means, covariances, value in zip(posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood):
+    for weights, means, covariances, value in zip(
+        posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood
+    ):
         terms = reference.log_joint(X, np.log(weights), means, covariances)
         assert value == pytest.approx(reference.log_sum_exp(terms).sum(), rel=1e-10)
 
 
 def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
-    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
+    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat(
+        [[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0
+    )
     model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
     options = {"n_burn": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
     long = model.sample_posterior(X, 12, **options)
@@ -282,7 +353,9 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         found = model.sample_posterior(X, n_draws, **options, checkpoint=tmp_path / "draws")
         for name, column in vars(found).items():
             wanted = getattr(long, name)
-            np.testing.assert_array_equal(column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted)
+            np.testing.assert_array_equal(
+                column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted
+            )
         assert len(sweeps) == n_sweeps
 
     assert_same(4, 11)
@@ -295,7 +368,9 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         assert_same(12, 1)
     with pytest.raises(pk.InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
         model.sample_posterior(X, 4, **options | {"n_thin": 3}, checkpoint=tmp_path / "draws")
-    moved = [model.sample_posterior(X, n, **options | {"n_moves": 1}, checkpoint=folder)
-             for n, folder in ((6, None), (2, tmp_path / "moved"), (6, tmp_path / "moved"))]
+    moved = [
+        model.sample_posterior(X, n, **options | {"n_moves": 1}, checkpoint=folder)
+        for n, folder in ((6, None), (2, tmp_path / "moved"), (6, tmp_path / "moved"))
+    ]
     for name, column in vars(moved[0]).items():
         np.testing.assert_array_equal(column, getattr(moved[2], name))

@@ -6,9 +6,17 @@ import numpy as np
 
 from models import resampling
 
-SCHEMES = [(resampling.systematic, {}), (resampling.stratified, {}), (resampling.multinomial, {}),
-           (resampling.residual, {}), (resampling.ssp, {}), (resampling.metropolis, {"n_steps": 6}),
-           (resampling.megopolis, {"n_steps": 6}), (resampling.rejection, {}), (resampling.killing, {})]
+SCHEMES = [
+    (resampling.systematic, {}),
+    (resampling.stratified, {}),
+    (resampling.multinomial, {}),
+    (resampling.residual, {}),
+    (resampling.ssp, {}),
+    (resampling.metropolis, {"n_steps": 6}),
+    (resampling.megopolis, {"n_steps": 6}),
+    (resampling.rejection, {}),
+    (resampling.killing, {}),
+]
 BIASED = resampling.metropolis, resampling.megopolis
 NAMES = [scheme.__name__ for scheme, _ in SCHEMES]
 

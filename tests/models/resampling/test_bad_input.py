@@ -38,22 +38,55 @@ NUMBERS = [
     ({"seed": True}, E.DTypeError, "seed must be an integer, got True"),
     ({"step": 2**31}, E.InputError, "step is 2147483648; 0 to 2147483647"),
     ({"output": "weights"}, E.InputError, "output is 'weights'; wanted one of 'ancestors'"),
-    ({"on_degenerate": "ignore"}, E.InputError, "on_degenerate is 'ignore'; wanted one of 'raise', 'uniform'"),
+    (
+        {"on_degenerate": "ignore"},
+        E.InputError,
+        "on_degenerate is 'ignore'; wanted one of 'raise', 'uniform'",
+    ),
     ({"permuted": 1}, E.DTypeError, "permuted must be True or False"),
-    ({"permuted": True, "n_draws": 2}, E.InputError, "n_draws is 2; permuted ancestors are as many as there are particles, 3"),
+    (
+        {"permuted": True, "n_draws": 2},
+        E.InputError,
+        "n_draws is 2; permuted ancestors are as many as there are particles, 3",
+    ),
 ]
 OWN = [
     (resampling.metropolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
     (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be an integer"),
-    (resampling.rejection, {"max_weight": 0.99}, E.InputError, "max_weight is 0.99, below the largest of weights, 1.0"),
+    (
+        resampling.rejection,
+        {"max_weight": 0.99},
+        E.InputError,
+        "max_weight is 0.99, below the largest of weights, 1.0",
+    ),
     (resampling.metropolis, {"error": 1.0}, E.InputError, "error is 1.0; a float between 0 and 1"),
     (resampling.megopolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
-    (resampling.partial_rejection, {"max_weight": 0.0}, E.InputError, "max_weight is 0.0; more than 0.0 is wanted"),
+    (
+        resampling.partial_rejection,
+        {"max_weight": 0.0},
+        E.InputError,
+        "max_weight is 0.0; more than 0.0 is wanted",
+    ),
     (resampling.rejection, {"max_weight": float("nan")}, E.FiniteError, "max_weight is nan"),
     (resampling.rejection, {"max_weight": float("inf")}, E.FiniteError, "max_weight is inf"),
-    (resampling.rejection, {"max_weight": "1"}, E.DTypeError, "max_weight must be a number, got '1' of type str"),
-    (resampling.rejection, {"max_weight": 1e300}, E.InputError, "proposals a draw with max_weight = 1e[+]300"),
-    (resampling.killing, {"n_draws": 2}, E.InputError, "n_draws is 2; killing makes as many draws as there are"),
+    (
+        resampling.rejection,
+        {"max_weight": "1"},
+        E.DTypeError,
+        "max_weight must be a number, got '1' of type str",
+    ),
+    (
+        resampling.rejection,
+        {"max_weight": 1e300},
+        E.InputError,
+        "proposals a draw with max_weight = 1e[+]300",
+    ),
+    (
+        resampling.killing,
+        {"n_draws": 2},
+        E.InputError,
+        "n_draws is 2; killing makes as many draws as there are",
+    ),
 ]
 CONVERSIONS = [
     (resampling.permute, [], E.ShapeError, "ancestors is empty"),
@@ -61,10 +94,20 @@ CONVERSIONS = [
     (resampling.permute, [0, -1], E.InputError, "ancestors holds numbers from -1 to 0"),
     (resampling.permute, [0.0, 1.0], E.DTypeError, "ancestors must hold whole numbers, got dtype float64"),
     (resampling.ancestors_to_offspring, [[[0]]], E.ShapeError, r"ancestors has shape \(1, 1, 1\)"),
-    (resampling.offspring_to_ancestors, [[1, 1], [2, 1]], E.InputError, "the sums of offspring's rows are from 2 to 3"),
+    (
+        resampling.offspring_to_ancestors,
+        [[1, 1], [2, 1]],
+        E.InputError,
+        "the sums of offspring's rows are from 2 to 3",
+    ),
     (resampling.offspring_to_cumulative, [1, -1], E.InputError, "offspring holds numbers from -1 to 1"),
     (resampling.offspring_to_ancestors, [0, 0], E.InputError, "the sum of offspring is 0"),
-    (resampling.cumulative_to_offspring, [2, 1], E.InputError, "cumulative's differences holds numbers from -1 to 2"),
+    (
+        resampling.cumulative_to_offspring,
+        [2, 1],
+        E.InputError,
+        "cumulative's differences holds numbers from -1 to 2",
+    ),
     (resampling.log_sum_exp, [], E.ShapeError, "log_weights is empty"),
 ]
 
@@ -98,8 +141,13 @@ def test_options(scheme, given, error, message):
 
 def test_more_particles_than_int32_counts():
     """One number seen 2^31 times: nothing is computed of it."""
-    for given in ({"weights": np.broadcast_to(1.0, (2**31,))}, {"log_weights": np.broadcast_to(0.0, (2, 2**31))}):
-        with pytest.raises(E.InputError, match=r"weights has shape .*2147483648.*; at most 2\^31 - 1 in each dimension"):
+    for given in (
+        {"weights": np.broadcast_to(1.0, (2**31,))},
+        {"log_weights": np.broadcast_to(0.0, (2, 2**31))},
+    ):
+        with pytest.raises(
+            E.InputError, match=r"weights has shape .*2147483648.*; at most 2\^31 - 1 in each dimension"
+        ):
             resampling.systematic(**given, seed=0)
 
 

@@ -44,7 +44,11 @@ def test_the_study(studied, capsys):
     """What is known is not computed again: the figures are all that is added."""
     assert not list(studied.glob("figure*"))
     cells = cells_of(studied)
-    assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {16, 64, 256}
+    assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {
+        16,
+        64,
+        256,
+    }
     pytest.importorskip("matplotlib")
     assert main([*QUICK, str(studied)]) == 0
     out = capsys.readouterr().out
@@ -57,9 +61,16 @@ def test_figures_of_two_machines(studied, tmp_path, capsys):
     """From studies that were run elsewhere, one of them on a GPU."""
     pytest.importorskip("matplotlib")
     cells = cells_of(studied)
-    (tmp_path / "theirs.json").write_text(json.dumps({"cells": [cell | {"kind": "cuda", "seconds": 1e-9} for cell in cells]}))
-    assert main(["figures", str(studied / "study.json"), str(tmp_path / "theirs.json"), "--out", str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.glob("figure6*")} == {f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")}
+    (tmp_path / "theirs.json").write_text(
+        json.dumps({"cells": [cell | {"kind": "cuda", "seconds": 1e-9} for cell in cells]})
+    )
+    assert (
+        main(["figures", str(studied / "study.json"), str(tmp_path / "theirs.json"), "--out", str(tmp_path)])
+        == 0
+    )
+    assert {path.name for path in tmp_path.glob("figure6*")} == {
+        f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")
+    }
     assert len(list(tmp_path.glob("figure*.png"))) == 11 and len(cells_of(tmp_path)) == 2 * len(cells)
     assert "fastest, both: multinomial, cuda in 9 of 9 cells" in capsys.readouterr().out
     assert main(["figures", str(tmp_path / "none.json"), "--out", str(tmp_path)]) == 2

@@ -24,7 +24,9 @@ def initial(seed, stream, draw, params):
 
 @pk.function
 def propagate(t, state, seed, stream, draw, params):
-    return (pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),)  # the checked space rounds products
+    return (
+        pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),
+    )  # the checked space rounds products
 
 
 @pk.function
@@ -69,7 +71,9 @@ def model(space, **options):
     return ParticleFilter(initial, propagate, log_weight, space=space, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"in_place": True}, {"threshold": 1.0, "scheme": "residual"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"in_place": True}, {"threshold": 1.0, "scheme": "residual"}], ids=str
+)
 def test_the_linear_gaussian_filter_is_kalmans(space, options):
     """Over 16 filters at once: means within five standard errors of Kalman's, seen between the filters."""
     if space == "checked":
@@ -100,7 +104,11 @@ def test_filters_have_parameters_of_their_own(space):
     params = np.array([PARAMS, [0.2, 1.0, 0.5]])
     both, one = (model(space).run(y, n, params=p, seed=4) for p in (params, PARAMS))
     np.testing.assert_array_equal(both.states.to_numpy()[:, 0], one.states.to_numpy()[:, 0])
-    assert one.log_likelihood == both.log_likelihood[0] and one.means.shape == (4, 1) and both.means.shape == (4, 1, 2)
+    assert (
+        one.log_likelihood == both.log_likelihood[0]
+        and one.means.shape == (4, 1)
+        and both.means.shape == (4, 1, 2)
+    )
     if space != "checked":  # within what 3,000 particles leave, seen to be below 0.1 for such parameters
         np.testing.assert_allclose(both.log_likelihood, [kalman(y, p)[0] for p in params], atol=0.15)
 
@@ -109,7 +117,10 @@ def test_the_same_on_every_space(space):
     """The bits of the serial space for any number of threads; elsewhere logarithms may be those of plain Python."""
     n, y = (20, Y[:3]) if space == "checked" else (5000, Y)
     for dtype in (np.float64, np.float32):
-        here, serial = (model(name, dtype=dtype).run(y, n, params=PARAMS, seed=9, means=False) for name in (space, "serial"))
+        here, serial = (
+            model(name, dtype=dtype).run(y, n, params=PARAMS, seed=9, means=False)
+            for name in (space, "serial")
+        )
         if space in ("serial", "threads"):
             np.testing.assert_array_equal(here.states.to_numpy(), serial.states.to_numpy())
             assert here.log_likelihood == serial.log_likelihood
@@ -122,8 +133,10 @@ def test_the_same_on_every_space(space):
 def test_in_place_has_the_same_law():
     """Averages over 64 filters agree within five standard errors of their difference."""
     params = np.tile(PARAMS, (64, 1))
-    a, b = (model("threads", in_place=flag).run(Y, 500, params=params, seed=seed).means[-1, 0] for flag, seed in
-            ((False, 1), (True, 2)))
+    a, b = (
+        model("threads", in_place=flag).run(Y, 500, params=params, seed=seed).means[-1, 0]
+        for flag, seed in ((False, 1), (True, 2))
+    )
     assert abs(a.mean() - b.mean()) <= 5 * math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 64)
 
 
@@ -198,7 +211,9 @@ def test_a_filter_that_dies_is_told_alone(space, n):
         pytest.skip("plain Python is for small sizes")
     y, params = Y[:5], np.array([[*PARAMS, -1.0], [*PARAMS, 2.0], [*PARAMS, -1.0]])
     found = ParticleFilter(initial, propagate, dies_where_told, space=space).run(y, n, params=params, seed=4)
-    alone = ParticleFilter(initial, propagate, dies_where_told, space=space).run(y, n, params=params[::2], seed=4)
+    alone = ParticleFilter(initial, propagate, dies_where_told, space=space).run(
+        y, n, params=params[::2], seed=4
+    )
     assert found.log_likelihood[1] == -np.inf and np.isfinite(found.log_likelihood[[0, 2]]).all()
     assert found.died.tolist() == [-1, 2, -1]
     assert np.isfinite(found.means[:2, 0, 1]).all() and np.isnan(found.means[2:, 0, 1]).all()
@@ -235,7 +250,7 @@ def two_values(t, state, y, params):
     weight = 0.0
     for d in range(2):
         if not pk.isnan(y[d]):
-            weight += log_weight(t, state, y[d:d + 1], params)
+            weight += log_weight(t, state, y[d : d + 1], params)
     return weight
 
 
@@ -252,7 +267,12 @@ def test_observations_missing_in_part(space):
 def over_gaps(t, state, seed, stream, draw, params):
     """An AR(1) process over params[3] steps of time at once."""
     a = params[0] ** params[3]
-    return (a * state[0] + params[1] * math.sqrt((1.0 - a * a) / (1.0 - params[0] * params[0])) * pk.random.normal(seed, stream, draw),)
+    return (
+        a * state[0]
+        + params[1]
+        * math.sqrt((1.0 - a * a) / (1.0 - params[0] * params[0]))
+        * pk.random.normal(seed, stream, draw),
+    )
 
 
 def test_irregular_observations(space):
@@ -261,11 +281,14 @@ def test_irregular_observations(space):
         pytest.skip("plain Python is for small sizes")
     seen = np.array([0, 1, 5, 6, 9, 15, 19])
     found = ParticleFilter(initial, over_gaps, log_weight, space=space).run(
-        Y[seen], 500, params=np.tile(PARAMS, (100, 1)), inputs=np.diff(seen, prepend=0.0), seed=1)
+        Y[seen], 500, params=np.tile(PARAMS, (100, 1)), inputs=np.diff(seen, prepend=0.0), seed=1
+    )
     total, means, _ = kalman(with_gaps(Y, np.setdiff1d(np.arange(20), seen)))
     ratio = np.exp(found.log_likelihood - total)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 10
-    assert (np.abs(found.means[:, 0].mean(axis=1) - means[seen]) <= 5 * found.means[:, 0].std(axis=1, ddof=1) / 10).all()
+    assert (
+        np.abs(found.means[:, 0].mean(axis=1) - means[seen]) <= 5 * found.means[:, 0].std(axis=1, ddof=1) / 10
+    ).all()
 
 
 @pk.function
@@ -320,7 +343,9 @@ def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
 def test_log_likelihood_alone_is_that_of_a_run(space):
     for n in (30,) if space == "checked" else (30, 5000):
         given = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 2}
-        np.testing.assert_array_equal(model(space).log_likelihood(Y[:6], n, **given), model(space).run(Y[:6], n, **given).log_likelihood)
+        np.testing.assert_array_equal(
+            model(space).log_likelihood(Y[:6], n, **given), model(space).run(Y[:6], n, **given).log_likelihood
+        )
 
 
 @pk.function
@@ -334,7 +359,16 @@ def test_variances_quantiles_and_moments(space, n):
     if space == "checked" and n > 1000:
         pytest.skip("plain Python is for small sizes")
     y, levels = Y[:3], (0.05, 0.5, 0.975)
-    found = model(space).run(y, n, params=np.array([PARAMS, [0.2, 1.0, 0.5]]), seed=1, keep=True, variances=True, quantiles=levels, moments=powers)
+    found = model(space).run(
+        y,
+        n,
+        params=np.array([PARAMS, [0.2, 1.0, 0.5]]),
+        seed=1,
+        keep=True,
+        variances=True,
+        quantiles=levels,
+        moments=powers,
+    )
     x, log_w = found.history.x.to_numpy(), found.history.log_w.to_numpy().astype(np.float64)
     w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))
     w /= w.sum(axis=-1, keepdims=True)
@@ -345,7 +379,9 @@ def test_variances_quantiles_and_moments(space, n):
             mean = own @ share
             np.testing.assert_allclose(found.means[t, 0, r], mean, rtol=1e-9)
             np.testing.assert_allclose(found.variances[t, 0, r], (own - mean) ** 2 @ share, rtol=1e-9)
-            np.testing.assert_allclose(found.moments[t, :, r], [mean, own**2 @ share, [0.9, 0.2][r]], rtol=1e-9)
+            np.testing.assert_allclose(
+                found.moments[t, :, r], [mean, own**2 @ share, [0.9, 0.2][r]], rtol=1e-9
+            )
             order = np.argsort(own)
             below = np.cumsum(share[order])
             wanted = [own[order[np.searchsorted(below, p)]] for p in levels]
@@ -368,13 +404,28 @@ RUNS = [
     ((initial, propagate, not_a_number), {}, E.FiniteError, "log_weight gave nan for a particle at step 1"),
     ((initial, no_tuple, log_weight), {}, E.DTypeError, "propagate must return a tuple"),
     ((initial, two_numbers, log_weight), {}, E.DTypeError, "propagate returns 2 numbers, initial 1"),
-    ((initial, propagate, log_weight), {"params": None}, E.InputError, r"^(initial|propagate|log_weight) reads .* none: run\(..., params=\)"),
-    ((initial, propagate, reads_beyond), {}, E.InputError, "log_weight reads a state, an observation or params beyond its end"),
+    (
+        (initial, propagate, log_weight),
+        {"params": None},
+        E.InputError,
+        r"^(initial|propagate|log_weight) reads .* none: run\(..., params=\)",
+    ),
+    (
+        (initial, propagate, reads_beyond),
+        {},
+        E.InputError,
+        "log_weight reads a state, an observation or params beyond its end",
+    ),
     ((takes_less, propagate, log_weight), {}, E.DTypeError, "initial: .* takes 3 positional arguments but 4"),
     ((initial, propagate, gives_nothing), {}, E.DTypeError, "log_weight must return a number, got None"),
     ((initial, propagate, log_weight), {"n_particles": 0}, E.InputError, "n_particles is 0"),
     ((initial, propagate, log_weight), {"observations": []}, E.ShapeError, r"observations has shape \(0,\)"),
-    ((initial, propagate, log_weight), {"observations": [0.0, np.inf]}, E.FiniteError, r"observations\[1\] is inf; .* or NaN where one is missing"),
+    (
+        (initial, propagate, log_weight),
+        {"observations": [0.0, np.inf]},
+        E.FiniteError,
+        r"observations\[1\] is inf; .* or NaN where one is missing",
+    ),
     ((initial, propagate, log_weight), {"params": [[[1.0]]]}, E.ShapeError, r"params has shape \(1, 1, 1\)"),
     ((initial, propagate, log_weight), {"seed": -1}, E.InputError, "seed is -1"),
 ]
@@ -384,17 +435,22 @@ RUNS = [
 def test_wrong_runs(functions, given, error, message):
     arguments = {"observations": Y[:3], "n_particles": 10, "params": PARAMS, "seed": 0, **given}
     with pytest.raises(error, match=message):
-        ParticleFilter(*functions, space="serial").run(arguments.pop("observations"), arguments.pop("n_particles"), **arguments)
+        ParticleFilter(*functions, space="serial").run(
+            arguments.pop("observations"), arguments.pop("n_particles"), **arguments
+        )
 
 
-@pytest.mark.parametrize("given, error, message", [
-    ({"scheme": "best"}, E.InputError, "scheme is 'best'; wanted one of 'systematic'"),
-    ({"scheme": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
-    ({"n_steps": 3}, E.InputError, "n_steps is 3; scheme 'systematic' takes none"),
-    ({"threshold": 1.5}, E.InputError, "threshold is 1.5; 0 to 1 is wanted"),
-    ({"dtype": np.int64}, E.DTypeError, "float32 or float64 is wanted"),
-    ({"in_place": 1}, E.DTypeError, "in_place must be True or False"),
-])
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        ({"scheme": "best"}, E.InputError, "scheme is 'best'; wanted one of 'systematic'"),
+        ({"scheme": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
+        ({"n_steps": 3}, E.InputError, "n_steps is 3; scheme 'systematic' takes none"),
+        ({"threshold": 1.5}, E.InputError, "threshold is 1.5; 0 to 1 is wanted"),
+        ({"dtype": np.int64}, E.DTypeError, "float32 or float64 is wanted"),
+        ({"in_place": 1}, E.DTypeError, "in_place must be True or False"),
+    ],
+)
 def test_wrong_filters(given, error, message):
     with pytest.raises(error, match=message):
         ParticleFilter(initial, propagate, log_weight, **given)

@@ -7,8 +7,14 @@ import portable as pk
 from models import resampling
 from models.resampling import reference
 
-DRAWS = {"one": [0], "same": [2, 2, 2, 2], "own": [0, 1, 2, 3], "cycle": [1, 2, 3, 0], "mix": [3, 3, 0, 5, 5, 5, 1, 0],
-         "random": np.random.default_rng(8).integers(0, 60, 60)}
+DRAWS = {
+    "one": [0],
+    "same": [2, 2, 2, 2],
+    "own": [0, 1, 2, 3],
+    "cycle": [1, 2, 3, 0],
+    "mix": [3, 3, 0, 5, 5, 5, 1, 0],
+    "random": np.random.default_rng(8).integers(0, 60, 60),
+}
 
 
 @pytest.mark.parametrize("ancestors", DRAWS.values(), ids=DRAWS)
@@ -59,4 +65,6 @@ def test_rows_are_converted_and_permuted_one_by_one(space):
     np.testing.assert_array_equal(o, [[1, 2, 0, 1], [0, 0, 4, 0]])
     cumulative = resampling.offspring_to_cumulative(o, space=space)
     np.testing.assert_array_equal(cumulative, np.cumsum(o, axis=1))
-    np.testing.assert_array_equal(resampling.cumulative_to_ancestors(cumulative, space=space), np.sort(ancestors, axis=1))
+    np.testing.assert_array_equal(
+        resampling.cumulative_to_ancestors(cumulative, space=space), np.sort(ancestors, axis=1)
+    )

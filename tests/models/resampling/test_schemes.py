@@ -32,7 +32,9 @@ def test_ancestors_are_those_of_plain_python(space, scheme, options):
     for name, w in vectors().items():
         if space == "checked" and name not in ("random 17", "zeros", "one heavy"):
             continue  # plain Python is for few vectors
-        for n_draws in [len(w)] if scheme is resampling.killing else [len(w)] if space == "checked" else [len(w), 1, 170]:
+        for n_draws in (
+            [len(w)] if scheme is resampling.killing else [len(w)] if space == "checked" else [len(w), 1, 170]
+        ):
             got = scheme(w, seed=SEED, step=STEP, n_draws=n_draws, space=space, **options)
             wanted = getattr(reference, scheme.__name__)(w.tolist(), n_draws, SEED, STEP << 32, **options)
             assert got.dtype == np.int64
@@ -44,7 +46,9 @@ def test_golden_hashes(space, scheme, options):
     if space == "checked":
         pytest.skip("plain Python is for few vectors")
     weights = [scheme(w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many())]
-    logs = [scheme(log_weights=w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many_logs())]
+    logs = [
+        scheme(log_weights=w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many_logs())
+    ]
     assert (digest(weights), digest(logs)) == GOLDEN[scheme.__name__]
 
 
@@ -55,9 +59,12 @@ def test_only_the_values_of_weights_count(space, scheme, options):
     wanted = scheme(w, seed=1, space=space, **options)
     view = scheme(pk.copy_of(w, space), seed=1, space=space, **options)
     assert isinstance(view, pk.View)
-    for got in [view.to_numpy(), scheme(w.astype(np.float64), seed=1, space=space, **options),
-                scheme(w.tolist(), seed=1, space=space, **options),
-                scheme(w * np.float32(2**-90), seed=1, space=space, **options)]:
+    for got in [
+        view.to_numpy(),
+        scheme(w.astype(np.float64), seed=1, space=space, **options),
+        scheme(w.tolist(), seed=1, space=space, **options),
+        scheme(w * np.float32(2**-90), seed=1, space=space, **options),
+    ]:
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -73,7 +80,9 @@ def test_log_weights(space, scheme, options):
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_seed_and_step_each_change_the_draw(scheme, options):
     w = vectors()["random 64"]
-    first, step, seed = (scheme(w, seed=s, step=t, space="serial", **options) for s, t in ((0, 0), (0, 1), (1, 0)))
+    first, step, seed = (
+        scheme(w, seed=s, step=t, space="serial", **options) for s, t in ((0, 0), (0, 1), (1, 0))
+    )
     assert (first != step).any() and (first != seed).any() and (step != seed).any()
 
 
@@ -106,7 +115,9 @@ def test_heavy_particles_are_written_by_many(space, heavy):
     w = np.ones(40_000)
     w[[7, 8, 20_000]] = 300.0, heavy, 2_500_000.0
     a = resampling.systematic(w, seed=3, space=space)
-    np.testing.assert_array_equal(a, resampling.systematic(w, seed=3, space=pk.Threads(3) if space == "serial" else "serial"))
+    np.testing.assert_array_equal(
+        a, resampling.systematic(w, seed=3, space=pk.Threads(3) if space == "serial" else "serial")
+    )
     assert (np.diff(a) >= 0).all()
     e = len(w) * w / w.sum()
     assert (np.abs(np.bincount(a, minlength=len(w)) - e) < 1).all()

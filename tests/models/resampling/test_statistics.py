@@ -132,13 +132,17 @@ def stratified_variance(w):
     return total
 
 
-@pytest.mark.parametrize("scheme, variance", [
-    (resampling.multinomial, lambda w, e: len(w) - (e @ e) / len(w)),
-    (resampling.systematic, lambda w, e: ((e % 1) * (1 - e % 1)).sum()),
-    (resampling.ssp, lambda w, e: ((e % 1) * (1 - e % 1)).sum()),
-    (resampling.stratified, lambda w, e: stratified_variance(w)),
-    (resampling.residual, lambda w, e: (e % 1).sum() - ((e % 1) @ (e % 1)) / (e % 1).sum()),
-], ids=["multinomial", "systematic", "ssp", "stratified", "residual"])
+@pytest.mark.parametrize(
+    "scheme, variance",
+    [
+        (resampling.multinomial, lambda w, e: len(w) - (e @ e) / len(w)),
+        (resampling.systematic, lambda w, e: ((e % 1) * (1 - e % 1)).sum()),
+        (resampling.ssp, lambda w, e: ((e % 1) * (1 - e % 1)).sum()),
+        (resampling.stratified, lambda w, e: stratified_variance(w)),
+        (resampling.residual, lambda w, e: (e % 1).sum() - ((e % 1) @ (e % 1)) / (e % 1).sum()),
+    ],
+    ids=["multinomial", "systematic", "ssp", "stratified", "residual"],
+)
 def test_variances(scheme, variance):
     """E sum (o_i - e_i)^2 over independent runs, within five standard errors."""
     w, n_runs = paper_weights(256, 1.0), 1000  # enough for strata of multinomial draws
@@ -147,7 +151,9 @@ def test_variances(scheme, variance):
     assert abs(squares.mean() - variance(w, e)) <= 5 * squares.std() / np.sqrt(n_runs)
 
 
-@pytest.mark.parametrize("scheme, n", [(resampling.metropolis, 24), (resampling.megopolis, 24), (resampling.megopolis, 64)])
+@pytest.mark.parametrize(
+    "scheme, n", [(resampling.metropolis, 24), (resampling.megopolis, 24), (resampling.megopolis, 64)]
+)
 def test_metropolis_is_the_power_of_its_matrix(scheme, n):
     """E[o] = 1^T P^B, each particle within five standard errors; the bias that the power predicts is there."""
     w, n_steps, n_runs = paper_weights(n, 2.0), 3, 3000
@@ -183,5 +189,7 @@ def test_poisson_quantiles_are_those_of_scipy():
     stats = pytest.importorskip("scipy.stats")
     from models.resampling.strata import QUANTILES
 
-    np.testing.assert_allclose(np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33)
+    np.testing.assert_allclose(
+        np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33
+    )
     assert stats.poisson.sf(len(QUANTILES), 1.0) < 2.0**-32

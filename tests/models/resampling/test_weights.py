@@ -19,11 +19,15 @@ def test_effective_sample_size(space):
         wanted = math.fsum(exact) ** 2 / math.fsum(v * v for v in exact)
         assert resampling.effective_sample_size(w, space=space) == pytest.approx(wanted, rel=1e-13)
     log_w = np.array([-5000.0, -5000.0 - math.log(2.0), -np.inf])
-    assert resampling.effective_sample_size(log_weights=log_w, space=space) == pytest.approx(1.5**2 / 1.25, rel=1e-12)
+    assert resampling.effective_sample_size(log_weights=log_w, space=space) == pytest.approx(
+        1.5**2 / 1.25, rel=1e-12
+    )
 
 
 def test_log_sum_exp(space):
-    assert resampling.log_sum_exp([-1000.0, -1000.0], space=space) == pytest.approx(-1000.0 + math.log(2.0), rel=1e-15)
+    assert resampling.log_sum_exp([-1000.0, -1000.0], space=space) == pytest.approx(
+        -1000.0 + math.log(2.0), rel=1e-15
+    )
     assert resampling.log_sum_exp([1000.0, -np.inf], space=space) == 1000.0
     assert resampling.log_sum_exp([-np.inf, -np.inf], space=space) == -np.inf
     x = np.random.default_rng(3).normal(size=100) * 30
@@ -32,7 +36,9 @@ def test_log_sum_exp(space):
 
 def test_metropolis_steps(space):
     """beta = 1/2 and 1/4 by hand."""
-    assert resampling.metropolis_steps([1.0, 0.0], space=space) == math.ceil(math.log(0.01) / math.log(0.5)) == 7
+    assert (
+        resampling.metropolis_steps([1.0, 0.0], space=space) == math.ceil(math.log(0.01) / math.log(0.5)) == 7
+    )
     assert resampling.metropolis_steps([8.0, 0.0, 0.0, 0.0], error=0.1, space=space) == 9
     assert resampling.metropolis_steps(np.ones(5), space=space) == 1
     assert resampling.metropolis_steps(log_weights=[-900.0, -np.inf], space=space) == 7
@@ -46,4 +52,6 @@ def test_metropolis_steps_of_the_paper(y, steps):
     """
     n = 1 << 17
     error = 5 * math.sqrt((2 / math.sqrt(3) * math.exp(y * y / 6) - 1) / n)
-    assert abs(resampling.metropolis_steps(paper_weights(n, y), space="serial") - steps) <= error * steps + 0.5
+    assert (
+        abs(resampling.metropolis_steps(paper_weights(n, y), space="serial") - steps) <= error * steps + 0.5
+    )

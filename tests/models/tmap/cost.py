@@ -36,7 +36,10 @@ def seconds(runs, dtype, space, memory_limit=None):
 def set_up(runs, dtype, space):
     """Seconds of the set-up and of the copy, the least of three, or of as many as fit into a second."""
     found = []
-    for what in (lambda: Packed(runs, space, dtype), lambda: [pk.copy_of(part, space) for part in (runs.values, runs.lengths)]):
+    for what in (
+        lambda: Packed(runs, space, dtype),
+        lambda: [pk.copy_of(part, space) for part in (runs.values, runs.lengths)],
+    ):
         times = []
         while len(times) < 3 and sum(times) < 1.0:
             begin = time.perf_counter()
@@ -53,7 +56,12 @@ def main():
     parser.add_argument("--space", default=None)
     parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
     parser.add_argument("--gaps", type=float, nargs="+", default=[1e5, 1e6, 1e7])
-    parser.add_argument("--streamed", type=int, default=4, help="parts of the streamed iteration, 0: none (default: %(default)s)")
+    parser.add_argument(
+        "--streamed",
+        type=int,
+        default=4,
+        help="parts of the streamed iteration, 0: none (default: %(default)s)",
+    )
     options = parser.parse_args()
     dtype, space = np.dtype(options.dtype).type, options.space or pk.default_space()
     for n_gaps in options.gaps:

@@ -16,7 +16,7 @@ def test_likelihood_is_that_of_the_matrices(space, orders):
     model, runs = random_model(4, orders), censored_runs(4, 40)
     wanted = reference.log_likelihood(model, runs)
     assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-12)
-    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-12)
     assert sums.opened.sum() == pytest.approx(runs.censored.sum(), rel=1e-12)
     assert sums.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
@@ -37,13 +37,19 @@ def test_rate_from_the_slope_of_the_likelihood():
     """Fisher's identity, r N - rate X, against central differences: wrong by some 1e-10 of the sums."""
     model, runs = random_model(9, [1, 2]), censored_runs(9, 60)
     em = EM(runs, model.orders, 2, np.float64, SERIAL)
-    sums, = em.expectation([model])
+    (sums,) = em.expectation([model])
     for i in range(2):
-        ends = [TransientMAP(model.alpha, model.orders, model.rates * np.exp(h * (np.arange(2) == i)), model.switching)
-                for h in (1e-4, -1e-4)]
+        ends = [
+            TransientMAP(
+                model.alpha, model.orders, model.rates * np.exp(h * (np.arange(2) == i)), model.switching
+            )
+            for h in (1e-4, -1e-4)
+        ]
         up, down = em.expectation(ends)
         slope = (up.loglik - down.loglik) / 2e-4
-        assert slope == pytest.approx(model.orders[i] * sums.visits[i] - model.rates[i] * sums.time[i], rel=1e-5, abs=1e-5)
+        assert slope == pytest.approx(
+            model.orders[i] * sums.visits[i] - model.rates[i] * sums.time[i], rel=1e-5, abs=1e-5
+        )
 
 
 def test_an_exponential_clock_in_closed_form():
@@ -79,4 +85,6 @@ def test_an_open_gap_of_zero_says_nothing():
     runs = random_runs(2, 30)
     more = Runs(np.append(runs.values, 0.0), np.append(runs.lengths, 1), np.append(runs.censored, True))
     model = random_model(2, [2, 3])
-    assert model.log_likelihood(more, space=SERIAL) == pytest.approx(model.log_likelihood(runs, space=SERIAL), rel=1e-13)
+    assert model.log_likelihood(more, space=SERIAL) == pytest.approx(
+        model.log_likelihood(runs, space=SERIAL), rel=1e-13
+    )

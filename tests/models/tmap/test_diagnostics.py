@@ -30,7 +30,9 @@ def test_branch_probabilities_add_up_to_the_sums(space, censored):
         starts, visits, times, _ = reference.posterior_sums(model, runs)
         np.testing.assert_allclose(found.sum(axis=0), visits, rtol=1e-12)
         np.testing.assert_allclose(runs.values @ found, times, rtol=1e-12)
-        np.testing.assert_allclose(found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-12)
+        np.testing.assert_allclose(
+            found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-12
+        )
 
 
 def test_rescaled_gaps(space):
@@ -59,7 +61,9 @@ def test_kolmogorov_against_scipy():
     u = np.random.default_rng(1).random(500) ** 1.1
     wanted = scipy_stats.kstest(u, "uniform")
     distance, p = kolmogorov(u)
-    assert distance == pytest.approx(wanted.statistic, rel=1e-12) and p == pytest.approx(wanted.pvalue, rel=0.02)
+    assert distance == pytest.approx(wanted.statistic, rel=1e-12) and p == pytest.approx(
+        wanted.pvalue, rel=0.02
+    )
 
 
 def test_joint_density_and_survival():
@@ -73,7 +77,9 @@ def test_joint_density_and_survival():
     visits = np.linalg.solve((np.eye(len(d0)) - np.linalg.solve(-d0, d1)).T, row)
     longer = [visits @ reference.expm(d0 * x) @ np.ones(len(d0)) / visits.sum() for x in (0.0, 0.5, 4.0)]
     first = np.concatenate([[0], np.cumsum(model.orders)[:-1]])
-    np.testing.assert_allclose(visits[first].sum(), visits.sum(), rtol=1e-12)  # gaps begin in first stages only
+    np.testing.assert_allclose(
+        visits[first].sum(), visits.sum(), rtol=1e-12
+    )  # gaps begin in first stages only
     np.testing.assert_allclose(model.gap_survival([0.0, 0.5, 4.0]), longer, rtol=1e-12)
 
 
@@ -109,7 +115,9 @@ def test_partitions():
 def test_orders_are_found(criterion):
     truth = TransientMAP([0.5, 0.5], [1, 3], [5.0, 1.0], [[0.6, 0.2], [0.2, 0.6]])
     runs = truth.simulate(1500, seed=1, space="serial")
-    found = select_orders(runs, 4, most_branches=2, criterion=criterion, n_starts=3, max_iter=300, space="serial")
+    found = select_orders(
+        runs, 4, most_branches=2, criterion=criterion, n_starts=3, max_iter=300, space="serial"
+    )
     assert [c.orders for c in found][0] == (1, 3) and len(found) == 3
     assert found[0].n_parameters == 7 and np.diff([c.score for c in found]).min() >= 0.0
 
@@ -119,11 +127,16 @@ def test_zeros_leave_only_orders_that_make_them():
     assert [c.orders for c in found] == [(1, 2)]
 
 
-@pytest.mark.parametrize("change, error, words", [
-    ({"total_order": 0}, pk.InputError, "total_order is 0"), ({"criterion": "dic"}, pk.InputError, "criterion is 'dic'"),
-    ({"held_out": 0.0, "criterion": "held_out"}, pk.InputError, "held_out is 0.0"),
-    ({"held_out": 1.0, "criterion": "held_out"}, pk.InputError, "at least one run must be held out"),
-    ({"runs": None}, pk.DTypeError, "runs must be tmap.Runs")])
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"total_order": 0}, pk.InputError, "total_order is 0"),
+        ({"criterion": "dic"}, pk.InputError, "criterion is 'dic'"),
+        ({"held_out": 0.0, "criterion": "held_out"}, pk.InputError, "held_out is 0.0"),
+        ({"held_out": 1.0, "criterion": "held_out"}, pk.InputError, "at least one run must be held out"),
+        ({"runs": None}, pk.DTypeError, "runs must be tmap.Runs"),
+    ],
+)
 def test_wrong_selections(change, error, words):
     with pytest.raises(error, match=words):
         select_orders(**{"runs": RUNS, "total_order": 2, "space": "serial"} | change)

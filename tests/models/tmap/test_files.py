@@ -29,7 +29,9 @@ def test_table_of_events():
     runs = from_events(EVENTS, run="user")
     np.testing.assert_array_equal(runs.values, [5, 1, 54, 3])
     np.testing.assert_array_equal(runs.lengths, [3, 1])
-    split = from_events(EVENTS, run="user", timeout=30.0)  # the event at 60 begins a run of its own, without a gap
+    split = from_events(
+        EVENTS, run="user", timeout=30.0
+    )  # the event at 60 begins a run of its own, without a gap
     np.testing.assert_array_equal(split.values, [5, 1, 3])
     np.testing.assert_array_equal(split.lengths, [2, 1])
     np.testing.assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
@@ -59,7 +61,10 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
         read(tmp_path / "events.csv", censored="open", **options)
     with pytest.raises(pk.InputError, match="no column 'nosuch'"):
         read(tmp_path / "events.csv", censored="nosuch", end=70.0, **options)
-    assert read(tmp_path / "events.csv", censored="open", end=70.0, **options).censored.tolist() == [False, True]
+    assert read(tmp_path / "events.csv", censored="open", end=70.0, **options).censored.tolist() == [
+        False,
+        True,
+    ]
     command = ["fit", str(tmp_path / "events.csv"), "--orders", "1", "--time", "time"]
     assert main([*command, "--run", "user", "--censored", "nosuch", "--end", "70"]) == 2
     assert main([*command, "--run", "user", "--censored", "open", "--end", "70", "--space", "serial"]) == 0
@@ -83,9 +88,15 @@ def test_dates_of_every_kind(tmp_path):
     zoned = pandas.to_datetime(["2026-03-01T00:00+01:00", "2026-03-01T12:00+01:00", "2026-03-02T00:00+01:00"])
     assert from_events(pandas.DataFrame({"time": zoned})).values.tolist() == wanted
     paris = zoned.tz_convert("Europe/Paris")
-    assert from_events(pandas.DataFrame({"time": paris}), end="2026-03-02T00:00Z").values.tolist() == [*wanted, 3600.0]
-    for texts in (["2026-03-01", "2026/03/01 12:00", "2026-03-02"], ["1/31/2026", "1/31/2026 12:00 PM", "2/1/2026"],
-                  ["31.1.2026", "31.1.2026 12:00:00.000", "1.2.2026"]):
+    assert from_events(pandas.DataFrame({"time": paris}), end="2026-03-02T00:00Z").values.tolist() == [
+        *wanted,
+        3600.0,
+    ]
+    for texts in (
+        ["2026-03-01", "2026/03/01 12:00", "2026-03-02"],
+        ["1/31/2026", "1/31/2026 12:00 PM", "2/1/2026"],
+        ["31.1.2026", "31.1.2026 12:00:00.000", "1.2.2026"],
+    ):
         pandas.DataFrame({"time": texts, "u": 1}).to_csv(tmp_path / "a.csv", index=False)
         assert read(tmp_path / "a.csv", time="time", run="u").values.tolist() == wanted
     text = {"time": ["1/2/2026", "2/2/2026"]}
@@ -113,7 +124,9 @@ def test_csv(tmp_path):
     pandas.DataFrame(TABLE).to_csv(tmp_path / "gaps.csv", index=False)
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
     np.testing.assert_array_equal(read(tmp_path / "gaps.csv").values, [2, 4, 0, 1, 3])
-    np.testing.assert_array_equal(read(tmp_path / "events.csv", time="time", run="user", timeout=30.0).lengths, [2, 1])
+    np.testing.assert_array_equal(
+        read(tmp_path / "events.csv", time="time", run="user", timeout=30.0).lengths, [2, 1]
+    )
     np.testing.assert_array_equal(from_frame(pandas.DataFrame(TABLE)).lengths, [3, 2])
 
 
@@ -122,19 +135,51 @@ WRONG = [
     (lambda: from_frame({"run": [1.0, np.nan], "gap": [1.0, 2.0]}), pk.FiniteError, r"run\[1\] is missing"),
     (lambda: from_frame({"run": [1, 1], "gap": ["a", "b"]}), pk.DTypeError, "gap must hold real numbers"),
     (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), pk.InputError, "run 0, gap 1"),
-    (lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0, 3.0]}), pk.ShapeError, r"column 'run' has shape \(2,\), 'gap' \(3,\)"),
-    (lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0], "open": [True]}, censored="open"), pk.ShapeError, r"'open' has shape \(1,\)"),
-    (lambda: from_events({"time": [1.0], "u": [1, 2]}, run="u"), pk.ShapeError, r"column 'u' has shape \(2,\), 'time' \(1,\)"),
+    (
+        lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0, 3.0]}),
+        pk.ShapeError,
+        r"column 'run' has shape \(2,\), 'gap' \(3,\)",
+    ),
+    (
+        lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0], "open": [True]}, censored="open"),
+        pk.ShapeError,
+        r"'open' has shape \(1,\)",
+    ),
+    (
+        lambda: from_events({"time": [1.0], "u": [1, 2]}, run="u"),
+        pk.ShapeError,
+        r"column 'u' has shape \(2,\), 'time' \(1,\)",
+    ),
     (lambda: from_frame(3), pk.DTypeError, "frame must be a pandas.DataFrame or a mapping"),
     (lambda: from_events({"time": [1.0, np.inf]}), pk.FiniteError, r"time\[1\] is inf"),
-    (lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"), pk.InputError, "no two events are of one run"),
+    (
+        lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"),
+        pk.InputError,
+        "no two events are of one run",
+    ),
     (lambda: from_events(EVENTS, run="user", timeout=0.0), pk.InputError, "timeout is 0.0"),
     (lambda: from_events({"time": ["2026-01-01", "soon"]}), pk.DTypeError, "time, row 2 is 'soon'"),
     (lambda: from_events({"time": ["2026-01-01", None]}), pk.FiniteError, "time, row 2 is no time"),
-    (lambda: from_events({"time": ["2026-02-30", "2026-03-01"]}), pk.DTypeError, "row 1 is '2026-02-30', which is no date"),
-    (lambda: from_events({"time": ["31/1/2026", "1/31/2026"]}), pk.InputError, "row 1 has the day first, row 2 the month"),
-    (lambda: from_events(EVENTS, run="user", end=50.0), pk.InputError, r"end is before time\[5\], the last event, by 10"),
-    (lambda: from_events(EVENTS | {"c": EVENTS["time"]}, end=80.0, censored="c"), pk.DTypeError, "column 'c' must hold True or"),
+    (
+        lambda: from_events({"time": ["2026-02-30", "2026-03-01"]}),
+        pk.DTypeError,
+        "row 1 is '2026-02-30', which is no date",
+    ),
+    (
+        lambda: from_events({"time": ["31/1/2026", "1/31/2026"]}),
+        pk.InputError,
+        "row 1 has the day first, row 2 the month",
+    ),
+    (
+        lambda: from_events(EVENTS, run="user", end=50.0),
+        pk.InputError,
+        r"end is before time\[5\], the last event, by 10",
+    ),
+    (
+        lambda: from_events(EVENTS | {"c": EVENTS["time"]}, end=80.0, censored="c"),
+        pk.DTypeError,
+        "column 'c' must hold True or",
+    ),
     (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
     (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
     (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
@@ -185,14 +230,54 @@ def test_command_line(tmp_path, capsys):
     """A process is written, simulated, fitted and described."""
     save(tmp_path / "truth.json", TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]))
     runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
-    assert main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"]) == 0
-    fitting = ["fit", runs, "--orders", "1,2", "--starts", "2", "--errors", "--out", model, "--space", "serial"]
+    assert (
+        main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"])
+        == 0
+    )
+    fitting = [
+        "fit",
+        runs,
+        "--orders",
+        "1,2",
+        "--starts",
+        "2",
+        "--errors",
+        "--out",
+        model,
+        "--space",
+        "serial",
+    ]
     assert main(fitting) == 0
     assert main(["fit", runs, "--total", "2", "--starts", "1", "--renewal", "--space", "serial"]) == 0
-    assert main(["fit", runs, "--total", "2", "--starts", "1", "--criterion", "cross_validated", "--space", "serial"]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                runs,
+                "--total",
+                "2",
+                "--starts",
+                "1",
+                "--criterion",
+                "cross_validated",
+                "--space",
+                "serial",
+            ]
+        )
+        == 0
+    )
     assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
     out = capsys.readouterr().out
-    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "orders by cross validated", "AIC", "renewal process", "rescaled gaps"):
+    for words in (
+        "n_runs=400",
+        "log-likelihood",
+        "standard errors",
+        "orders by BIC",
+        "orders by cross validated",
+        "AIC",
+        "renewal process",
+        "rescaled gaps",
+    ):
         assert words in out
     assert load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2
@@ -211,7 +296,9 @@ def test_outputs_are_checked_first(tmp_path, capsys):
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # an import then fails as if it were not installed
+    monkeypatch.setitem(
+        sys.modules, "matplotlib.figure", None
+    )  # an import then fails as if it were not installed
     assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.png"]) == 2
     assert 'pip install "portable-kernels[plot]"' in capsys.readouterr().err.replace("\n", " ")
 

@@ -14,8 +14,13 @@ from .problems import MODEL, censored_runs, random_runs, real_runs
 
 
 @settings(max_examples=1000, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**32), n_runs=st.integers(3, 60), zeros=st.booleans(),
-       orders=st.lists(st.integers(1, 6), min_size=0, max_size=2), censored=st.booleans())
+@given(
+    seed=st.integers(0, 2**32),
+    n_runs=st.integers(3, 60),
+    zeros=st.booleans(),
+    orders=st.lists(st.integers(1, 6), min_size=0, max_size=2),
+    censored=st.booleans(),
+)
 def test_the_likelihood_never_falls(seed, n_runs, zeros, orders, censored):
     """On random problems; rounding moves a sum of n logarithms by some n eps of their size."""
     runs = censored_runs(seed, n_runs) if censored and n_runs > 9 else random_runs(seed, n_runs, zeros)
@@ -65,7 +70,9 @@ def test_one_branch_is_found_in_one_step(space):
     model, info = fit(runs, orders=[3], n_starts=1, space=space)
     assert model.rates[0] == pytest.approx(3 * runs.n_gaps / runs.values.sum(), rel=1e-12)
     assert model.switching[0, 0] == pytest.approx(1.0 - runs.n_runs / runs.n_gaps, rel=1e-12)
-    assert info.converged and info.log_likelihood == pytest.approx(model.log_likelihood(runs, space=space), rel=1e-13)
+    assert info.converged and info.log_likelihood == pytest.approx(
+        model.log_likelihood(runs, space=space), rel=1e-13
+    )
 
 
 def test_the_best_start_is_kept():
@@ -188,7 +195,10 @@ def test_real_runs(name):
     runs = real_runs(name)
     model, info = fit(runs, orders=[1, 1, 1, 1], n_starts=4, max_iter=200, space="threads")
     assert np.diff(info.history).min() >= 0.0
-    assert info.log_likelihood > best_renewal(runs, 4, n_starts=2, max_iter=200, space="threads") + 0.01 * runs.n_gaps
+    assert (
+        info.log_likelihood
+        > best_renewal(runs, 4, n_starts=2, max_iter=200, space="threads") + 0.01 * runs.n_gaps
+    )
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=0.01)
     assert model.mean_gap() == pytest.approx(runs.values.mean(), rel=0.05)
 

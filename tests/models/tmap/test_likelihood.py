@@ -20,24 +20,28 @@ orders = pytest.mark.parametrize("orders", ORDERS, ids=str)
 @pytest.mark.parametrize("n_runs", [1, 2, 40])
 def test_likelihood_is_that_of_the_matrices(space, orders, n_runs):
     model, runs = random_model(n_runs, orders), random_runs(n_runs, n_runs)
-    assert model.log_likelihood(runs, space=space) == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
+    assert model.log_likelihood(runs, space=space) == pytest.approx(
+        reference.log_likelihood(model, runs), rel=1e-12
+    )
 
 
 @orders
 def test_posterior_sums(space, orders):
     model, runs = random_model(7, orders), random_runs(7, 35)
-    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
-    for got, wanted in zip((sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)):
+    for got, wanted in zip(
+        (sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)
+    ):
         np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 def test_teams_that_take_several_packs(space, monkeypatch):
     """Seven packs of 32 for three teams or fewer."""
     model, runs = random_model(5, [1, 2]), random_runs(5, 200)
-    whole, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (whole,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     monkeypatch.setattr(Packed, "shares", lambda self: np.array([0, 1, 4, 7]))
-    shared, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (shared,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     for name in ("loglik", "first", "last", "time", "moves"):
         np.testing.assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
     assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
@@ -48,7 +52,7 @@ def test_identities(space, zeros):
     """Each gap comes from some branch, each run starts and ends once."""
     runs = random_runs(3, 70, zeros)
     model = random_model(3, [1, 2, 3])
-    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.first.sum() == pytest.approx(runs.n_runs, rel=1e-12)
     assert sums.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
     assert (sums.visits - sums.moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
@@ -82,7 +86,9 @@ def test_a_long_run_beside_short_ones(space):
     gaps = random.gamma(2.0, 1e-3, n)
     whole = model.log_likelihood(Runs(np.append(gaps, 1e-3), [n, 1]), space=space)
     density = np.log(1e6 * gaps) - 1e3 * gaps
-    wanted = density.sum() + (n - 1) * math.log(0.5) + math.log(0.5) + math.log(1e6 * 1e-3) - 1.0 + math.log(0.5)
+    wanted = (
+        density.sum() + (n - 1) * math.log(0.5) + math.log(0.5) + math.log(1e6 * 1e-3) - 1.0 + math.log(0.5)
+    )
     assert whole == pytest.approx(wanted, rel=1e-12)
 
 
@@ -96,7 +102,9 @@ def test_the_order_of_runs_does_not_matter(space):
 
 def test_default_space_is_used():
     with pk.use("serial"):
-        assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(random_runs(1, 5), space="serial")
+        assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(
+            random_runs(1, 5), space="serial"
+        )
 
 
 def test_a_branch_out_of_reach_stays_there(space):
@@ -105,6 +113,6 @@ def test_a_branch_out_of_reach_stays_there(space):
     runs = Runs([500.0, 0.1, 500.0], [2, 1])
     wanted = 3 * math.log(10.0) - 10.0 * 1000.1 + 3 * math.log(0.5)
     assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-13)
-    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-13)
     np.testing.assert_allclose(sums.visits, [3.0, 0.0], atol=1e-13)

@@ -27,7 +27,10 @@ def chances(model, x, half):
         for k, value in enumerate(x):
             low, high = max(value - half, 0.0), value + half
             found[k, i] = integrate.quad(law.pdf, low, high, epsabs=0.0, epsrel=1e-11)[0]
-            means[k, i] = integrate.quad(lambda t, law=law: t * law.pdf(t), low, high, epsabs=0.0, epsrel=1e-11)[0] / found[k, i]
+            means[k, i] = (
+                integrate.quad(lambda t, law=law: t * law.pdf(t), low, high, epsabs=0.0, epsrel=1e-11)[0]
+                / found[k, i]
+            )
     return found, means
 
 
@@ -40,7 +43,7 @@ def test_the_table(space, resolution):
     packed = Packed(Runs.from_gaps(x, resolution=resolution), space, np.float64, 1.0)
     table = packed.table(1, 3)
     pk.parallel_for(*packed.tabulation(pk.copy_of(model.rows()[None], space), table))
-    table = table.to_numpy()[0, :, :, -len(wanted):]
+    table = table.to_numpy()[0, :, :, -len(wanted) :]
     np.testing.assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(table[1].T, means, rtol=1e-7)
 
@@ -62,9 +65,11 @@ def test_likelihood_by_enumeration(space):
             a = a @ (model.switching if not last else np.ones(2) if still else model.exits)
         wanted, first = wanted + np.log(a), first + length
     assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-10)
-    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-10)
-    np.testing.assert_allclose(model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9
+    )
 
 
 def test_parameters_behind_coarse_rounding():
@@ -85,14 +90,20 @@ def test_no_arbitrary_constant():
     runs = rounded(TRUTH.simulate(2_000, seed=5, space="serial"), 0.5)
     minutes = Runs(runs.values / 60.0, runs.lengths, resolution=0.5 / 60.0)
     slower = TransientMAP(TRUTH.alpha, TRUTH.orders, 60.0 * TRUTH.rates, TRUTH.switching)
-    assert slower.log_likelihood(minutes, space="serial") == pytest.approx(TRUTH.log_likelihood(runs, space="serial"), rel=1e-12)
+    assert slower.log_likelihood(minutes, space="serial") == pytest.approx(
+        TRUTH.log_likelihood(runs, space="serial"), rel=1e-12
+    )
     assert goodness_of_fit(TRUTH, runs, space="serial").p_distance > 1e-3
     assert goodness_of_fit(TRUTH, Runs(runs.values, runs.lengths), space="serial").p_distance < 1e-9
-    assert best_renewal(runs, 2, n_starts=2, max_iter=50, space="serial") < TRUTH.log_likelihood(runs, space="serial")
+    assert best_renewal(runs, 2, n_starts=2, max_iter=50, space="serial") < TRUTH.log_likelihood(
+        runs, space="serial"
+    )
 
 
 def test_what_is_not_rounded_so():
-    with pytest.raises(pk.InputError, match="resolution is 0.5, but a gap of 1.3 is no multiple of it: 1 of 2 are not"):
+    with pytest.raises(
+        pk.InputError, match="resolution is 0.5, but a gap of 1.3 is no multiple of it: 1 of 2 are not"
+    ):
         Runs([1.0, 1.3], [2], resolution=0.5)
     assert Runs([1.0, 1.3], [2], [True], resolution=0.5).resolution == 0.5  # an open gap is what it is
 
