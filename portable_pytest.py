@@ -1,7 +1,8 @@
 """pytest --portable-check: a project's own tests, with every launch on the host watched by the checked space.
 pytest --portable-debug: the same with every launch in its debug build, on every space.
 
-A module of its own, since pytest loads it in every run: nothing of the layer is imported before an option asks for it.
+A module of its own, since pytest loads it in every run: nothing of the layer is imported before an option
+asks for it.
 """
 
 import pytest
@@ -14,7 +15,10 @@ def pytest_addoption(parser):
     group.addoption(
         "--portable-check",
         action="store_true",
-        help="run kernels in the checked space; a test fails on a race, on divergence at a barrier, or on an index out of bounds",
+        help=(
+            "run kernels in the checked space; a test fails on a race, on divergence at a barrier, or on an"
+            " index out of bounds"
+        ),
     )
     group.addoption(
         "--portable-check-seed",
@@ -27,8 +31,10 @@ def pytest_addoption(parser):
     group.addoption(
         "--portable-debug",
         action="store_true",
-        help="run kernels in their debug build; a test fails on an index out of bounds, on a "
-        "division of integers by zero or on a shift by a negative count",
+        help=(
+            "run kernels in their debug build; a test fails on an index out of bounds, on a "
+            "division of integers by zero or on a shift by a negative count"
+        ),
     )
     group.addoption(
         "--portable-debug-nan",

@@ -1,7 +1,8 @@
-"""The gallery: kernels of docs/examples at the size of a picture. `python docs/gallery.py FOLDER` draws them all, `python docs/gallery.py FILE.png`
-a sheet of eight.
+"""The gallery: kernels of docs/examples at the size of a picture. `python docs/gallery.py FOLDER` draws them
+all, `python docs/gallery.py FILE.png` a sheet of eight.
 
-A picture is a function that runs an example's kernel, as it stands in its file, and draws on an axes. The site makes a page of each.
+A picture is a function that runs an example's kernel, as it stands in its file, and draws on an axes. The
+site makes a page of each.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ PICTURES = []  # (name, file, what it shows, function)
 
 
 def picture(file):
-    """Enter a function of an axes and of the names of an example's file; its docstring says what the picture shows."""
+    """Enter a function of an axes and of the names of an example's file; its docstring says what the picture
+    shows."""
 
     def enter(fn):
         PICTURES.append((fn.__name__.replace("_", "-"), file, fn.__doc__, fn))
@@ -45,12 +47,14 @@ def draw(folder: Path):
                 fn(ax, SimpleNamespace(**runpy.run_path(str(EXAMPLES / file))))
             figure.savefig(path)
         (folder / f"{name}.md").write_text(
-            f"# {text}\n\n![{text}]({name}.png)\n\n```{{literalinclude}} ../examples/{file}\n:language: python\n```\n"
+            f"# {text}\n\n![{text}]({name}.png)\n\n```{{literalinclude}} ../examples/{file}\n:language:"
+            " python\n```\n"
         )
     cards = "\n".join(f"[![{text}]({name}.png){{width=32%}}]({name}.md)" for name, _, text, _ in PICTURES)
     pages = "\n".join(name for name, *_ in PICTURES)
     (folder / "index.md").write_text(
-        f"# Gallery\n\nEach picture is made by the kernel on its page.\n\n{cards}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+        "# Gallery\n\nEach picture is made by the kernel on its"
+        f" page.\n\n{cards}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     )
 
 
@@ -280,9 +284,9 @@ def fourier(ax, its):
         + 0.5 * np.sin(2 * np.pi * 0.21 * t)
         + np.random.default_rng(11).normal(0, 0.7, 512)
     )
-    size, phase = np.zeros(512), np.zeros(512)
-    pk.parallel_for(512, its.fourier, signal, size, phase)
-    ax.plot(t[:257] / 512, size[:257])
+    found = np.zeros(512, complex)
+    pk.parallel_for(512, its.fourier, signal, found)
+    ax.plot(t[:257] / 512, abs(found[:257]))
     ax.set(xlabel="frequency", ylabel="size")
 
 

@@ -1,4 +1,5 @@
-"""The reference: every public name of the layer, the methods and roofline, in groups; a page each is made of its docstrings."""
+"""The reference: every public name of the layer, the methods and roofline, in groups; a page each is made of
+its docstrings."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ GROUPS = {
     "Reducers": "Reducer Sum Prod Min Max MinLoc MaxLoc LogSumExp ScatterView",
     "Views and copies": "View zeros empty asview copy_of deep_copy create_mirror create_mirror_view pinned",
     "Spaces": "Space Threads Cuda use default_space instances concurrency unavailable_because register numba",
-    "Sorting, selecting, ragged rows": "argsort sort_by_key top_k compact unique bincount searchsorted segmented_reduce "
-    "segmented_scan segmented_sort",
+    "Sorting, selecting, ragged rows": (
+        "argsort sort_by_key top_k compact unique bincount searchsorted segmented_reduce "
+        "segmented_scan segmented_sort"
+    ),
     "What became of a kernel": "check Report explain listing count",
 }
 METHODS = {
@@ -53,7 +56,8 @@ def pages():
     made["roofline"] = _page("roofline", "roofline", _public("roofline"))
     links = "\n".join(made)
     made["index"] = (
-        f"# Reference\n\nEvery public name, with shapes, units, errors and sources.\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
+        "# Reference\n\nEvery public name, with shapes, units, errors and"
+        f" sources.\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
     )
     return made
 

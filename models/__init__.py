@@ -1,1 +1,2 @@
-"""Statistical methods written against the public names of `portable`; one folder a method, none imports another."""
+"""Statistical methods written against the public names of `portable`; one folder a method, none imports
+another."""

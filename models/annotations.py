@@ -15,9 +15,8 @@ Whole: TypeAlias = Union[int, "np.integer[Any]"]
 Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
 Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several work side by side
-ClientLike: TypeAlias = (
-    Any  # a distributed.Client, or "local"; its types are read by nobody who does not use dask
-)
+# a distributed.Client, or "local"; its types are read by nobody who does not use dask
+ClientLike: TypeAlias = Any
 TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table of pandas or xarray
 Windows: TypeAlias = Union[Sequence[int], Sequence[Sequence[int]], "npt.NDArray[np.integer[Any]]"]
 Array: TypeAlias = "np.ndarray[Any, Any]"

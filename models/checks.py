@@ -1,4 +1,5 @@
-"""Checks of what users pass in, shared by the methods. Each names the argument, what was got and what is wanted.
+"""Checks of what users pass in, shared by the methods. Each names the argument, what was got and what is
+wanted.
 
 A method runs all of its checks before anything is computed or copied to a device.
 """
@@ -13,9 +14,12 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from .extras import need
+
 
 def check_outputs(options, *names, inputs=()):
-    """Refuse, before anything is computed, files of a command whose folders do not exist, and those that it reads.
+    """Refuse, before anything is computed, files of a command whose folders do not exist, those that it
+    reads, and a --plot that Matplotlib has no format for.
 
     Parameters
     ----------
@@ -31,18 +35,27 @@ def check_outputs(options, *names, inputs=()):
         for read in filter(None, (getattr(options, one, None) for one in inputs)):
             if path and Path(path).exists() and Path(read).exists() and Path(path).samefile(read):
                 raise InputError(f"--{name} is {path}, the file that is read; name another one")
+    if getattr(options, "plot", None):
+        figure = need("matplotlib.figure", "plot", "figures").Figure()
+        known = sorted(figure.canvas.get_supported_filetypes())
+        if Path(options.plot).suffix[1:] not in known:
+            raise InputError(
+                f"--plot is {options.plot}; a name that ends in one of {', '.join(known)} is wanted"
+            )
 
 
 def refuse_mask(value, name):
     """Refuse a masked array: NumPy's functions would go on with what is below the mask."""
     if hasattr(value, "mask") and hasattr(value, "filled"):
         raise DTypeError(
-            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()"
+            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
+            f" {name}.compressed()"
         )
 
 
 def as_numbers(value, name, n_dims=None):
-    """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if given."""
+    """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if
+    given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
     refuse_mask(value, name)
@@ -105,6 +118,13 @@ def check_number(value, name, above=-np.inf, least=-np.inf):
     if value < least or value <= above:
         bound = f"at least {least}" if value < least else f"more than {above}"
         raise InputError(f"{name} is {value}; {bound} is wanted")
+    return float(value)
+
+
+def check_share(value, name):
+    """A share between 0 and 1."""
+    if not 0.0 < check_number(value, name) < 1.0:
+        raise InputError(f"{name} is {value}; a share between 0 and 1 is wanted: 0.95 for 95 %")
     return float(value)
 
 

@@ -23,11 +23,13 @@ import portable as pk
 from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 
 from .annotations import ClientLike, Spaces
+from .extras import need
 from .sharding import Lost, Place, Sent, shared_out
 
 QUIET = 50  # critical: workers that are being closed say much of what they miss
 ANSWER_S = 30.0  # of a scheduler
 WAIT_S = 60.0  # for the first worker
+PAUSED_S = 60.0  # for one that may begin nothing
 _LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
 _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
@@ -164,6 +166,12 @@ class Workers:
 
     Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler
     take ten and more. What was on a worker that ended is asked of another one.
+
+    Raises
+    ------
+    InputError, ClusterError
+        Several spaces are named, something does not pickle, a worker is of another version or without the
+        space.
     """
 
     def __init__(
@@ -284,15 +292,28 @@ class Workers:
 
     def _result(self, future: object, worker: str) -> object:
         """What a worker was asked for; None where it has ended: dask may wait for it for ever."""
+        paused_s = 0.0
         while future is not None:
             try:
                 return future.result(timeout=_LOOK_S)
             except TimeoutError:
                 if worker not in living(self._client):
                     return None
+                paused_s = paused_s + _LOOK_S if self._is_paused(worker) else 0.0
+                if paused_s >= PAUSED_S:
+                    raise ClusterError(
+                        f"{self._label}: dask has paused worker {worker} for {paused_s:g} s, since its"
+                        " process takes nearly all of the memory that it may: give workers more of it"
+                        " (memory_limit=)"
+                    ) from None
             except _ended():
                 return None
         return None
+
+    def _is_paused(self, worker: str) -> bool:
+        """Whether dask lets a worker begin nothing, for want of memory."""
+        known = self._client.scheduler_info(n_workers=-1)["workers"]
+        return known.get(worker, {}).get("status") == "paused"
 
     def _answer(self, future: object, worker: str) -> object:
         """What was found; None where the worker has ended. What the method raised is raised here."""
@@ -500,8 +521,4 @@ def _check_pickles(make: Callable, pieces: Sequence) -> None:
 
 
 def _distributed() -> object:
-    try:
-        import distributed
-    except ImportError as error:
-        raise InputError('client and --cluster want dask.distributed: pip install ".[cluster]"') from error
-    return distributed
+    return need("distributed", "cluster", "client and --cluster")

@@ -34,12 +34,14 @@ def as_dates(column, name, order=None):
     Parameters
     ----------
     column : array-like
-        datetime64, pandas or Python dates, with or without a time zone, or text: 2026-01-31, 2026/01/31 12:30, with Z or an
-        offset such as +01:00 perhaps, 1/31/2026 1:05 PM, 31.1.2026. Those without a zone are taken as they are.
+        datetime64, pandas or Python dates, with or without a time zone, or text: 2026-01-31, 2026/01/31
+        12:30, with Z or an offset such as +01:00 perhaps, 1/31/2026 1:05 PM, 31.1.2026. Those without a zone
+        are taken as they are.
     name : str
         For messages.
     order : {"year first", "month first", "day first"}, optional
-        Of the parts of dates in text. Where the year comes last and it is not given, the entries must tell: some day above 12.
+        Of the parts of dates in text. Where the year comes last and it is not given, the entries must tell:
+        some day above 12.
 
     Returns
     -------
@@ -104,8 +106,8 @@ def _of_text(entries, name, order):
             if entry is None or not str(entry).strip():
                 raise FiniteError(f"{name}, row {row} is no time; a date and time is wanted")
             raise DTypeError(
-                f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30 is "
-                "wanted"
+                f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30"
+                " is wanted"
             )
         first, _, second, third, hour, minute, second_, fraction, half, zone = parts.groups()
         hour = int(hour or 0) % 12 + 12 * (half in ("pm", "PM", "Pm", "pM")) if half else int(hour or 0)
@@ -149,8 +151,8 @@ def _of_text(entries, name, order):
     )
     if bad.size:
         raise DTypeError(
-            f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits of the "
-            "year are wanted"
+            f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits"
+            " of the year are wanted"
         )
     clock = ((table[:, 4] * 60 + table[:, 5]) * 60 + table[:, 6]) * 1_000_000 + table[:, 7]
     return (start + (day - 1)).astype("datetime64[us]") + clock.astype("timedelta64[us]")
@@ -163,17 +165,19 @@ def _order(table, year_first, name):
     if year_first.any():
         row = int(np.flatnonzero(year_first != year_first[0])[0])
         raise InputError(
-            f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is wanted"
+            f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is"
+            " wanted"
         )
     month_first, day_first = (table[:, 2] > 12).any(), (table[:, 1] > 12).any()
     if month_first and day_first:
         row = int(np.flatnonzero(table[:, 1] > 12)[0]), int(np.flatnonzero(table[:, 2] > 12)[0])
         raise InputError(
-            f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is wanted"
+            f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is"
+            " wanted"
         )
     if not month_first and not day_first:
         raise InputError(
-            f"{name} may be read with the month or the day first, for no part exceeds 12; say which: date_order="
-            "'month first' or 'day first'"
+            f"{name} may be read with the month or the day first, for no part exceeds 12; say which:"
+            " date_order='month first' or 'day first'"
         )
     return "month first" if month_first else "day first"

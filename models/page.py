@@ -24,6 +24,7 @@ from pathlib import Path
 import portable as pk
 from portable.errors import InputError
 
+from .extras import need
 from .files import write
 
 SIZES = ("tiny", "quick", "middle", "full")
@@ -268,11 +269,8 @@ def seconds(call: Callable[[], object], repeats: int = 3, space: object = None) 
 
 def new_figure(width: float = 7.0, height: float = 3.4):
     """An empty matplotlib Figure of that size in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError('figures want matplotlib: pip install "portable-kernels[plot]"') from error
-    return Figure(figsize=(width, height), layout="constrained")
+    made = need("matplotlib.figure", "plot", "figures want matplotlib")
+    return made.Figure(figsize=(width, height), layout="constrained")
 
 
 def example(name: str, folder: str = "examples/papers"):
@@ -295,7 +293,8 @@ def example(name: str, folder: str = "examples/papers"):
 
 
 def add_options(parser: ArgumentParser, study: type[Study], out: str, add_data: bool = True) -> None:
-    """The options that all papers have."""
+    """The options that all papers have, and what runs the command."""
+    parser.set_defaults(act=lambda options: run(study, options) and None)
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--tiny", dest="size", action="store_const", const="tiny", help="some seconds: as the tests run it"

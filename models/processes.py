@@ -7,6 +7,7 @@ import multiprocessing
 from collections.abc import Callable
 
 import rich.progress
+from rich.console import Console
 
 from .checks import check_count
 from .cluster import connected, each
@@ -50,7 +51,7 @@ def map_numbers(
         The first that a call raised; calls that have not begun are then left out.
     """
     jobs = min(check_count(jobs, "jobs", 1, 1024), max(n, 1))
-    shown = {"description": description, "disable": not progress, "total": n}
+    shown = {"description": description, "disable": not progress, "total": n, "console": Console(stderr=True)}
     if client is not None:
         with connected(client) as client:
             return list(rich.progress.track(each(client, function, n, space), **shown))

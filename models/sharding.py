@@ -43,7 +43,7 @@ class Lost(list[int]):
 
 
 class Sent:
-    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only,
+    """An object in transit, as one string of bytes: arrays that dask sends beside a text arrive read-only,
     and where kernels cannot read them, at addresses that are no multiple of their items' size."""
 
     def __init__(self, value: object) -> None:
@@ -171,6 +171,11 @@ class Shards:
         as a share of the memory that dask gives it.
     label : str
         What dask's dashboard calls the work.
+
+    Raises
+    ------
+    DTypeError, SpaceError
+        Pieces of a dtype that kernels do not take; there is no such space.
     """
 
     def __init__(

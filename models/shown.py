@@ -11,7 +11,8 @@ _LONGEST = 120  # characters of a value
 
 
 class Shown:
-    """A dataclass that notebooks show as a table: a row for each field; of an array its shape, and its range if it is long."""
+    """A dataclass that notebooks show as a table: a row for each field; of an array its shape, and its range
+    if it is long."""
 
     __slots__ = ()
 

@@ -1,6 +1,7 @@
 """`python -m portable`: what this machine offers. `python -m portable cache`: the compiled kernels on disk.
 
-`python -m portable cache program.py its arguments` runs a program first: hits and misses are then the program's.
+`python -m portable cache program.py its arguments` runs a program first: hits and misses are then the
+program's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from . import __version__, cache, space
 from .backends import registry
+from .errors import SpaceUnavailableError
 
 
 def _table(title, rows):
@@ -26,11 +28,10 @@ def _table(title, rows):
 
 def _spaces():
     for name in registry.names():
-        reason = space.unavailable_because(name)
-        if reason is not None:
-            yield name, f"unavailable: {reason}"
-        else:
-            yield from registry.backend(name).about(space.resolve(name))
+        try:
+            yield from registry.backend(name).about(space.require(space.resolve(name)))
+        except SpaceUnavailableError as error:
+            yield name, str(error)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,9 +1,9 @@
 """Sorting by key, as kernels that every space runs.
 
-The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their digits, a scan
-over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order; what is
-equal keeps its order. A team is a tile; where it has many members they first sort the tile in scratch, so that neighbours
-write to neighbouring places.
+The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their
+digits, a scan over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their
+keys there in order; what is equal keeps its order. A team is a tile; where it has many members they first
+sort the tile in scratch, so that neighbours write to neighbouring places.
 
 References
 ----------
@@ -115,7 +115,8 @@ def _count(team, tile, n_digits, shift, keys, counts):
 
 @kernel(packed=False)
 def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read
+    and written once."""
     n_digits = 1 << digit_bits
     place = team.scratch(n_digits, starts.dtype)
     if team.single():
@@ -150,42 +151,38 @@ def _count_together(team, tile, n_digits, shift, keys, counts):
         counts[d * team.league_size + team.league_rank] = n_own[d]
 
 
-@kernel(packed=False, teams=3)
-def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile of many members: sorted by the digit in scratch, then written where its digits start, neighbours to neighbours.
+@function
+def _field(number, bit):
+    """Where two bits of the digit have their count in a word of four."""
+    return uint64((number >> (bit - 4)) & 48)
 
-    What is sorted are a key's digit and its place in the tile as one number, two bits of the digit at a time: a member
-    counts the four cases among its neighbouring numbers in four fields of one word, whose prefixes say where they go. One
-    place is free behind each member's share, so that no two members meet in a bank.
-    """
-    stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = (
-        team.scratch(tile + team.size, uint32),
-        team.scratch(n_digits, starts.dtype),
-        local(stretch, uint32),
-    )
-    first, rank = team.league_rank * tile, uint32(team.rank)
-    n_here = min(tile, keys.shape[0] - first)
-    mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
-    for m in range(stretch):
+
+@function
+def _shelve(team, n_digits, shift, first, n_here, across, apart, keys, shelf, own):
+    """The digits of a tile's keys and their places in it, each as one number; those beyond the end stand
+    behind all others."""
+    for m in range(own.shape[0]):
         p = m * team.size + team.rank
-        own[m] = uint32(n_digits - 1) << 16  # beyond the end: behind all others
+        own[m] = uint32(n_digits - 1) << 16
         if p < n_here:
             own[m] = uint32(_digit(keys[first + p], shift, n_digits)) << 16
-    for m in range(stretch):
-        shelf[across + m * apart] = own[m] | (rank + m * team.size)
-    for d in team.thread_range(n_digits):
-        begins[d] = 0
-    team.barrier()
+    for m in range(own.shape[0]):
+        shelf[across + m * apart] = own[m] | (uint32(team.rank) + m * team.size)
+
+
+@function
+def _sort_shelf(team, digit_bits, stretch, shelf, own):
+    """What is on the shelf sorted by the digit, two bits at a time: a member counts the four cases among its
+    neighbouring numbers in four fields of one word, whose prefixes say where they go."""
+    mine = uint32(team.rank) * (stretch + 1)
     for bit in range(16, 16 + digit_bits, 2):
         counts = uint64(0)
         for m in range(stretch):
             own[m] = shelf[mine + m]
             counts += uint64(1) << _field(own[m], bit)
         before = team.scan(counts)
-        place = (
-            before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000
-        )  # and all of the cases below
+        # and all of the cases below
+        place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000
         team.barrier()
         for m in range(stretch):
             field = _field(own[m], bit)
@@ -193,15 +190,27 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
             shelf[p + p // stretch] = own[m]
             place += uint64(1) << field
         team.barrier()
+
+
+@function
+def _place_digits(team, stretch, across, apart, shelf, starts, begins):
+    """Of each digit what to add to a place in the sorted tile for the place in the output."""
     for m in range(stretch):
-        p = rank + m * team.size
+        p = uint32(team.rank) + m * team.size
         d = shelf[across + m * apart] >> 16
         if p > 0 and shelf[p - 1 + (p - 1) // stretch] >> 16 != d:
             begins[d] = p
     team.barrier()
-    for d in team.thread_range(n_digits):
+    for d in team.thread_range(begins.shape[0]):
         begins[d] = starts[d * team.league_size + team.league_rank] - begins[d]
     team.barrier()
+
+
+@function
+def _unshelve(
+    team, stretch, first, n_here, across, apart, shelf, begins, keys, order, sorted_keys, sorted_order
+):
+    """The keys of a sorted tile, and their numbers, to their places in the output."""
     for m in range(stretch):
         p = m * team.size + team.rank
         if p < n_here:
@@ -211,10 +220,32 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
             sorted_order[place] = order[j]
 
 
-@function
-def _field(number, bit):
-    """Where two bits of the digit have their count in a word of four."""
-    return uint64((number >> (bit - 4)) & 48)
+@kernel(packed=False, teams=3)
+def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile of many members: sorted by the digit in scratch, then written where its digits start,
+    neighbours to neighbours.
+
+    What is sorted are a key's digit and its place in the tile as one number. One place is free behind each
+    member's share, so that no two members meet in a bank.
+    """
+    stretch, n_digits = tile // team.size, 1 << digit_bits
+    shelf, begins, own = (
+        team.scratch(tile + team.size, uint32),
+        team.scratch(n_digits, starts.dtype),
+        local(stretch, uint32),
+    )
+    first, rank = team.league_rank * tile, uint32(team.rank)
+    n_here = min(tile, keys.shape[0] - first)
+    across, apart = rank + rank // stretch, team.size + team.size // stretch
+    _shelve(team, n_digits, shift, first, n_here, across, apart, keys, shelf, own)
+    for d in team.thread_range(n_digits):
+        begins[d] = 0
+    team.barrier()
+    _sort_shelf(team, digit_bits, stretch, shelf, own)
+    _place_digits(team, stretch, across, apart, shelf, starts, begins)
+    _unshelve(
+        team, stretch, first, n_here, across, apart, shelf, begins, keys, order, sorted_keys, sorted_order
+    )
 
 
 def argsort(
@@ -224,8 +255,10 @@ def argsort(
 
     Parameters
     ----------
-    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64; or a tuple of such
-        NaN comes last; -0.0 and 0.0 are equal. Of several keys the first decides, and the next where it is equal.
+    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64; or a tuple of
+        such
+        NaN comes last; -0.0 and 0.0 are equal. Of several keys the first decides, and the next where it is
+        equal.
     space : str or Space, optional
         Where it runs; its kernels must reach the keys. The default space if not given.
     descending : bool
@@ -242,8 +275,8 @@ def argsort(
 
     Notes
     -----
-    Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
-    numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
+    Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so
+    small whole numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
 
     Examples
     --------
@@ -266,11 +299,21 @@ def argsort(
         label="sort.order_keys",
     )
     parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
+    _, numbers = _sorted(here, there, (int(least) ^ int(largest)).bit_length() if n else 0, space)
+    order = empty(n, "int64", space)
+    parallel_for(RangePolicy(0, n, space=space), _copy, numbers, order, label="sort.order")
+    return order
+
+
+def _sorted(here, there, n_bits, space):
+    """Keys and their numbers sorted by the keys' last bits, a digit at a time: in one pair of buffers or the
+    other."""
     members, digit_bits, tile = _tiling(space)
-    counts = empty(-(-n // tile) << digit_bits, index_type, space)
+    keys, numbers = here
+    counts = empty(-(-keys.shape[0] // tile) << digit_bits, numbers.dtype, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
     count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
-    for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
+    for shift in range(0, n_bits, digit_bits):
         parallel_for(
             policy, count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
         )
@@ -286,9 +329,7 @@ def argsort(
             policy, move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move"
         )
         here, there = there, here
-    order = empty(n, "int64", space)
-    parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order, label="sort.order")
-    return order
+    return here
 
 
 def _argsort_by_several(keys, space, descending):
@@ -308,8 +349,8 @@ def _argsort_by_several(keys, space, descending):
 def _tiling(space):
     """Members of a team, bits of a digit, and keys of a tile, which a team counts and moves.
 
-    On a CPU, where a team that is not packed has one member, the counters of 256 digits stay in its first cache. On a GPU a tile has
-    some keys of each digit, which are written together.
+    On a CPU, where a team that is not packed has one member, the counters of 256 digits stay in its first
+    cache. On a GPU a tile has some keys of each digit, which are written together.
     """
     members = registry.backend(space.name).team_size
     return members, 8, 16384 if members == 1 else 4096
@@ -326,7 +367,8 @@ def sort_by_key(
     *,
     descending: bool = False,
 ) -> tuple[View, View]:
-    """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal keeps its order.
+    """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal
+    keeps its order.
 
     Parameters
     ----------
@@ -338,6 +380,11 @@ def sort_by_key(
     -------
     keys, values : Views, shape (n,), new, in the memory of the space
 
+    Raises
+    ------
+    ShapeError
+        `keys` and `values` differ in length.
+
     Examples
     --------
     >>> keys, values = pk.sort_by_key(np.array([3, 1, 2]), np.array([30.0, 10.0, 20.0]), space="serial")
@@ -348,7 +395,7 @@ def sort_by_key(
     values, _ = _vector(values, "values", space, any_dtype=True)
     if values.shape != keys.shape:
         raise ShapeError(
-            f"values has shape {values.shape}, keys has shape {keys.shape}; one value a key is wanted"
+            f"values has shape {values.shape}, keys has shape {keys.shape}; one value per key is wanted"
         )
     order = argsort(keys, space, descending=descending)
     return _taken(order, keys, space), _taken(order, values, space)

@@ -1,7 +1,7 @@
 """Names for annotations: of kernels, and of programs that launch them.
 
-A kernel's annotations are for readers, editors and type checkers (mypy, pyright). They decide nothing: a kernel is compiled for
-the types of a launch's arguments.
+A kernel's annotations are for readers, editors and type checkers (mypy, pyright). They decide nothing: a
+kernel is compiled for the types of a launch's arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Result = TypeVar("Result")
 
 
 class ArrayLike(Protocol):
-    """What a kernel may be given as an array: a View, a NumPy array, or another library's array on the launch's space."""
+    """What a kernel may be given as an array: a View, a NumPy array, or another library's array on the
+    launch's space."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +56,8 @@ Out: TypeAlias = Union[ArrayLike, tuple[ArrayLike, ...]]
 class Team(Protocol):
     """What a kernel of a TeamPolicy gets first: `def rows(team: pk.Team, ...)`.
 
-    The collective words (reduce, scan, broadcast, append, barrier) are for all members: none may stand where only some come by.
+    The collective words (reduce, scan, broadcast, append, barrier) are for all members: none may stand where
+    only some come by.
     """
 
     @property
@@ -85,13 +87,15 @@ class Team(Protocol):
         """The values of all members combined; every member gets the result."""
 
     def scan(self, value: Any, /, reducer: Reducer = ...) -> Any:
-        """The values of the members before this one combined, in the order of ranks; the neutral one for the first."""
+        """The values of the members before this one combined, in the order of ranks; the neutral one for the
+        first."""
 
     def broadcast(self, value: Any, rank: int = 0, /) -> Any:
         """The value of member `rank`."""
 
     def append(self, view: ArrayLike, at: int, value: Any, keep: Any, /) -> int:
-        """The values of the members that keep, side by side from view[at] on in the order of ranks; where the next would go."""
+        """The values of the members that keep, side by side from view[at] on in the order of ranks; where the
+        next would go."""
 
     def barrier(self) -> None:
         """What members wrote before, all of them see after."""

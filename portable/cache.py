@@ -1,7 +1,9 @@
-"""Compiled kernels on disk, keyed by content: the typed trees they are made from, by which files, for which machine.
+"""Compiled kernels on disk, keyed by content: the typed trees they are made from, by which files, for which
+machine.
 
-The key (compiler/keys.py) is a hash of all that decides the code, so nothing can be stale: editing a comment recompiles nothing, editing a
-constant two calls away does. PORTABLE_CACHE=0 turns the cache off; PORTABLE_CACHE=FOLDER moves it.
+The key (compiler/keys.py) is a hash of all that decides the code, so nothing can be stale: editing a comment
+recompiles nothing, editing a constant two calls away does. PORTABLE_CACHE=0 turns the cache off;
+PORTABLE_CACHE=FOLDER moves it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import secrets
 import stat
 import warnings
 from pathlib import Path
@@ -43,14 +44,15 @@ def folder() -> Path | None:
         KeyError,
     ) as error:  # the last two: a user without a home, whom the system does not know
         warnings.warn(
-            f"portable: kernels are compiled anew in every process, the cache {path} cannot be used ({error})",
+            f"portable: kernels are compiled anew in every process, the cache {path} cannot be used"
+            f" ({error})",
             stacklevel=2,
         )
         return None
     if others is not None:
         warnings.warn(
-            f"portable: the cache {path} is refused, others can write to {others} (remove it and make it yours alone, or set "
-            "PORTABLE_CACHE)",
+            f"portable: the cache {path} is refused, others can write to {others} (remove it and make it"
+            " yours alone, or set PORTABLE_CACHE)",
             stacklevel=2,
         )
         return None
@@ -58,7 +60,8 @@ def folder() -> Path | None:
 
 
 def _open_to_others(path):
-    """The first of a folder and those above it in which somebody else could put or exchange files; None if there is none."""
+    """The first of a folder and those above it in which somebody else could put or exchange files; None if
+    there is none."""
     if os.name != "posix":
         return None
     for place in (path, *path.resolve().parents):
@@ -73,7 +76,8 @@ def _open_to_others(path):
 
 @functools.cache
 def _directory():
-    """The checked folder, opened: whoever exchanges it afterwards exchanges another. None where there is none."""
+    """The checked folder, opened: whoever exchanges it afterwards exchanges another. None where there is
+    none."""
     path = folder()
     if path is None or os.open not in os.supports_dir_fd:
         return path
@@ -89,7 +93,8 @@ def _directory():
 
 
 def _at(name):
-    """The path of a file, and how functions of `os` find it: in the opened folder, where the system has such calls."""
+    """The path of a file, and how functions of `os` find it: in the opened folder, where the system has such
+    calls."""
     directory = _directory()
     return (name, {"dir_fd": directory}) if isinstance(directory, int) else (directory / name, {})
 
@@ -124,7 +129,7 @@ def put(name, content):
     """Store bytes under a key: whole or not at all, however many processes do so at once."""
     if _directory() is None:
         return
-    temporary, where = _at(f".part-{os.getpid()}-{secrets.token_hex(8)}")
+    temporary, where = _at(f".part-{os.getpid()}-{os.urandom(8).hex()}")
     with contextlib.suppress(OSError):  # a full or read-only disk costs time, never a result
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, **where)
         try:

@@ -98,16 +98,17 @@ def check(
     Parameters
     ----------
     policy, kernel, *args : as in parallel_for, or parallel_reduce
-        Nothing that the caller holds is changed. Views of a GPU are copied to the host. The policy's space is not used.
+        Nothing that the caller holds is changed. Views of a GPU are copied to the host. The policy's space is
+        not used.
     reducer : Reducer or tuple of Reducers, optional
         For kernels that return contributions; what they return is left alone without one.
     seeds : sequence of int, optional
-        A schedule each. 0 runs indices and members in order; any other number interleaves them at accesses. What is
-        ordered before what does not depend on it, unless the kernel's course does. Not given: 0, and 1 as far as the
-        launch is small.
+        A schedule each. 0 runs indices and members in order; any other number interleaves them at accesses.
+        What is ordered before what does not depend on it, unless the kernel's course does. Not given: 0, and
+        1 as far as the launch is small.
     team_sizes : sequence of int, default (1, 2, 7, 32)
-        The launch is repeated with teams of these sizes, as far as it is small; results must agree within rounding. The
-        policy's own size runs first. Not used by other policies.
+        The launch is repeated with teams of these sizes, as far as it is small; results must agree within
+        rounding. The policy's own size runs first. Not used by other policies.
 
     Returns
     -------

@@ -1,8 +1,9 @@
 """Copies between views: mirrors, and `deep_copy` between memories, strides and, if asked, dtypes.
 
-A device copies contiguous memory; large pieces of pageable memory through pinned ones (backends/cuda/staging.py). Strided views of a
-device go through the host: the bytes between their lowest and highest element are fetched, the elements changed, and the bytes sent
-back. Every copy that touches a device comes after what is queued there, and has ended when it returns.
+A device copies contiguous memory; large pieces of pageable memory through pinned ones
+(backends/cuda/staging.py). Strided views of a device go through the host: the bytes between their lowest and
+highest element are fetched, the elements changed, and the bytes sent back. Every copy that touches a device
+comes after what is queued there, and has ended when it returns.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
+from .compiler.types import PARTS, held, is_float
 from .view import View, asview, check_dtype, empty, over_new
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
@@ -70,7 +72,8 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
 
 
 def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
-    """A NumPy array in memory of the host that a GPU copies from and to at the speed of its link, without a copy in between.
+    """A NumPy array in memory of the host that a GPU copies from and to at the speed of its link, without a
+    copy in between.
 
     Parameters
     ----------
@@ -219,17 +222,19 @@ def _check_view(array, role):
 
 def _check_value(value, dtype, cast):
     """The value as an array of one element; integers and bools must hold it exactly unless `cast`."""
-    if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise InputError(
             f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "
-            "array, a bool, an int or a float"
+            "array, a bool, an int, a float or a complex number"
         )
+    lost = isinstance(value, (complex, np.complexfloating)) and dtype.name not in PARTS
     with np.errstate(all="ignore"):
         try:
-            filled = np.asarray(value).astype(dtype).reshape(1)
+            filled = np.asarray(value.real if lost else value).astype(dtype).reshape(1)
         except OverflowError:
             filled = None
-    if filled is None or not cast and dtype.kind != "f" and filled[0] != value:
+    exact = lost or not is_float(held(dtype.name))
+    if filled is None or not cast and exact and filled[0] != value:
         raise DTypeError(f"deep_copy: {value!r} does not fit dtype {dtype}")
     return filled
 
@@ -284,7 +289,8 @@ def _lowest(view):
 
 
 def _span(view):
-    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the view."""
+    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the
+    view."""
     if not view.size:
         return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
     reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))

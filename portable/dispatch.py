@@ -1,7 +1,8 @@
 """Launches: parallel_for, parallel_reduce, parallel_scan, fence.
 
-A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap objects and
-does nothing else in Python than to build the argument block; checks and compilation happen on the first one.
+A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap
+objects and does nothing else in Python than to build the argument block; checks and compilation happen on the
+first one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from . import events, locks
 from .annotations import Arguments, Out, Policy, Reducers
 from .backends import registry
-from .compiler.types import HELD, held
+from .compiler.types import COMPLEX, HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
@@ -41,13 +42,14 @@ _PACK = {
 }
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
-_SCALARS = {np.dtype(name).type: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
+_SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 
 
 def _describe(args):
-    """(specs, words, weak) of arguments; the words of a weak float are the float itself (`weak`), of a tuple a list."""
+    """(specs, words, weak) of arguments; the words of a weak float are the float itself (`weak`), of a tuple
+    a list."""
     specs, words, weak = [], [], False
     for a in args:
         kind = a.__class__
@@ -80,10 +82,10 @@ def _describe_rare(a, kind):
         return ("scatter", a.view.spec), a.view.words
     if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
         return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
-    if kind in _SCALARS:
-        spec, pack = _SCALARS[kind]
+    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
+        spec, pack = _SCALARS[a.dtype.name]
         return spec, pack(a.item())
-    if isinstance(a, tuple) or dataclasses.is_dataclass(kind):
+    if is_record(a):
         names, parts = parts_of(a)
         specs, words, _ = _describe(parts)
         return ("tuple", specs, names), words
@@ -93,15 +95,23 @@ def _describe_rare(a, kind):
         view = asview(a)
         return view.spec, view.words
     raise DTypeError(
-        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
-        "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)"
+        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number,"
+        " pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of"
+        " other libraries)"
     )
 
 
+def is_record(a):
+    """Whether an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
+    return isinstance(a, (tuple, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
+
+
 def parts_of(a):
-    """The names of the fields, () for a plain tuple, and the values of a tuple, NamedTuple or dataclass."""
+    """The names of the fields, () for a plain tuple, and the values of what has parts."""
     if isinstance(a, tuple):
         return getattr(a, "_fields", ()), tuple(a)
+    if isinstance(a, (complex, np.complexfloating)):
+        return COMPLEX, (a.real, a.imag)
     names = tuple(field.name for field in dataclasses.fields(a))
     return names, tuple(getattr(a, name) for name in names)
 
@@ -154,9 +164,11 @@ def _wrong_space(kernel, name, memory, space):
 
 
 def describe_launch(policy, kernel, args, reducer=(), scan=None):
-    """A launch as tools see it, checked and compiled: (space, policy, backend, policy_kind, specs, reducers, words).
+    """A launch as tools see it, checked and compiled: (space, policy, backend, policy_kind, specs, reducers,
+    words).
 
-    `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
+    `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of
+    `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
     space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan)
@@ -188,9 +200,8 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple = ()
-    scan: str | None = (
-        None  # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
-    )
+    # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
+    scan: str | None = None
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
@@ -204,13 +215,18 @@ def _space(name):
     return require(resolve(name))
 
 
+def _no_kernel(fn):
+    name = getattr(fn, "__name__", repr(fn))
+    return LanguageError(
+        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
+    )
+
+
 def bind(policy, kernel, args, reducers, scan=None):
-    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks and compiles where types are new."""
+    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
+    and compiles where types are new."""
     if kernel.__class__ is not Kernel:
-        name = getattr(kernel, "__name__", repr(kernel))
-        raise LanguageError(
-            f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel"
-        )
+        raise _no_kernel(kernel)
     policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
     space = policy.space
     if space.__class__ is not Space:
@@ -335,7 +351,8 @@ def _named(error, kernel, args, first):
             _describe((a,))
         except struct.error:
             return DTypeError(
-                f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a float"
+                f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a"
+                " float"
             )
         except InputError as own:
             return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
@@ -343,7 +360,8 @@ def _named(error, kernel, args, first):
 
 
 def _with_producers(error, args):
-    """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid it."""
+    """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid
+    it."""
     names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
     more = (
         f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
@@ -368,6 +386,13 @@ def parallel_for(
     *args: *Arguments,
     label: str | None = None,
 ) -> None: ...
+@overload
+def parallel_for(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> None: ...
 def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
     """Run a kernel at every index of a policy.
 
@@ -378,7 +403,8 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
     *args : views, NumPy arrays (host spaces), numbers, pk.static(number), tuples of these
-        A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel: `state.x[i]`.
+        A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel:
+        `state.x[i]`.
     label : str, optional
         Name in profiles; the kernel's own if not given.
 
@@ -468,17 +494,24 @@ def parallel_reduce(
     ----------
     policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
     reducer : Reducer or tuple of Reducers
-        Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the policy's index (the
-        league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does not commute is alone, over a range.
+        Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the
+        policy's index (the league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does
+        not commute is alone, over a range.
     out : one-element view or tuple of them, one a number of the result, optional
-        Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's space.
+        Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's
+        space.
 
     Returns
     -------
     number, tuple (value, index) for MinLoc and MaxLoc, or a tuple of such results; None with `out`
-        Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on the number
-        of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in `out` it is one
-        number, counted row by row.
+        Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on
+        the number of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in
+        `out` it is one number, counted row by row.
+
+    Raises
+    ------
+    DTypeError, InputError
+        `reducer` is none, or does not commute where it must; what `parallel_for` refuses.
 
     Examples
     --------
@@ -528,14 +561,16 @@ def parallel_scan(
     Parameters
     ----------
     policy : int or RangePolicy
-    kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side effects
+    kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side
+        effects
     out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
         out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
     reducer : Reducer
-        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the order of indices.
-        A prefix is what the reducer's `finish` makes of the state so far.
+        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the
+        order of indices. A prefix is what the reducer's `finish` makes of the state so far.
     inclusive : bool
-        Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's identity.
+        Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's
+        identity.
     total : one-element view, optional
         Receives the total without waiting for it, as parallel_reduce's `out` does.
 
@@ -543,6 +578,11 @@ def parallel_scan(
     -------
     number
         The total; None with `total`. The bits do not depend on the number of threads.
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        `reducer` is none, the policy no range, `out` too short or read-only; what `parallel_for` refuses.
 
     Examples
     --------
@@ -561,7 +601,8 @@ def parallel_scan(
     for array in _as_tuple(out):
         if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
             raise ShapeError(
-                f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(array, 'shape', array)!r}"
+                f"out: a one-dimensional array of at least {policy.end} elements is wanted, got"
+                f" {getattr(array, 'shape', array)!r}"
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
@@ -575,7 +616,8 @@ def _as_tuple(outs):
 
 
 def _located(policy, result):
-    """A result whose last number is a place in a box, counted row by row until now, with the place as a tuple."""
+    """A result whose last number is a place in a box, counted row by row until now, with the place as a
+    tuple."""
     *others, place = result if isinstance(result, tuple) else (result,)
     if not 0 <= place < math.prod(policy.extents):  # no place: that of an empty box, for example
         return result

@@ -1,8 +1,10 @@
-"""DLPack: the memory of other libraries' arrays as seen from here, and ours as seen from there, without a copy.
+"""DLPack: the memory of other libraries' arrays as seen from here, and ours as seen from there, without a
+copy.
 
-A producer hands over a capsule with a C struct (https://dmlc.github.io/dlpack/latest/): in versions below 1.0 named
-"dltensor", since then "dltensor_versioned" with flags. Reading leaves the capsule as it is: an unconsumed capsule owns
-the memory and frees it when dropped, so holding the capsule is all it takes to keep the memory alive.
+A producer hands over a capsule with a C struct (https://dmlc.github.io/dlpack/latest/): in versions below 1.0
+named "dltensor", since then "dltensor_versioned" with flags. Reading leaves the capsule as it is: an
+unconsumed capsule owns the memory and frees it when dropped, so holding the capsule is all it takes to keep
+the memory alive.
 """
 
 import ctypes
@@ -13,7 +15,7 @@ from .errors import DTypeError, InputError
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # device types
 HOSTS = CPU, CUDA_HOST
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # dtype codes by NumPy's kinds
+_CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # dtype codes by NumPy's kinds; V: bfloat16
 _READONLY = 1  # a flag
 
 
@@ -55,9 +57,8 @@ def _python(name, result, *arguments):
 
 
 _capsule_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_capsule_is = _python(
-    "PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p
-)  # by address: see _destroy
+# by address: see _destroy
+_capsule_is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _capsule_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
@@ -76,6 +77,11 @@ def read(array):
         capsule = array.__dlpack__(max_version=(1, 0), **stream)
     except TypeError:  # a producer from before 1.0
         capsule = array.__dlpack__(**stream)
+    return _interface(array, _managed(array, capsule)), device, capsule
+
+
+def _managed(array, capsule):
+    """The struct in a capsule, of a version that is known here."""
     for name, kind in _NAMES.items():
         if _capsule_is(id(capsule), name):
             managed = kind.from_address(_capsule_pointer(id(capsule), name))
@@ -86,9 +92,15 @@ def read(array):
         raise InputError(
             f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older"
         )
+    return managed
+
+
+def _interface(array, managed):
+    """The array interface of what a struct describes."""
     tensor = managed.tensor
     pointer = (tensor.data or 0) + tensor.byte_offset
-    readonly = bool(managed.flags & _READONLY) if kind is _Versioned else not _may_be_written(array, pointer)
+    versioned = isinstance(managed, _Versioned)
+    readonly = bool(managed.flags & _READONLY) if versioned else not _may_be_written(array, pointer)
     letter = {code: letter for letter, code in _CODES.items()}.get(tensor.code)
     if letter is None or tensor.lanes != 1 or tensor.bits % 8:
         raise DTypeError(
@@ -96,19 +108,20 @@ def read(array):
             f"{tensor.lanes} lanes, which kernels do not have"
         )
     itemsize, shape = tensor.bits // 8, tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(itemsize * step for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
-    interface = {
+    return {
         "data": (pointer, readonly),
         "shape": shape,
-        "strides": strides,
-        "typestr": np.dtype(f"{letter}{itemsize}").str,
+        "strides": tuple(itemsize * step for step in tensor.strides[: tensor.ndim])
+        if tensor.strides
+        else None,
+        "typestr": "bfloat16" if letter == "V" else np.dtype(f"{letter}{itemsize}").str,
         "version": 3,
     }
-    return interface, device, capsule
 
 
 def _may_be_written(array, pointer):
-    """Whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing about it: JAX's arrays never change."""
+    """Whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing about it:
+    JAX's arrays never change."""
     try:
         seen = np.asarray(array)
     except Exception:  # noqa: BLE001  (whatever another library raises: a device's memory, gradients)
@@ -127,7 +140,8 @@ def _delete(address):
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destroy(capsule):
-    """The capsule at this address dies, and may not be revived. With its first name, nobody has consumed it."""
+    """The capsule at this address dies, and may not be revived. With its first name, nobody has consumed
+    it."""
     for name in _NAMES:
         if _capsule_is(capsule, name):
             _delete(_capsule_pointer(capsule, name))

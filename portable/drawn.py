@@ -21,41 +21,42 @@ RANGES = {"mean": _COUNT, "n": _COUNT, "p": (0, 1, "0 to 1"), "shape": _SIZE, "a
 class Drawn(Function):
     """A function of seed, stream, draw and parameters that kernels compile as any other.
 
-    On the host arrays of them are broadcast, and a kernel draws the numbers on the serial space: the same ones as everywhere.
+    On the host arrays of them are broadcast, and a kernel draws the numbers on the serial space: the same
+    ones as everywhere.
     """
 
     def __call__(self, seed, stream, draw, *of):
         names = list(inspect.signature(self.fn).parameters)[3:]
         for name, values in zip(names, of):
             if name in RANGES:
-                low, high, wanted = RANGES[name]
-                values = np.asarray(values, np.float64)
-                if not ((values >= low) & (values <= high)).all():
-                    raise InputError(
-                        f"{self.name}: {name} is {values[~((values >= low) & (values <= high))].flat[0]}; {wanted} is wanted"
-                    )
-        scalars = [
-            np.ndim(value) == 0 or name in ("weights", "out")
-            for name, value in zip(("", "", "", *names), (seed, stream, draw, *of))
-        ]
-        if all(scalars):
+                self._check_range(name, np.asarray(values, np.float64))
+        numbers = [v for v, name in zip(of, names) if name not in ("weights", "out")]
+        if all(np.ndim(v) == 0 for v in (seed, stream, draw, *numbers)):
             return super().__call__(seed, stream, draw, *of)
         if "out" in names:
             raise InputError(f"{self.name}: one permutation at a time; seed, stream and draw are numbers")
-        numbers = [
+        keys = [
             np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v)
             for v in (seed, stream, draw)
         ]
         weights = [np.asarray(v, np.float64) for v, name in zip(of, names) if name == "weights"]
-        arrays = np.broadcast_arrays(*numbers, *(v for v, name in zip(of, names) if name != "weights"))
-        found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
+        return self._drawn(np.broadcast_arrays(*keys, *numbers), weights)
+
+    def _check_range(self, name, values):
+        low, high, wanted = RANGES[name]
+        outside = ~((values >= low) & (values <= high))
+        if outside.any():
+            raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; {wanted} is wanted")
+
+    def _drawn(self, arrays, weights):
+        """The numbers of arrays of one shape, drawn on the serial space."""
         from .dispatch import parallel_for
         from .policy import RangePolicy
 
-        form = "weights" if weights else len(arrays)
+        found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),
-            _kernels(self)[form],
+            _kernels(self)["weights" if weights else len(arrays)],
             *(np.array(v).ravel() for v in arrays),
             *weights,
             found,

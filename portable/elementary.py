@@ -1,14 +1,16 @@
-"""exp, log and their family as kernel text: one sequence of fused multiply-adds, so the same bits on every machine.
+"""exp, log and their family as kernel text: one sequence of fused multiply-adds, so the same bits on every
+machine.
 
-Every function here is compiled like a user's kernel, for scalars, lane packs and CUDA. The text is branch-free (selects
-only, but for divisions whose quotient has more digits than the type), float32 text holds no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain
-Python has the same bits too.
+Every function here is compiled like a user's kernel, for scalars, lane packs and CUDA. The text is
+branch-free (selects only, but for divisions whose quotient has more digits than the type), float32 text holds
+no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain Python has the
+same bits too.
 
-The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate on a
-short interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the integer in the
-low bits. Where one text serves both types, constants and the few functions that look at bits are its arguments. A value
-in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x unless said otherwise. The errors are in
-elementary_tables.ACCURACY.
+The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate
+on a short interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the
+integer in the low bits. Where one text serves both types, constants and the few functions that look at bits
+are its arguments. A value in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x unless said
+otherwise. The errors are in elementary_tables.ACCURACY.
 """
 
 from .elementary_tables import (
@@ -73,7 +75,8 @@ ROUND_64, ROUND_32 = 1.5 * 2.0**52, 1.5 * 2.0**23
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
 
 # Constants in two parts: the nearest number of the type, and the nearest to the rest. Then fma(n, -LN2, x) is
-# exact: with |r| <= 1/2 it is a multiple of half an ulp of ln 2. SHORT ends in zeros, so that n * SHORT is exact.
+# exact: with |r| <= 1/2 it is a multiple of half an ulp of ln 2. SHORT ends in zeros, so that n * SHORT is
+# exact.
 LOG2E_64, LOG2E_32 = (1.4426950408889634, 2.0355273740931033e-17), (1.4426950216293335, 1.925963033500011e-08)
 LN2_64, LN2_32 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
 LN2_SHORT_64, LN2_SHORT_32 = (
@@ -119,6 +122,12 @@ def product(a, b):
     return p, fma(a, b, -p)
 
 
+def product_of_parts(a, a_low, b, b_low):
+    """(a + a_low) * (b + b_low) in two parts."""
+    p, p_low = product(a, b)
+    return p, fma(a, b_low, fma(a_low, b, p_low))
+
+
 def quotient(n, n_low, d, d_low):
     """(n + n_low) / (d + d_low): the division put right by its remainder."""
     w = 1.0 / d
@@ -147,23 +156,15 @@ def power_f32(t):
 
 # ---- division
 def _divided(x, y, exact, more):
-    """Python's (x // y, x % y) for any floats: by the remainder of the sizes, as C's fmod has it, then the signs.
+    """Python's (x // y, x % y) for any floats: by the remainder of the sizes, as C's fmod has it, then the
+    signs.
 
-    `exact`: up to here the floor of a rounded quotient is at most one off, which the sign of an exact remainder tells; beyond, y times
-    a power of two is taken away as often as it goes, until what remains is below y. `more`: how far that power goes up at a time.
+    `exact`: up to here the floor of a rounded quotient is at most one off, which the sign of an exact
+    remainder tells; beyond, y times a power of two is taken away as often as it goes, until what remains is
+    below y. `more`: how far that power goes up at a time.
     """
     a, b, q = abs(x), abs(y), x / y
-    n = floor(abs(q))
-    r = where(n == 0.0, a, fma(-n, b, a))  # b may be infinite
-    n, r = where(r < 0.0, n - 1.0, n), where(r < 0.0, r + b, r)
-    if not n < exact:  # also where it is no number
-        r = where(isfinite(a) & (b > 0.0), a, NAN)
-        while r >= b:
-            t = b
-            while r / t >= exact:
-                t = fma(t, more, 0.0)
-            r = fma(-floor(r / t), t, r)
-            r = where(r < 0.0, r + t, r)
+    n, r = _remainder(a, b, q, exact, more)
     m = copysign(r, x)
     turned = (m != 0.0) & ((m < 0.0) != (y < 0.0))
     if n < exact:
@@ -177,6 +178,23 @@ def _divided(x, y, exact, more):
     return where(b == 0.0, x / y, n), where(m == 0.0, copysign(0.0, y), where(turned, m + y, m))
 
 
+def _remainder(a, b, q, exact, more):
+    """How often b goes into a, if that is below `exact`, and what remains; q is their quotient but for its
+    sign."""
+    n = floor(abs(q))
+    r = where(n == 0.0, a, fma(-n, b, a))  # b may be infinite
+    n, r = where(r < 0.0, n - 1.0, n), where(r < 0.0, r + b, r)
+    if not n < exact:  # also where it is no number
+        r = where(isfinite(a) & (b > 0.0), a, NAN)
+        while r >= b:
+            t = b
+            while r / t >= exact:
+                t = fma(t, more, 0.0)
+            r = fma(-floor(r / t), t, r)
+            r = where(r < 0.0, r + t, r)
+    return n, r
+
+
 def divmod_f64(x, y):
     return _divided(x, y, 2.0**50, 2.0**32)
 
@@ -185,11 +203,12 @@ def divmod_f32(x, y):
     return _divided(x, y, 2.0**21, 2.0**16)
 
 
-# ---- exponentials The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no scale
-# above 2^1023. Results below the normal numbers are made 2^54 times larger (`tiny` changes the rounding constant,
-# and with it the exponent), then scaled back: one rounding into the subnormals. At the lower clamp the exponent
-# field is 0, so what underflows is 0 at once: rounding it there would cost the CPU hundreds of cycles, and sums of
-# exponentials are full of it.
+# ---- exponentials The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no
+# scale
+# above 2^1023. Results below the normal numbers are made 2^54 times larger (`tiny` changes the rounding
+# constant, and with it the exponent), then scaled back: one rounding into the subnormals. At the lower clamp
+# the exponent field is 0, so what underflows is 0 at once: rounding it there would cost the CPU hundreds of
+# cycles, and sums of exponentials are full of it.
 TINY_MAGIC_64, MAGIC_64, SHRINK_64 = float64(ROUND_64 + 1022 + 54), ROUND_64 + 1022, 2.0**-54
 TINY_MAGIC_32, MAGIC_32, SHRINK_32 = float32(ROUND_32 + 126 + 25), ROUND_32 + 126, 2.0**-25
 
@@ -281,26 +300,29 @@ def expm1_f32(x):
 
 
 def tanh_of(x, high, low):
-    """-h / (1 + h) where h = high + low = (exp(-2|x|) - 1) / 2, with the sign of x."""
+    """h / (1 + h) where h = high + low = (exp(2|x|) - 1) / 2, with the sign of x: above zero, an error of h
+    shrinks."""
     h = high + low
     h_low = (high - h) + low
     d = 1.0 + h
-    return copysign(quotient(-h, -h_low, d, (h - (d - 1.0)) + h_low), x)
+    one = d - h
+    return copysign(quotient(h, h_low, d, ((1.0 - one) + (h - (d - one))) + h_low), x)
 
 
 def tanh_f64(x):
-    high, low = half_expm1_f64(-2.0 * clamp_f64(abs(x), 0.0, 20.0))
+    high, low = half_expm1_f64(2.0 * clamp_f64(abs(x), 0.0, 20.0))
     return tanh_of(x, high, low)
 
 
 def tanh_f32(x):
-    high, low = half_expm1_f32(-2.0 * clamp_f32(abs(x), 0.0, 10.0))
+    high, low = half_expm1_f32(2.0 * clamp_f32(abs(x), 0.0, 10.0))
     return tanh_of(x, high, low)
 
 
-# ---- logarithms x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): adding bits(1) - bits(sqrt(1/2)) to the pattern
-# makes the exponent field change at sqrt(1/2) 2^k. The integer k becomes a float through the bits of 2^52 + k (or
-# 2^23 + k). f is exact.
+# ---- logarithms x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): adding bits(1) - bits(sqrt(1/2)) to the
+# pattern
+# makes the exponent field change at sqrt(1/2) 2^k. The integer k becomes a float through the bits of 2^52 + k
+# (or 2^23 + k). f is exact.
 def fields_f64(x):
     """2^52 + 1023 + k, f, and 2^(1-k) of a normal positive x."""
     i = bits(x) + 0x00095F619980C433
@@ -379,7 +401,8 @@ def log_normal_f32(x):
 
 
 def finish_log1p(x, u, f, inverse, high, low):
-    """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near enough."""
+    """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near
+    enough."""
     back = u - 1.0
     error = ((1.0 - (u - back)) + (x - back)) * (0.5 * inverse)
     return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
@@ -445,7 +468,8 @@ def log10_f32(x):
 
 # ---- powers
 def rsqrt_of(x):
-    """1 / sqrt(x): the quotient and one Newton step on its exact residual; zero and infinity keep the quotient."""
+    """1 / sqrt(x): the quotient and one Newton step on its exact residual; zero and infinity keep the
+    quotient."""
     y = 1.0 / sqrt(x)
     h = x * y
     error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
@@ -453,7 +477,8 @@ def rsqrt_of(x):
 
 
 def precise_log2(k, f, first, third, coefficients):
-    """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2 + f).
+    """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2
+    + f).
 
     `first` and `third` are the coefficients of s and s^3, each in two parts.
     """
@@ -466,12 +491,9 @@ def precise_log2(k, f, first, third, coefficients):
     q = horner(z, coefficients)
     cubic = fma(z, q, third[0])
     cubic_low = fma(z, q, third[0] - cubic) + third[1]
-    s3, s3_low = product(s, z)
-    s3_low = fma(s, z_low, fma(s_low, z, s3_low))
-    a, a_low = product(s, first[0])
-    a_low = fma(s, first[1], fma(s_low, first[0], a_low))
-    b, b_low = product(s3, cubic)
-    b_low = fma(s3, cubic_low, fma(s3_low, cubic, b_low))
+    s3, s3_low = product_of_parts(s, s_low, z, z_low)
+    a, a_low = product_of_parts(s, s_low, first[0], first[1])
+    b, b_low = product_of_parts(s3, s3_low, cubic, cubic_low)
     v = a + b
     v_low = (b - (v - a)) + (a_low + b_low)
     high = k + v
@@ -516,8 +538,8 @@ def pow_f32(x, y):
 def erfcx(a, a_low, k, half_of_1_over_k, last_low, two_over_sqrt_pi, coefficients):
     """exp(a^2) erfc(a) of a >= 0 in two parts.
 
-    The rounded t = (a - k) / (a + k) belongs to a slightly different a, for which 1 - t is 2k / (a + k); the difference
-    is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi).
+    The rounded t = (a - k) / (a + k) belongs to a slightly different a, for which 1 - t is 2k / (a + k); the
+    difference is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi).
     """
     d = a + k
     t = fma(1.0 / d, -2.0 * k, 1.0)
@@ -597,23 +619,33 @@ def ndtr_f32(x):
     return ndtr_of(x, 14.625, clamp_f32, tail_f32, ROOT_HALF_32)
 
 
-# ---- circular functions: x = q pi/2 + r. Near zero by three parts of pi/2 (the first product is exact while |n| <
-# 2^22, the second too, for its constant is short). Farther out, in a branch that is skipped when no lane needs it,
-# by the exact product with the bits of 2/pi that matter (Payne and Hanek, SIGNUM Newsletter 18 (1983)).
-def far_quadrant(m, p):
-    """m (53 bits) times the bits of 2/pi from position p on, modulo 4.
-
-    Returns the nearest quadrant, -1 where the rest is negative (else 0), and the size of the rest in two words.
-    """
+# ---- circular functions: x = q pi/2 + r. Near zero by three parts of pi/2 (the first product is exact while
+# |n| <
+# 2^22, the second too, for its constant is short). Farther out, in a branch that is skipped when no lane
+# needs it, by the exact product with the bits of 2/pi that matter (Payne and Hanek, SIGNUM Newsletter 18
+# (1983)).
+def bits_of_two_over_pi(p):
+    """180 bits from position p on, in words of 60."""
     row = (p * 1093) >> 16  # p // 60
     shift = p - 60 * row
     w0, w1, w2, w3 = int64(0), int64(0), int64(0), int64(0)
     for index, a, b, c, d in TWO_OVER_PI:
         here = row == index
         w0, w1, w2, w3 = where(here, a, w0), where(here, b, w1), where(here, c, w2), where(here, d, w3)
-    v0 = ((w0 << shift) & WORD) | (w1 >> (60 - shift))
-    v1 = ((w1 << shift) & WORD) | (w2 >> (60 - shift))
-    v2 = ((w2 << shift) & WORD) | (w3 >> (60 - shift))
+    return (
+        ((w0 << shift) & WORD) | (w1 >> (60 - shift)),
+        ((w1 << shift) & WORD) | (w2 >> (60 - shift)),
+        ((w2 << shift) & WORD) | (w3 >> (60 - shift)),
+    )
+
+
+def far_quadrant(m, p):
+    """m (53 bits) times the bits of 2/pi from position p on, modulo 4.
+
+    Returns the nearest quadrant, -1 where the rest is negative (else 0), and the size of the rest in two
+    words.
+    """
+    v0, v1, v2 = bits_of_two_over_pi(p)
     low, high = m & LIMB, m >> 30
     c4 = (v2 >> 30) * low + (v2 & LIMB) * high
     c3 = (v1 & LIMB) * low + (v2 >> 30) * high + (c4 >> 30)
@@ -635,7 +667,9 @@ def finish_far(x, q, sign, high, low, scale):
     """The quadrant and r, in two parts, of x, from (high + low) * scale of |x|."""
     f = high + low
     r, r_low = product(f, scale[0])
-    r_low = fma(f, scale[1], fma(low - (f - high), scale[0], r_low))
+    rest = fma(f, scale[1], fma(low - (f - high), scale[0], r_low))
+    f, r = r, r + rest  # what is left is within half a unit: the sine takes it as it stands
+    r_low = rest - (r - f)
     r, r_low = where(sign < 0, -r, r), where(sign < 0, -r_low, r_low)
     r = where(abs(x) < INF, where(x < 0.0, -r, r), NAN)
     return where(x < 0.0, -q, q), r, where(x < 0.0, -r_low, r_low)
@@ -724,32 +758,39 @@ def cos_f32(x):
     return quarter_f32(q + 1, r, low)
 
 
-def tan_of(q, s, s_low, c, c_low):
-    """s / c in even quadrants, -c / s in odd ones."""
+def tan_of(q, r, low, sine, cosine):
+    """sin / cos of r + low in even quadrants, -cos / sin in odd ones. More exact than near_zero: the cosine
+    has no error of r * r, the sine takes low times its derivative."""
     even = (q & 1) == 0
+    z, half = r * r, -0.5 * r
+    c = fma(half, r, 1.0)
+    c_low = fma(half, r, 1.0 - c) + fma(z, z * horner(z, cosine), -(r * low))
+    s_low = fma(r * z, horner(z, sine), low * c)
+    s = r + s_low
+    s_low = (r - s) + s_low
     n, n_low, d, d_low = (
         where(even, s, c),
         where(even, s_low, c_low),
         where(even, c, -s),
         where(even, c_low, -s_low),
     )
-    total = d + d_low
-    return quotient(n, n_low, total, (d - total) + d_low)
+    w = 1.0 / (d + d_low)
+    t = n * w
+    return fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t)
 
 
 def tan_f64(x):
     q, r, low = reduce_pi_f64(x)
-    s, s_low, c, c_low = near_zero(r, low, SIN_64, COS_64)
-    return where(abs(x) < 1e-9, x, tan_of(q, s, s_low, c, c_low))
+    return where(abs(x) < 1e-9, x, tan_of(q, r, low, SIN_64, COS_64))
 
 
 def tan_f32(x):
     q, r, low = reduce_pi_f32(x)
-    s, s_low, c, c_low = near_zero(r, low, SIN_32, COS_32)
-    return where(abs(x) < 1e-4, x, tan_of(q, s, s_low, c, c_low))
+    return where(abs(x) < 1e-4, x, tan_of(q, r, low, SIN_32, COS_32))
 
 
-# ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t of a, zero at t = 0 and 1, plus
+# ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t of a, zero at t = 0 and 1,
+# plus
 # the logarithm of (a - 1) (a - 2) ... (t + 1), or minus that of a below 1; above 8 it is Stirling's formula.
 # Negative x are reflected.
 def lgamma_argument(x):
@@ -801,13 +842,11 @@ def lgamma_f32(x):
     )
 
 
-# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the normal numbers;
+# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the
+# normal numbers;
 # exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
-INT_1024, INT_M1022, INT_M1023 = (
-    0x4090 << 48,
-    0xC08FF << 44,
-    0xC08FF8 << 40,
-)  # bits of 1024.0, -1022.0, -1023.0
+# bits of 1024.0, -1022.0, -1023.0
+INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40
 
 
 def fast_exp_f64(x):
@@ -821,7 +860,8 @@ def fast_exp_f32(x):
 
 
 def fast_exp2_f64(x):
-    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023 gives 0, 1024 infinity."""
+    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023
+    gives 0, 1024 infinity."""
     n = bits(x)
     n = where(n > INT_1024, INT_1024, n)
     x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))

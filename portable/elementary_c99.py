@@ -54,25 +54,32 @@ def root(h, h_low):
     return r, (fma(-r, r, h) + h_low) * (0.5 / where(r > 0.0, r, 1.0))
 
 
-# ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded once.
+# ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded
+# once.
 def beyond(q, q_low, t, rest):
     """(q + q_low) + (t + rest) where |q| >= |t|, or q = 0."""
     high = q + t
     return high + ((t - (high - q)) + (q_low + rest))
 
 
-def angle(y, x, turned, back, shrink, quarter, coefficients):
-    """The angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
-
-    turned : the axes were exchanged; back : x was negative. Above pi/8 it is pi/4 and the angle of (x + y, y - x).
-    """
-    steep = y > 0.41421356 * x
+def slope_of(y, x, steep):
+    """y / x, or (y - x) / (x + y) where that is asked for: in two parts."""
     d, n = x + y, y - x
     d_low, n_low = where(steep, y - (d - x), 0.0), where(steep, y - (n + x), 0.0)
     d, n = where(steep, d, x), where(steep, n, y)
     w = 1.0 / d
     slope = n * w
-    off = (fma(-slope, d, n) + fma(-slope, d_low, n_low)) * w
+    return slope, (fma(-slope, d, n) + fma(-slope, d_low, n_low)) * w
+
+
+def angle(y, x, turned, back, shrink, quarter, coefficients):
+    """The angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
+
+    turned : the axes were exchanged; back : x was negative. Above pi/8 it is pi/4 and the angle of (x + y, y
+        - x).
+    """
+    steep = y > 0.41421356 * x
+    slope, off = slope_of(y, x, steep)
     z = slope * slope
     rest = fma(slope * z, horner(z, coefficients), off)
     quarters = where(steep, 1.0, 0.0)
@@ -106,7 +113,8 @@ def atan_f32(x):
 
 
 def ordered(y, x):
-    """The larger and the smaller size of two numbers; 1 and 0, or 1 and 1, for infinities; 1 and 0 for zeros."""
+    """The larger and the smaller size of two numbers; 1 and 0, or 1 and 1, for infinities; 1 and 0 for
+    zeros."""
     a, b = abs(x), abs(y)
     turned = b > a
     a, b = where(turned, b, a), where(turned, a, b)
@@ -114,7 +122,8 @@ def ordered(y, x):
 
 
 def atan2_of_sizes(y, x, sizes, unit, inverse, lowest, least, small, lift, quarter, coefficients):
-    """Both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and the angle smaller again."""
+    """Both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and the angle
+    smaller again."""
     a, b, turned = sizes
     back = copysign(1.0, x) < 0.0
     low, tiny = a < lowest, b < a * small

@@ -19,7 +19,9 @@ from .kernel import function
 from .random import _upper53, uniform, words
 from .words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
-TRIES = 64  # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of 10^33 draws
+# of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of
+# 10^33 draws
+TRIES = 64
 _HALF_LOG_TWO_PI = 0.9189385332046727
 _SERIES = (
     1.0 / 12.0,
@@ -99,6 +101,33 @@ def _pair(seed, stream, draw):
     return float64(_upper53(w[0], w[1])) * 2.0**-53, float64(_upper53(w[2], w[3]) | uint64(1)) * 2.0**-53
 
 
+@function
+def _candidate(u, hat, mean, shift):
+    """What Hoermann's rejections propose, a whole float; and how far its uniform is from the nearer end."""
+    b, a, _, _ = hat
+    u -= 0.5
+    left = 0.5 - abs(u)
+    return floor((2.0 * a / left + b) * u + mean + shift), left
+
+
+@function
+def _poisson_hat(mean):
+    """The constants of PTRS: b, a, 1 / alpha and v_r."""
+    b = 0.931 + 2.53 * sqrt(mean)
+    a = 0.02483 * b - 0.059
+    return b, a, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2.0)
+
+
+@function
+def _poisson_accepts(k, v, left, hat, mean):
+    """Whether v, uniform, lies below the probability of a candidate as part of the hat's."""
+    b, a, scale, inside = hat
+    accepted = left >= 0.07 and v <= inside
+    if not accepted and k >= 0.0 and (left >= 0.013 or v <= left):
+        accepted = log_normal_f64(v * scale / (a / (left * left) + b)) <= _log_poisson(k, mean)
+    return accepted
+
+
 @drawn
 def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
     """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
@@ -122,25 +151,67 @@ def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
             term *= mean / float64(found)
             total += term
     elif mean >= 10.0 and mean <= 4503599627370496.0:
-        b = 0.931 + 2.53 * sqrt(mean)
-        a = 0.02483 * b - 0.059
-        scale = 1.1239 + 1.1328 / (b - 3.4)
-        inside = 0.9277 - 3.6224 / (b - 2.0)
+        hat = _poisson_hat(mean)
         found = int64(mean)
         tried = 0
         while tried < TRIES:
             u, v = _pair(seed, stream, uint64(draw) + uint64(tried))
             tried += 1
-            u -= 0.5
-            left = 0.5 - abs(u)
-            k = floor((2.0 * a / left + b) * u + mean + 0.43)
-            accepted = left >= 0.07 and v <= inside
-            if not accepted and k >= 0.0 and (left >= 0.013 or v <= left):
-                accepted = log_normal_f64(v * scale / (a / (left * left) + b)) <= _log_poisson(k, mean)
-            if accepted:
+            k, left = _candidate(u, hat, mean, 0.43)
+            if _poisson_accepts(k, v, left, hat, mean):
                 found = int64(k)
                 tried = TRIES
     return found
+
+
+@function
+def _binomial_hat(p, mean):
+    """The constants of BTRS: b, a, alpha and v_r."""
+    spread = sqrt(mean * (1.0 - p))
+    b = 1.15 + 2.53 * spread
+    a = 0.0248 * b + 0.01 * p - 0.0873
+    return b, a, (2.83 + 5.1 / b) * spread, 0.92 - 4.2 / b
+
+
+@function
+def _binomial_accepts(k, v, left, hat, trials, p, top):
+    """The same; `top` is the logarithm of the largest probability."""
+    b, a, alpha, inside = hat
+    accepted = left >= 0.07 and v <= inside
+    if not accepted and k >= 0.0 and k <= trials:
+        log_height = log_normal_f64(v * alpha / (a / (left * left) + b))
+        accepted = log_height <= _log_binomial(k, trials, p) - top
+    return accepted
+
+
+@function
+def _successes(seed, stream, draw, trials, p):
+    """How many of so many tries succeed, as a float; p is at most 1/2."""
+    mean = trials * p
+    k = 0.0
+    if mean < 10.0:
+        u = uniform(seed, stream, draw)
+        odds = p / (1.0 - p)
+        term = exp(trials * log1p(0.0 - p))
+        total = term
+        while u >= total and k < trials and k < 120.0:
+            k += 1.0
+            term *= odds * (trials - k + 1.0) / k
+            total += term
+    else:
+        hat = _binomial_hat(p, mean)
+        mode = floor((trials + 1.0) * p)
+        top = _log_binomial(mode, trials, p)
+        k = mode
+        tried = 0
+        while tried < TRIES:
+            u, v = _pair(seed, stream, uint64(draw) + uint64(tried))
+            tried += 1
+            other, left = _candidate(u, hat, mean, 0.5)
+            if _binomial_accepts(other, v, left, hat, trials, p, top):
+                k = other
+                tried = TRIES
+    return k
 
 
 @drawn
@@ -158,42 +229,6 @@ def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.i
     found = int64(-1)
     if trials >= 0.0 and trials <= 4503599627370496.0 and p >= 0.0 and p <= 1.0:
         turned = p > 0.5
-        less = where(turned, 1.0 - p, p)
-        mean = trials * less
-        k = 0.0
-        if mean < 10.0:
-            u = uniform(seed, stream, draw)
-            odds = less / (1.0 - less)
-            term = exp(trials * log1p(0.0 - less))
-            total = term
-            while u >= total and k < trials and k < 120.0:
-                k += 1.0
-                term *= odds * (trials - k + 1.0) / k
-                total += term
-        else:
-            spread = sqrt(mean * (1.0 - less))
-            b = 1.15 + 2.53 * spread
-            a = 0.0248 * b + 0.01 * less - 0.0873
-            alpha = (2.83 + 5.1 / b) * spread
-            inside = 0.92 - 4.2 / b
-            mode = floor((trials + 1.0) * less)
-            top = _log_binomial(mode, trials, less)
-            k = mode
-            tried = 0
-            while tried < TRIES:
-                u, v = _pair(seed, stream, uint64(draw) + uint64(tried))
-                tried += 1
-                u -= 0.5
-                left = 0.5 - abs(u)
-                tried_k = floor((2.0 * a / left + b) * u + mean + 0.5)
-                accepted = left >= 0.07 and v <= inside
-                if not accepted and tried_k >= 0.0 and tried_k <= trials:
-                    accepted = (
-                        log_normal_f64(v * alpha / (a / (left * left) + b))
-                        <= _log_binomial(tried_k, trials, less) - top
-                    )
-                if accepted:
-                    k = tried_k
-                    tried = TRIES
+        k = _successes(seed, stream, draw, trials, where(turned, 1.0 - p, p))
         found = int64(where(turned, trials - k, k))
     return found

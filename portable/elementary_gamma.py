@@ -32,7 +32,8 @@ from .kernel import function
 from .words import any, exp, float64, floor, fma, isfinite, rint, where, word
 
 
-# ---- gamma(x). With a = |x|: below 8 it is a polynomial in the fraction t of a, 1 at t = 0 and 1, times (a - 1) (a - 2) ... (t + 1),
+# ---- gamma(x). With a = |x|: below 8 it is a polynomial in the fraction t of a, 1 at t = 0 and 1, times (a -
+# 1) (a - 2) ... (t + 1),
 # or divided by a below 1; above 8 Stirling's formula as a power of 2. Negative x are reflected.
 def gamma_near(a, coefficients):
     """gamma(a) below 8: the product is exact but for rounding in its second part."""
@@ -116,32 +117,46 @@ def gamma_f32(x):
 
 # ---- the regularised incomplete gamma function
 @function
+def _series(a, x):
+    """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
+    n, term, total = a, 1.0, 1.0
+    while term > 1e-17 * total:
+        n += 1.0
+        term *= x / n
+        total += term
+    return total
+
+
+@function
+def _fraction(a, x):
+    """Legendre's continued fraction, by Lentz's products of two others."""
+    b, c, k, change = x + 1.0 - a, 1e300, 0.0, 2.0
+    d = 1.0 / b
+    total = d
+    while abs(change - 1.0) > 4e-16 and k < 1e6:
+        k += 1.0
+        b += 2.0
+        d = 1.0 / (b - k * (k - a) * d)
+        c = b - k * (k - a) / c
+        change = c * d
+        total *= change
+    return total
+
+
+@function
 def _incomplete(a, x):
-    """P(a, x) and Q(a, x): the series below a + 1, Legendre's continued fraction above, both times a probability of Poisson's
-    in Loader's form, so that it is right for large a too."""
+    """P(a, x) and Q(a, x): the series below a + 1, Legendre's continued fraction above, both times a
+    probability of Poisson's in Loader's form, so that it is right for large a too."""
     a, x = float64(a), float64(x)
     lower, upper = where(x == 0.0, 0.0, NAN), where(x == 0.0, 1.0, NAN)
     if a > 0.0 and x > 0.0 and isfinite(a):
         lower, upper = 1.0, 0.0
         if x < a + 1.0:
-            n, term, total = a, 1.0, 1.0
-            while term > 1e-17 * total:
-                n += 1.0
-                term *= x / n
-                total += term
+            total = _series(a, x)
             lower = exp(_log_poisson(a, x)) * total
             upper = 1.0 - lower
         elif isfinite(x):
-            b, c, k, change = x + 1.0 - a, 1e300, 0.0, 2.0
-            d = 1.0 / b
-            total = d
-            while abs(change - 1.0) > 4e-16 and k < 1e6:
-                k += 1.0
-                b += 2.0
-                d = 1.0 / (b - k * (k - a) * d)
-                c = b - k * (k - a) / c
-                change = c * d
-                total *= change
+            total = _fraction(a, x)
             upper = exp(_log_poisson(a, x)) * a * total
             lower = 1.0 - upper
     return lower, upper

@@ -1,11 +1,12 @@
 """Coefficients of the elementary functions: Remez fits of ours, highest degree first.
 
-Each fit was made in 70 digits for relative error, its low coefficients rounded to the type one after another and the
-rest refitted, so that what is written is what is evaluated. The bound beside each is that of the polynomial alone.
+Each fit was made in 70 digits for relative error, its low coefficients rounded to the type one after another
+and the rest refitted, so that what is written is what is evaluated. The bound beside each is that of the
+polynomial alone.
 """
 
-# 2 exp(r) on |r| <= ln(2)/2; the two last are exact. Bounds 4e-18 and 3e-9. FAST: one degree less, 2.9e-16 and
-# 1.2e-7.
+# 2 exp(r) on |r| <= ln(2)/2; the two last are exact. Bounds 4e-18 and 3e-9. FAST: one degree less, 2.9e-16
+# and 1.2e-7.
 EXP_64 = (
     4.9975876712635074e-08,
     5.525937471230171e-07,
@@ -115,8 +116,8 @@ EXPM1_32 = (
     0.5,
 )
 
-# (log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f < sqrt(2), weighted for the relative error of log: 9e-18 and
-# 6e-9; the same times log2(e).
+# (log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f < sqrt(2), weighted for the relative error of log:
+# 9e-18 and 6e-9; the same times log2(e).
 LOG_64 = (
     0.026151096747686568,
     -0.05981672464268372,
@@ -194,9 +195,9 @@ POW_64 = (
 )
 POW_32 = (0.33782079815864563, 0.4118499159812927, 0.5770801901817322)
 
-# erfcx(a) (a + K) / 2K in t = (a - K) / (a + K), K = 4 and 3, 0 <= a <= 28 and 10.4 (Shepherd and Laframboise's
-# variable, Math. Comp. 36 (1981)); the last coefficient is in two parts, its second one is in elementary.py. Bounds
-# 6e-18 and 3e-9.
+# erfcx(a) (a + K) / 2K in t = (a - K) / (a + K), K = 4 and 3, 0 <= a <= 28 and 10.4 (Shepherd and
+# Laframboise's variable, Math. Comp. 36 (1981)); the last coefficient is in two parts, its second one is in
+# elementary.py. Bounds 6e-18 and 3e-9.
 ERFCX_64 = (
     1.2929839174545513e-10,
     -4.2980662378875504e-11,
@@ -255,7 +256,8 @@ ERF_32 = (
     0.12837916612625122,
 )
 
-# (sin(r) - r) / r^3 and (cos(r) - 1 + z/2) / z^2 in z = r^2, |r| <= pi/4. Bounds 4e-18, 2e-10 and 9e-20, 2e-10.
+# (sin(r) - r) / r^3 and (cos(r) - 1 + z/2) / z^2 in z = r^2, |r| <= pi/4. Bounds 4e-18, 2e-10 and 9e-20,
+# 2e-10.
 SIN_64 = (
     1.5895642447616757e-10,
     -2.505073774230974e-08,
@@ -275,8 +277,8 @@ COS_64 = (
 )
 COS_32 = (2.4461520297336392e-05, -0.0013887608656659722, 0.041666653007268906)
 
-# lgamma(1 + t) / (t (t - 1)) on 0 <= t <= 1, 1e-17 and 5e-9; the last coefficient is Euler's constant, whose second
-# part is in elementary.py.
+# lgamma(1 + t) / (t (t - 1)) on 0 <= t <= 1, 1e-17 and 5e-9; the last coefficient is Euler's constant, whose
+# second part is in elementary.py.
 LGAMMA_64 = (
     1.2314178065241957e-05,
     -0.00014171814130512067,
@@ -313,8 +315,8 @@ LGAMMA_32 = (
     0.5772156715393066,
 )
 
-# x times the rest of Stirling's formula, in 1 / x^2, x >= 8: 3e-19 and 2e-10 absolute; then (sin(pi d) / (pi d) -
-# 1) / d^2 in d^2 <= 1/4: 5e-19 and 8e-11.
+# x times the rest of Stirling's formula, in 1 / x^2, x >= 8: 3e-19 and 2e-10 absolute; then (sin(pi d) / (pi
+# d) - 1) / d^2 in d^2 <= 1/4: 5e-19 and 8e-11.
 STIRLING_64 = (
     -0.001633629204837077,
     0.0008364677077031712,
@@ -364,8 +366,8 @@ TWO_OVER_PI = (
     (17, 0x7527BAC7EBE5F17, 0xB3D0739F78A5292, 0xEA6BFB5FB11F8D5, 0xD0856033046FC7B),
 )
 
-# From here on `python -m tests.coefficients` makes them: the best polynomials for the relative error, in turn rounded and fitted anew.
-# (atan(t) / t - 1) / t^2 in t^2 for t up to tan(pi/8). Bounds 1.3e-18 and 6.8e-10.
+# From here on `python -m tests.coefficients` makes them: the best polynomials for the relative error, in turn
+# rounded and fitted anew. (atan(t) / t - 1) / t^2 in t^2 for t up to tan(pi/8). Bounds 1.3e-18 and 6.8e-10.
 ATAN_64 = (
     -0.017908198683774926,
     0.038065803952447595,
@@ -423,7 +425,8 @@ SINH_64 = (
 )
 SINH_32 = (2.783983063636697e-06, 0.00019842630717903376, 0.008333311416208744, 0.1666666716337204)
 
-# the cube root of 1 + f where sqrt(1/2) <= 1 + f < sqrt(2), from which Newton's steps start. Bounds 1.3e-06 and 9.2e-06.
+# the cube root of 1 + f where sqrt(1/2) <= 1 + f < sqrt(2), from which Newton's steps start. Bounds 1.3e-06
+# and 9.2e-06.
 CBRT_64 = (
     0.0265542537085683,
     -0.044673268444515184,

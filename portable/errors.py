@@ -31,12 +31,14 @@ _NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 def printable(text):
-    """Text with escapes in the place of what a terminal would act on and what no file takes: controls and lone surrogates."""
+    """Text with escapes in the place of what a terminal would act on and what no file takes: controls and
+    lone surrogates."""
     return _NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 
 class PortableError(Exception):
-    """Base of every exception raised on purpose. Names in its message are shown without control characters."""
+    """Base of every exception raised on purpose. Names in its message are shown without control
+    characters."""
 
     def __str__(self):
         return printable(super().__str__())
@@ -67,7 +69,8 @@ class StorageError(PortableError):
 
 
 class ClusterError(PortableError):
-    """Workers of a cluster that cannot take part, or a scheduler that is gone; the message says which and why."""
+    """Workers of a cluster that cannot take part, or a scheduler that is gone; the message says which and
+    why."""
 
 
 class SpaceError(PortableError):

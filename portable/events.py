@@ -1,4 +1,5 @@
-"""Hooks: whoever listens is told when kernels begin and end. They belong to the context (so to the thread) that set them."""
+"""Hooks: whoever listens is told when kernels begin and end. They belong to the context (so to the thread)
+that set them."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ class Stamp:
 
 
 class Copy(NamedTuple):
-    """A copy, as listeners are told of it: the memories it is from ("" of a fill) and to, and its size in bytes."""
+    """A copy, as listeners are told of it: the memories it is from ("" of a fill) and to, and its size in
+    bytes."""
 
     source: str
     target: str
@@ -85,6 +87,9 @@ def _told(what, launch, listeners):
             listener("end", what, launch)
 
 
+_NOBODY = contextlib.nullcontext()  # listens
+
+
 def kernel(launch):
     """Tell all listeners of one kernel's begin and end."""
     return _told("kernel", launch, current().listeners)
@@ -92,7 +97,8 @@ def kernel(launch):
 
 def copy(source, target, nbytes):
     """Tell those listeners who want it of a copy's begin and end."""
-    return _told("copy", Copy(source, target, nbytes), current().copying)
+    copying = current().copying
+    return _told("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY
 
 
 @contextlib.contextmanager
@@ -104,13 +110,14 @@ def listening(listener: Listener, into_graphs: bool = False, copies: bool = Fals
     Parameters
     ----------
     listener : callable (phase, what, launch)
-        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
-        replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch.
+        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label,
+        reducers and scan; a replayed graph is one event and tells its label, its space and its `launches`,
+        pairs whose first is a launch.
     into_graphs : bool
         Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
     copies : bool
-        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill) and to, and its
-        size in bytes.
+        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill)
+        and to, and its size in bytes.
 
     Yields
     ------

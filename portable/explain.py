@@ -1,4 +1,5 @@
-"""What became of a kernel: packed or scalar, registers and spills, and the lines whose memory accesses are not contiguous."""
+"""What became of a kernel: packed or scalar, registers and spills, and the lines whose memory accesses are
+not contiguous."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .kernel import Kernel
 
 
 class Access(NamedTuple):
-    """How one line reaches one view: "uniform" (all lanes the same element), "contiguous", or "strided or gathered"."""
+    """How one line reaches one view: "uniform" (all lanes the same element), "contiguous", or "strided or
+    gathered"."""
 
     line: str
     view: str
@@ -27,7 +29,8 @@ class Explanation:
     facts : dict of str
     accesses : list of Access
     tree : str
-        The typed tree: every operation with its dtype, and whether it is uniform, linear or varying between lanes.
+        The typed tree: every operation with its dtype, and whether it is uniform, linear or varying between
+        lanes.
     """
 
     def __init__(self, kernel, space, facts, accesses, tree):
@@ -64,7 +67,8 @@ class Explanation:
 
 
 def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
-    """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches memory.
+    """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches
+    memory.
 
     Parameters
     ----------
@@ -73,7 +77,8 @@ def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
     Returns
     -------
     Explanation
-        An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
+        An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last
+        (`x[c, i]`).
 
     Examples
     --------

@@ -2,9 +2,10 @@
 
 Pure Python, no compiler inside. What it adds to Python's own parser:
 
-    webs        a name that is reused for unrelated values (`j` in two loops) becomes several variables, one for each
-                connected set of definitions and uses, so that each has one type
-    homes       for each variable the block in which its life begins: assigning there needs no blend with an older value
+    webs        a name that is reused for unrelated values (`j` in two loops) becomes several variables, one
+                for each connected set of definitions and uses, so that each has one type
+    homes       for each variable the block in which its life begins: assigning there needs no blend with an
+                older value
     scope       what globals and closure cells held when the kernel was read
 """
 
@@ -31,7 +32,8 @@ class Web:
 
     name: str
     n_defs: int = 0
-    block: tuple = ()  # path of block numbers from the function's body to the block that holds every occurrence
+    # path of block numbers from the function's body to the block that holds every occurrence
+    block: tuple = ()
     begins_here: bool = False  # its first occurrence is an unconditional definition at the top of that block
 
     @property
@@ -87,7 +89,8 @@ _files = weakref.WeakKeyDictionary()  # functions to the lines of their files
 
 
 def keep(fn, lines=None):
-    """Remember the lines of a function's file as they are now: an editor may change the file before they are read."""
+    """Remember the lines of a function's file as they are now: an editor may change the file before they are
+    read."""
     if lines is None:
         linecache.checkcache(fn.__code__.co_filename)
         lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
@@ -261,7 +264,8 @@ class _Webs:
         if not reaching:
             if node.id in self.local:
                 raise LanguageError(
-                    f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is assigned"
+                    f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is"
+                    " assigned"
                 )
             return
         first, *rest = (self.find(d) for d in reaching)
@@ -304,8 +308,8 @@ class _Webs:
                     type(child).__name__, "a comprehension"
                 )
                 raise LanguageError(
-                    f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in kernels: "
-                    f"`{ast.unparse(child)}`"
+                    f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in"
+                    f" kernels: `{ast.unparse(child)}`"
                 )
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
@@ -321,45 +325,54 @@ class _Webs:
             self.expression(target, state)
 
     def statement(self, s, state):
-        if isinstance(s, ast.Assign):
-            self.expression(s.value, state)
-            for t in s.targets:
-                self.targets(t, state)
-        elif isinstance(s, ast.AnnAssign):
-            self.expression(s.value, state)
-            if s.value is not None:
-                self.targets(s.target, state)
-        elif isinstance(s, ast.AugAssign):
-            self.expression(s.value, state)
-            if isinstance(s.target, ast.Name):  # reads and writes the same variable
-                load = self.__dict__.setdefault("loads", {}).setdefault(
-                    id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
-                )
-                self.use(load, state)
-                d = self.define(s.target, s.target.id)
-                self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
-                state[s.target.id] = frozenset([d])
-            else:
-                self.expression(s.target, state)
-        elif isinstance(s, ast.If):
-            self.expression(s.test, state)
-            return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
-        elif isinstance(s, (ast.While, ast.For)):
-            return self.loop(s, state)
-        elif isinstance(s, ast.Break):
-            self.loops[-1][0].append(state)
-            return None
-        elif isinstance(s, ast.Continue):
-            self.loops[-1][1].append(state)
-            return None
-        elif isinstance(s, ast.Return):
-            self.expression(s.value, state)
-            return None
-        else:
-            for child in ast.iter_child_nodes(s):
-                if isinstance(child, ast.expr):
-                    self.expression(child, state)
+        return getattr(self, "stmt_" + type(s).__name__, self.stmt)(s, state)
+
+    def stmt(self, s, state):
+        """A statement that assigns nothing and leaves nothing."""
+        for child in ast.iter_child_nodes(s):
+            if isinstance(child, ast.expr):
+                self.expression(child, state)
         return state
+
+    def stmt_Assign(self, s, state):
+        self.expression(s.value, state)
+        for t in s.targets:
+            self.targets(t, state)
+        return state
+
+    def stmt_AnnAssign(self, s, state):
+        self.expression(s.value, state)
+        if s.value is not None:
+            self.targets(s.target, state)
+        return state
+
+    def stmt_AugAssign(self, s, state):
+        self.expression(s.value, state)
+        if not isinstance(s.target, ast.Name):
+            self.expression(s.target, state)
+            return state
+        # reads and writes the same variable
+        load = self.__dict__.setdefault("loads", {}).setdefault(
+            id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
+        )
+        self.use(load, state)
+        d = self.define(s.target, s.target.id)
+        self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
+        state[s.target.id] = frozenset([d])
+        return state
+
+    def stmt_If(self, s, state):
+        self.expression(s.test, state)
+        return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
+
+    def stmt_Break(self, s, state):
+        self.loops[-1][0].append(state)
+
+    def stmt_Continue(self, s, state):
+        self.loops[-1][1].append(state)
+
+    def stmt_Return(self, s, state):
+        self.expression(s.value, state)
 
     def loop(self, s, state):
         if isinstance(s, ast.For):
@@ -381,6 +394,8 @@ class _Webs:
         for b in breaks:
             after = _merge(after, b)
         return after
+
+    stmt_While = stmt_For = loop
 
     def body_target(self, s, state):
         """The target of a for loop is assigned at the top of its body."""

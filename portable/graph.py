@@ -16,7 +16,8 @@ from .space import require, resolve
 class Graph:
     """What `capture` yields; `replay()` runs the recorded launches in order.
 
-    Numbers are frozen as they were when recorded; views are kept alive, their elements are read at each replay.
+    Numbers are frozen as they were when recorded; views are kept alive, their elements are read at each
+    replay.
     """
 
     def __init__(self, space):
@@ -79,8 +80,8 @@ def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     Raises
     ------
     LaunchError
-        Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an allocation,
-        or another capture.
+        Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an
+        allocation, or another capture.
 
     Examples
     --------

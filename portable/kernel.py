@@ -153,18 +153,20 @@ def kernel(
 def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, teams: int = 1) -> Any:
     """Mark a plain Python function as a kernel.
 
-    Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at the first
-    launch; constants from globals and closures are taken as they are then.
+    Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at
+    the first launch; constants from globals and closures are taken as they are then.
 
     Parameters
     ----------
     fn : function written with def
     fastmath : bool
-        Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must survive.
+        Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must
+        survive.
     packed : bool
         False compiles for the CPU one index at a time, for comparison.
     teams : int
-        Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers of a thread accordingly.
+        Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers
+        of a thread accordingly.
 
     Returns
     -------
@@ -204,8 +206,8 @@ def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     ----------
     fn : function written with def
     chain : bool
-        The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs (16 indices, or members of
-        a team, at a time).
+        The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs
+        (16 indices, or members of a team, at a time).
 
     Returns
     -------

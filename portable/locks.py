@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import os
 import signal
 import sys
@@ -17,7 +18,8 @@ _all = weakref.WeakSet()
 class Lock:
     """A lock that its holder may take again: in a signal handler, or where the garbage collector calls back.
 
-    `with lock.held:` takes it without a call of Python's own, for what is timed in fractions of a microsecond.
+    `with lock.held:` takes it without a call of Python's own, for what is timed in fractions of a
+    microsecond.
     """
 
     __slots__ = ("held", "__weakref__")
@@ -38,7 +40,8 @@ class Lock:
 
 
 class Compiling(Lock):
-    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of the other."""
+    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of
+    the other."""
 
     __slots__ = ("others",)
 
@@ -66,9 +69,8 @@ class Compiling(Lock):
 
 
 compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-if hasattr(
-    os, "register_at_fork"
-):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
+# nobody forks in the middle of a compilation: who would open LLVM's locks?
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
 
@@ -96,16 +98,27 @@ def alone(function):
 
     @functools.wraps(function)
     def locked(*args, **options):
-        with compiling, uninterrupted():
+        with compiling, uninterrupted(), _uncollected():
             return function(*args, **options)
 
     return locked
 
 
-arming, ending = (
-    [],
-    [],
-)  # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
+@contextlib.contextmanager
+def _uncollected():
+    """Spare the garbage collector what a compilation makes: half a million objects, all in use until it
+    ends."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+# what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
+arming, ending = [], []
 
 
 def arm():

@@ -12,7 +12,8 @@ from .policy import MDRangePolicy
 
 
 class Plan:
-    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were then)."""
+    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
+    then)."""
 
     __slots__ = ("_call", "_launch", "_kept", "_lock")
 
@@ -48,6 +49,13 @@ def plan(
     *args: *Arguments,
     label: str | None = None,
 ) -> Plan: ...
+@overload
+def plan(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> Plan: ...
 def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
     """Prepare a launch: `p = plan(...); p()` costs the least host time.
 
@@ -58,7 +66,8 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     Returns
     -------
     Plan
-        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
+        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers
+        are frozen.
 
     Examples
     --------

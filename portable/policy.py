@@ -1,4 +1,5 @@
-"""Policies: how many indices a launch visits and in which shape. Frozen data; nothing here knows a backend."""
+"""Policies: how many indices a launch visits and in which shape. Frozen data; nothing here knows a
+backend."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from .annotations import SpaceLike
 from .errors import DTypeError, InputError
 
 _LINE = 64  # bytes at whose multiples a scratch array begins
+MOST_BOX = 4  # dimensions of a box
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
 
 
@@ -82,8 +84,8 @@ class TeamPolicy:
     league_size : int
         Number of teams.
     team_size : int or AUTO
-        Members of a team: a request. A CPU team has as many members as its pack has lanes; a CUDA team is rounded
-        up to whole warps; the checked space takes the number as it is.
+        Members of a team: a request. A CPU team has as many members as its pack has lanes; a CUDA team is
+        rounded up to whole warps; the checked space takes the number as it is.
     space : str or Space, optional
     scratch_bytes : int
         Room for scratch arrays whose shape is known only at run time; see `scratch_bytes`.
@@ -121,12 +123,14 @@ class TeamPolicy:
 
 
 def scratch_bytes(*arrays: tuple) -> int:
-    """Bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(..., scratch_bytes=...)`.
+    """Bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(...,
+    scratch_bytes=...)`.
 
     Parameters
     ----------
     arrays : (shape, dtype) pairs
-        As `team.scratch(shape, dtype)` asks for them, each once: an integer or a tuple of integers, and a dtype.
+        As `team.scratch(shape, dtype)` asks for them, each once: an integer or a tuple of integers, and a
+        dtype.
 
     Returns
     -------
@@ -168,11 +172,12 @@ def scratch_bytes(*arrays: tuple) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MDRangePolicy:
-    """Indices (i, j) or (i, j, k) of a box; the last is the fastest, and the one whose neighbours are lanes.
+    """Indices (i, j), (i, j, k) or (i, j, k, l) of a box; the last is the fastest, and the one whose
+    neighbours are lanes.
 
     Parameters
     ----------
-    begin, end : tuples of 2 or 3 int
+    begin, end : tuples of 2 to 4 int
         begin <= end in each dimension.
     space : str or Space, optional
 
@@ -194,8 +199,10 @@ class MDRangePolicy:
     def __post_init__(self):
         for name in ("begin", "end"):
             value = getattr(self, name)
-            if not isinstance(value, (tuple, list)) or len(value) not in (2, 3):
-                raise InputError(f"MDRangePolicy: {name} is {value!r}; a tuple of 2 or 3 integers is wanted")
+            if not isinstance(value, (tuple, list)) or not 2 <= len(value) <= MOST_BOX:
+                raise InputError(
+                    f"MDRangePolicy: {name} is {value!r}; a tuple of 2 to {MOST_BOX} integers is wanted"
+                )
             object.__setattr__(
                 self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value))
             )
@@ -224,7 +231,7 @@ KINDS = {RangePolicy: "range", TeamPolicy: "team", MDRangePolicy: "box"}
 
 
 def kind_of(policy):
-    """ "range", "team", "box2" or "box3"."""
+    """ "range", "team", or "box2" to "box4"."""
     kind = KINDS[policy.__class__]
     return f"box{len(policy.begin)}" if kind == "box" else kind
 
@@ -238,12 +245,10 @@ def n_indices(kind):
 
 
 def box_words(policy):
-    """begin and end of three dimensions, one after the other; zeros where the policy has none."""
-    if policy.__class__ is not MDRangePolicy:
-        return (0,) * 6
-    return tuple(v for pair in zip(policy.begin, policy.end) for v in pair) + (0,) * (
-        6 - 2 * len(policy.begin)
-    )
+    """begin and end of MOST_BOX dimensions, one after the other; zeros where the policy has none."""
+    box = zip(policy.begin, policy.end) if policy.__class__ is MDRangePolicy else ()
+    words = tuple(v for pair in box for v in pair)
+    return words + (0,) * (2 * MOST_BOX - len(words))
 
 
 def as_policy(policy):

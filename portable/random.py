@@ -1,24 +1,25 @@
-"""Numbered random numbers: a value is a pure function of (seed, stream, draw), inside kernels and on the host.
+"""Numbered random numbers: a value is a pure function of (seed, stream, draw), inside kernels and on the
+host.
 
     u = pk.random.uniform(seed, stream, draw)
 
-The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2
-and 3, each with the low word first. All three are whole numbers, seed and draw from 0 to 2^64 - 1, stream to 2^63 - 1: a seed
-has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural
-stream, the step of a loop a natural draw.
+The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+SC 2011). One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1,
+`stream` its words 2 and 3, each with the low word first. All three are whole numbers, seed and draw from 0 to
+2^64 - 1, stream to 2^63 - 1: a seed has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and
+nothing is initialised; an index is a natural stream, the step of a loop a natural draw.
 
 Uniform, exponential and whole numbers read the same block, so those of the same three numbers depend on each
 other, as do normal numbers and those of float32. Values that are to be independent take draws, or streams, of
 their own.
 
 Names that end in 32 hold no float64 instruction, and need no whole block: the streams s, s + 32, s + 64 and
-s + 96 of each 128 share one, beyond the other streams, and have a word each. Normal numbers come in pairs, the
-cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block, `normal32` of a
-pair two words. Where one thread takes them together, as teams of a warp do that go through neighbours, the
-compiler finds what they have in common and does it once. Logarithm and sine are the layer's own texts, also in
-plain Python: the bits are the same on every space. Calls on the host take NumPy
-arrays too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
+s + 96 of each 128 share one, beyond the other streams, and have a word each. Normal numbers come in pairs,
+the cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block, `normal32`
+of a pair two words. Where one thread takes them together, as teams of a warp do that go through neighbours,
+the compiler finds what they have in common and does it once. Logarithm and sine are the layer's own texts,
+also in plain Python: the bits are the same on every space. Calls on the host take NumPy arrays too:
+`uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
 from typing import Any
@@ -38,11 +39,11 @@ _QUARTER = 1.5707963267948966  # of a turn
 
 @function(chain=True)
 def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> tuple[Any, Any, Any, Any]:
-    """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
+    """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20
+    multiplications."""
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
-    for _ in range(
-        10
-    ):  # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
+    # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
+    for _ in range(10):
         p, q = (c0 & _LOW) * _MULTIPLIERS[0], (c2 & _LOW) * _MULTIPLIERS[1]
         c0, c1, c2, c3 = (q >> 32) ^ c1 ^ k0, q, (p >> 32) ^ c3 ^ k1, p
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
@@ -113,8 +114,8 @@ def uniform_open32(seed: Whole, stream: Whole, draw: Whole) -> float32:
 def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
     """A whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
-    floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and
-    every number's probability differs from 1 / n by less than 2^-128.
+    floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may
+    not end, and every number's probability differs from 1 / n by less than 2^-128.
     """
     n = uint64(n * (n > 0))
     total = uint64(0)
@@ -151,7 +152,8 @@ def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
 
 @drawn
 def normal32(seed: Whole, stream: Whole, draw: Whole) -> float32:
-    """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one radius."""
+    """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one
+    radius."""
     w, place = _word_of_four(seed, stream, draw)
     first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])
     radius = sqrt(2.0 * (0.0 - log_normal_f32(1.0 - float32(int32(first >> 8)) * 2.0**-24)))

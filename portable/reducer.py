@@ -29,16 +29,17 @@ class Reducer:
     combine : function of two states that returns a state
         Kernel text. A state is a number, or a tuple of numbers.
     identity : number, tuple of numbers, or function of a dtype's name that returns one
-        The neutral state, which also says how many numbers a state has. The function is given the dtype of the state's
-        first number.
+        The neutral state, which also says how many numbers a state has. The function is given the dtype of
+        the state's first number.
     lift : function (contribution) -> state, or (contribution, index) -> state; optional
-        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the policy's: the
-        league rank of a team, in a box the place counted row by row.
+        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the
+        policy's: the league rank of a team, in a box the place counted row by row.
     finish : function (state) -> result, a number or a tuple; optional
-        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one too: over
-        a box it reaches the caller as a tuple.
+        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one
+        too: over a box it reaches the caller as a tuple.
     commutes : bool
-        Not: contributions are combined in the order of indices, and in a team of ranks, which takes longer. Scans always do so.
+        Not: contributions are combined in the order of indices, and in a team of ranks, which takes longer.
+        Scans always do so.
 
     Examples
     --------
@@ -80,14 +81,8 @@ class Reducer:
             _text(finish),
             commutes,
         )
-        self._given = (
-            name,
-            self.combine,
-            identity,
-            self.lift,
-            self.finish,
-            commutes,
-        )  # what a pickle makes it from
+        # what a pickle makes it from
+        self._given = name, self.combine, identity, self.lift, self.finish, commutes
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         self.n_words = len(self.neutral("float64"))
@@ -159,7 +154,8 @@ def _with_index(value, index):
 
 
 def _first(before, after, a, b):
-    """The state whose number comes first, NaN before all others; between equals (two NaN too) the lower index."""
+    """The state whose number comes first, NaN before all others; between equals (two NaN too) the lower
+    index."""
     nan, number, lower = a[0] != a[0], b[0] == b[0], a[1] <= b[1]
     take = before | where(after, False, (nan & number) | (lower & (nan | number)))
     return where(take, a[0], b[0]), where(take, a[1], b[1])
@@ -179,7 +175,8 @@ def _exponent(v):
 
 
 def _log_add(a, b):
-    """exp(a[0]) a[1] + exp(b[0]) b[1] as (the larger exponent, sum scaled by it). Equal exponents may be infinite."""
+    """exp(a[0]) a[1] + exp(b[0]) b[1] as (the larger exponent, sum scaled by it). Equal exponents may be
+    infinite."""
     small = exp(where(a[0] == b[0], 0.0, -abs(a[0] - b[0])))
     return maximum(a[0], b[0]), where(a[0] >= b[0], fma(b[1], small, a[1]), fma(a[1], small, b[1]))
 

@@ -1,4 +1,5 @@
-"""Sums that many indices contribute to: private copies, added up when the launch ends (Kokkos's ScatterView)."""
+"""Sums that many indices contribute to: private copies, added up when the launch ends (Kokkos's
+ScatterView)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ class ScatterView:
 
         pk.parallel_for(n, histogram, x, pk.ScatterView(counts))
 
-    Each CPU thread and each block of GPU threads adds to a copy of its own, without contention; the copies are added to the
-    view before the launch is over. The kernel's text does not change. Where copies would be too large for this to pay, and
-    in reductions and scans, the sums are atomic as they would be without it.
+    Each CPU thread and each block of GPU threads adds to a copy of its own, without contention; the copies
+    are added to the view before the launch is over. The kernel's text does not change. Where copies would be
+    too large for this to pay, and in reductions and scans, the sums are atomic as they would be without it.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ class ScatterView:
         for extent, stride in zip(self.view.shape[::-1], self.view.strides[::-1]):
             if stride != step and extent > 1:
                 raise InputError(
-                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a contiguous one is wanted"
+                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a"
+                    " contiguous one is wanted"
                 )
             step *= extent
 

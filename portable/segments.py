@@ -1,8 +1,9 @@
 """Ragged rows, and what is found in sorted numbers: kernels that every space runs.
 
-Rows lie one after the other in `values`; row r has values[offsets[r]] ... values[offsets[r + 1] - 1], and may be empty. A reduction
-cuts the values, not the rows, into tiles, a team each: a row of a million costs what a million rows of one do. A tile's team takes
-row by row, or its members a row each where it has many; of rows that cross tiles the parts are combined in a second launch.
+Rows lie one after the other in `values`; row r has values[offsets[r]] ... values[offsets[r + 1] - 1], and may
+be empty. A reduction cuts the values, not the rows, into tiles, a team each: a row of a million costs what a
+million rows of one do. A tile's team takes row by row, or its members a row each where it has many; of rows
+that cross tiles the parts are combined in a second launch.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ def searchsorted(
     Returns
     -------
     View, shape (n,), int64
+
+    Raises
+    ------
+    DTypeError, InputError
+        `edges` and `values` differ in dtype; there is no such side.
 
     Examples
     --------
@@ -168,6 +174,11 @@ def bincount(
     -------
     View, shape (max(x) + 1 or minlength,), int64 or of the dtype of weights
 
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        `x` holds no whole numbers from 0 on, `weights` are not as many floats, `minlength` is out of range.
+
     Examples
     --------
     >>> pk.bincount(np.array([0, 2, 2]), space="serial").to_numpy().tolist()
@@ -190,10 +201,15 @@ def bincount(
         out = zeros(n_bins, "int64", space)
         parallel_for(policy, _count_bin, x, out, label="bincount.count")
         return out
-    weights, _ = _vector(weights, "weights", space)
+    return _sums_of_weights(x, _vector(weights, "weights", space)[0], n_bins, space)
+
+
+def _sums_of_weights(x, weights, n_bins, space):
+    """The sum of each bin's weights, in the order in which they came."""
     if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
         raise ShapeError(
-            f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are wanted"
+            f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
+            " wanted"
         )
     order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
     parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
@@ -251,20 +267,44 @@ def _row_of(offsets, i):
     return low
 
 
+@function
+def _keep(total, tile, begin, end, r, offsets, out, heads, tails):
+    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
+    that goes on."""
+    if offsets[r] < begin:
+        heads[tile] = total
+    elif offsets[r + 1] > end:
+        tails[tile] = total
+    else:
+        out[r] = total
+
+
 @functools.cache
-def _tile_kernels(reducer):
-    """(reduce_tile, join_tiles) for a reducer."""
+def _folds(reducer):
+    """Two functions that combine values low..high: by one member, and by its whole team."""
     combine = reducer.combine
 
     @function
-    def keep(total, tile, begin, end, r, offsets, out, heads, tails):
-        """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one that goes on."""
-        if offsets[r] < begin:
-            heads[tile] = total
-        elif offsets[r + 1] > end:
-            tails[tile] = total
-        else:
-            out[r] = total
+    def alone(neutral, values, low, high):
+        total = neutral
+        for j in range(low, high):
+            total = combine(total, _wide(values, j))
+        return total
+
+    @function
+    def together(team, neutral, values, low, high):
+        total = neutral
+        for j in team.thread_range(low, high):
+            total = combine(total, _wide(values, j))
+        return team.reduce(total, reducer)
+
+    return alone, together
+
+
+@functools.cache
+def _tile_reduction(reducer):
+    """The kernel that combines each row's part of a tile."""
+    alone, together = _folds(reducer)
 
     @kernel
     def reduce_tile(team, neutral, values, offsets, out, heads, tails):
@@ -275,19 +315,22 @@ def _tile_kernels(reducer):
         first, last = _row_of(offsets, begin), _row_of(offsets, end - 1)
         if last - first >= team.size:
             for r in team.thread_range(first, last + 1):
-                total = neutral
-                for j in range(max(offsets[r], begin), min(offsets[r + 1], end)):
-                    total = combine(total, _wide(values, j))
+                total = alone(neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
                 if offsets[r] < offsets[r + 1]:
-                    keep(total, tile, begin, end, r, offsets, out, heads, tails)
+                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
         else:
             for r in range(first, last + 1):
-                total = neutral
-                for j in team.thread_range(max(offsets[r], begin), min(offsets[r + 1], end)):
-                    total = combine(total, _wide(values, j))
-                total = team.reduce(total, reducer)
+                total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
                 if team.single() and offsets[r] < offsets[r + 1]:
-                    keep(total, tile, begin, end, r, offsets, out, heads, tails)
+                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
+
+    return reduce_tile
+
+
+@functools.cache
+def _tile_joint(reducer):
+    """The kernel that combines the parts of the rows that go on in other tiles."""
+    combine = reducer.combine
 
     @kernel
     def join_tiles(team, neutral, n, offsets, out, heads, tails):
@@ -304,7 +347,7 @@ def _tile_kernels(reducer):
             if team.single():
                 out[r] = combine(tails[tile], total)
 
-    return reduce_tile, join_tiles
+    return join_tiles
 
 
 @functools.cache
@@ -355,12 +398,18 @@ def segmented_reduce(
     Returns
     -------
     View, shape (n_rows,)
-        The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do not depend on the
-        number of threads.
+        The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do
+        not depend on the number of threads.
+
+    Raises
+    ------
+    InputError
+        `reducer` does not commute.
 
     Examples
     --------
-    >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1, 3]), space="serial").to_numpy().tolist()
+    >>> ends = np.array([0, 1, 1, 3])
+    >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), ends, space="serial").to_numpy().tolist()
     [1.0, 0.0, 6.0]
     """
     values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
@@ -369,7 +418,7 @@ def segmented_reduce(
     n = values.shape[0]
     teams = TeamPolicy(-(-n // _TILE), space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    reduce_tile, join_tiles = _tile_kernels(reducer)
+    reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
     parallel_for(teams, reduce_tile, neutral, values, offsets, out, heads, tails, label="segments.reduce")
     parallel_for(teams, join_tiles, neutral, n, offsets, out, heads, tails, label="segments.join")
     return out
@@ -450,7 +499,8 @@ def segmented_sort(
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, room for a result a row with those of empty ones, the neutral number, space), checked."""
+    """(values, offsets, room for a result a row with those of empty ones, the neutral number, space),
+    checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
             f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
@@ -460,11 +510,19 @@ def _ragged(values, offsets, reducer, space):
     _check_dtype(offsets, "offsets")
     if np.dtype(offsets.dtype).kind != "i" or offsets.shape[0] < 1:
         raise DTypeError(
-            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is wanted"
+            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
+            " wanted"
         )
     n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
     out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
     neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
+    _check_rows(values, offsets, neutral, out, space)
+    return values, offsets, out, neutral, space
+
+
+def _check_rows(values, offsets, neutral, out, space):
+    """Whether the offsets rise from 0 to the number of values; empty rows get their result."""
+    n_rows = out.shape[0]
     ends = [int(offsets[k : k + 1].to_numpy()[0]) for k in (0, n_rows)]
     least = parallel_reduce(
         RangePolicy(0, n_rows, space=space),
@@ -481,4 +539,3 @@ def _ragged(values, offsets, reducer, space):
             + f" and falls by {-least}" * (n_rows > 0 > least)
             + f"; it must rise from 0 to {values.shape[0]}, the number of values"
         )
-    return values, offsets, out, neutral, space

@@ -1,6 +1,7 @@
 """The largest of each row, and compaction, as kernels that every space runs.
 
-The largest of a row are found by bisection over bit patterns that order as the numbers do, until the k-th of them is alone.
+The largest of a row are found by bisection over bit patterns that order as the numbers do, until the k-th of
+them is alone.
 """
 
 from __future__ import annotations
@@ -30,67 +31,109 @@ def _ranked(row, j, falling):
     return key if falling else ~key
 
 
-@kernel
-def _top(team, k, falling, x, values, columns):
-    """One row: bisect for the k-th key, collect what is better, then the first ones that equal it; count who beats whom.
-
-    Reads the row about 30 times (float32) or 40 (float64), from cache if it fits; k * k comparisons.
-    """
-    row, n = x[team.league_rank], x.shape[1]
-    found, keys, n_found = team.scratch(k, int64), team.scratch(k, uint64), team.scratch(1, int64)
+@function
+def _extremes(team, falling, row):
+    """The least and the largest of the keys that this member reads."""
     low = uint64(_ranked(row, 0, falling))
     high = low
-    for j in team.thread_range(n):
+    for j in team.thread_range(row.shape[0]):
         key = uint64(_ranked(row, j, falling))
         low, high = min(low, key), max(high, key)
-    low, high = team.reduce(low, Min), team.reduce(high, Max)
+    return low, high
+
+
+@function
+def _kth_key(team, k, low, high, falling, row):
+    """The k-th largest key of a row, by bisection."""
     while low < high:  # at least k keys are not below `low`, fewer than k above `high`
         middle = high - ((high - low) >> 1)
         n_above = 0
-        for j in team.thread_range(n):
+        for j in team.thread_range(row.shape[0]):
             n_above += 1 if uint64(_ranked(row, j, falling)) >= middle else 0
         n_above = team.reduce(n_above)
         if n_above >= k:
             low = middle
         if n_above <= k:
             high = middle - 1 if n_above < k else middle
+    return low
+
+
+@function
+def _count_around(team, kth, falling, row):
+    """How many of the keys that this member reads are above the k-th, and how many equal it."""
     n_above, n_equal = 0, 0
-    for j in team.thread_range(n):
+    for j in team.thread_range(row.shape[0]):
         key = uint64(_ranked(row, j, falling))
-        n_above += 1 if key > low else 0
-        n_equal += 1 if key == low else 0
-    wanted = k - team.reduce(n_above)
-    first, last = 0, n  # among equals the first `wanted` columns: those below `last`
-    if team.reduce(n_equal) > wanted:
-        while first < last:
-            middle_column = (first + last) // 2
-            n_before = 0
-            for j in team.thread_range(middle_column):
-                n_before += 1 if uint64(_ranked(row, j, falling)) == low else 0
-            if team.reduce(n_before) >= wanted:
-                last = middle_column
-            else:
-                first = middle_column + 1
+        n_above += 1 if key > kth else 0
+        n_equal += 1 if key == kth else 0
+    return n_above, n_equal
+
+
+@function
+def _end_of_equal(team, wanted, kth, falling, row):
+    """The column behind the first `wanted` whose key equals the k-th."""
+    first, last = 0, row.shape[0]
+    while first < last:
+        middle = (first + last) // 2
+        n_before = 0
+        for j in team.thread_range(middle):
+            n_before += 1 if uint64(_ranked(row, j, falling)) == kth else 0
+        if team.reduce(n_before) >= wanted:
+            last = middle
+        else:
+            first = middle + 1
+    return last
+
+
+@function
+def _collect(team, kth, last, falling, row, n_found, keys, columns):
+    """The keys above the k-th, and those in columns before `last` that equal it, as they come."""
     if team.single():
         n_found[0] = 0
     team.barrier()
-    for j in team.thread_range(n):
+    for j in team.thread_range(row.shape[0]):
         key = uint64(_ranked(row, j, falling))
-        if key > low or key == low and j < last:
+        if key > kth or key == kth and j < last:
             place = atomic_add(n_found, 0, 1)
-            found[place] = j
+            columns[place] = j
             keys[place] = key
     team.barrier()
+
+
+@function
+def _n_better(e, keys, columns):
+    """How many keys beat key e, or equal it in an earlier column."""
+    n = 0
+    for other in range(keys.shape[0]):
+        n += 1 if keys[other] > keys[e] or keys[other] == keys[e] and columns[other] < columns[e] else 0
+    return n
+
+
+@kernel
+def _top(team, k, falling, x, values, columns):
+    """One row: bisect for the k-th key, collect what is better, then the first ones that equal it; count who
+    beats whom.
+
+    Reads the row about 30 times (float32) or 40 (float64), from cache if it fits; k * k comparisons.
+    """
+    row, n = x[team.league_rank], x.shape[1]
+    found, keys, n_found = team.scratch(k, int64), team.scratch(k, uint64), team.scratch(1, int64)
+    low, high = _extremes(team, falling, row)
+    kth = _kth_key(team, k, team.reduce(low, Min), team.reduce(high, Max), falling, row)
+    n_above, n_equal = _count_around(team, kth, falling, row)
+    wanted, last = k - team.reduce(n_above), n
+    if team.reduce(n_equal) > wanted:
+        last = _end_of_equal(team, wanted, kth, falling, row)
+    _collect(team, kth, last, falling, row, n_found, keys, found)
     for e in team.thread_range(k):
-        rank = 0
-        for other in range(k):
-            rank += 1 if keys[other] > keys[e] or keys[other] == keys[e] and found[other] < found[e] else 0
+        rank = _n_better(e, keys, found)
         values[team.league_rank, rank] = row[found[e]]
         columns[team.league_rank, rank] = found[e]
 
 
 def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = None) -> tuple[View, View]:
-    """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first columns.
+    """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first
+    columns.
 
     Parameters
     ----------
@@ -105,6 +148,11 @@ def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = 
     -------
     values : View, shape (n_rows, k), dtype of x
     columns : View, shape (n_rows, k), int64
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        `x` is no matrix of numbers; `k` is not 1 to its columns.
 
     Examples
     --------
@@ -146,7 +194,8 @@ def _count_kept(team, keep, counts):
 
 @kernel
 def _move_kept(team, numbers, starts, keep, values, out):
-    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in step."""
+    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in
+    step."""
     begin = team.league_rank * _COMPACTED
     end = min(begin + _COMPACTED, keep.shape[0])
     at = int(starts[team.league_rank])
@@ -175,6 +224,11 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     Returns
     -------
     View, shape (number kept,), dtype of values, or int64 without values
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        `keep` is neither bool nor of whole numbers; `values` are not as many.
 
     Notes
     -----

@@ -1,7 +1,8 @@
 """Execution spaces: where kernels run, and which one runs them by default.
 
-"serial" is one CPU thread, "threads" (or "threads:4") a pool of them, "cuda" (or "cuda:1") a GPU, "checked" the plain
-Python interpreter; `portable.register` adds others. What a space is, its backend says (backends/contract.py).
+"serial" is one CPU thread, "threads" (or "threads:4") a pool of them, "cuda" (or "cuda:1") a GPU, "checked"
+the plain Python interpreter; `portable.register` adds others. What a space is, its backend says
+(backends/contract.py).
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     Returns
     -------
     tuple of n Spaces
-        Of a GPU: its streams, which last as long as the process. What one queue reads of another's results wants a
-        `fence` of that one first; copies wait for all. On a CPU, where launches have finished when they return, the space
-        itself.
+        Of a GPU: its streams, which last as long as the process. What one queue reads of another's results
+        wants a `fence` of that one first; copies wait for all. On a CPU, where launches have finished when
+        they return, the space itself.
+
+    Raises
+    ------
+    DTypeError, InputError
+        `n` is no whole number from 1 on.
 
     Examples
     --------
@@ -95,7 +101,8 @@ def _named(name):
         if space is not None:
             return space
     raise UnknownSpaceError(
-        f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4', ...)"
+        f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4',"
+        " ...)"
     )
 
 
@@ -110,7 +117,8 @@ def _first_choice():
 
 
 def default_space() -> Space:
-    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads.
+    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else
+    threads.
 
     Examples
     --------
@@ -210,7 +218,8 @@ def unavailable_because(space: SpaceLike) -> str | None:
 
 
 def concurrency(space: SpaceLike | None = None) -> int:
-    """How many teams a space works on at one time, about: what room of their own costs that they keep between tasks.
+    """How many teams a space works on at one time, about: what room of their own costs that they keep between
+    tasks.
 
     Parameters
     ----------

@@ -27,7 +27,8 @@ def assert_same_on_all_spaces(
     reducer: Reducers | None = None,
     terms: int | None = None,
 ) -> None:
-    """Run a launch on "checked" and on every other space that can run here, and compare what it leaves behind.
+    """Run a launch on "checked" and on every other space that can run here, and compare what it leaves
+    behind.
 
     Parameters
     ----------
@@ -36,15 +37,16 @@ def assert_same_on_all_spaces(
     reducer : Reducer or tuple of Reducers, optional
         For kernels that return contributions.
     terms : int, optional
-        The longest sum that a result is made of. Not given: as many as a team or index reads elements, and in a
-        reduction as the policy has indices.
+        The longest sum that a result is made of. Not given: as many as a team or index reads elements, and in
+        a reduction as the policy has indices.
 
     Raises
     ------
     CheckError
         The checked space found a defect.
     AssertionError
-        Two spaces differ: integers at all, floats by more than (8 + terms) eps times the largest number in the arrays.
+        Two spaces differ: integers at all, floats by more than (8 + terms) eps times the largest number in
+        the arrays.
 
     Examples
     --------
@@ -54,7 +56,7 @@ def assert_same_on_all_spaces(
     >>> from portable.testing import assert_same_on_all_spaces
     >>> assert_same_on_all_spaces(9, add, 1.0, np.zeros(9))
     """
-    from .backends.checked import sizes, trials
+    from .backends.checked import trials
 
     policy, reducers = (
         as_policy(policy),
@@ -64,20 +66,26 @@ def assert_same_on_all_spaces(
     if terms is None:
         terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)
     for name in registry.names():
-        if name == _REFERENCE or spaces.unavailable_because(name) is not None:
-            continue
-        moved, reduced = _run(dataclasses.replace(policy, space=name), kernel, args, reducers, name)
-        got = sizes.results(moved, reduced)
-        reference = sizes.results(wanted.args, wanted.reduced)
-        for label, one, other in zip(sizes.names(kernel, wanted), reference, got, strict=True):
-            bound = sizes.bound([one, other], [r for r in reference if r.dtype.kind == "f"], terms)
-            apart = sizes.apart(one, other, bound)
-            if apart.any():
-                index = tuple(map(int, np.argwhere(apart)[0]))
-                raise AssertionError(
-                    f"kernel '{kernel.name}' ({kernel.place}): {label}{list(index)} is {one[index]} on 'checked' and "
-                    f"{other[index]} on '{name}'; {int(apart.sum())} element(s) differ by more than {bound:.3g}"
-                )
+        if name != _REFERENCE and spaces.unavailable_because(name) is None:
+            got = _run(dataclasses.replace(policy, space=name), kernel, args, reducers, name)
+            _check_same(kernel, wanted, got, terms, name)
+
+
+def _check_same(kernel, wanted, got, terms, space):
+    """AssertionError unless what a launch left on a space is what the reference left."""
+    from .backends.checked import sizes
+
+    reference = sizes.results(wanted.args, wanted.reduced)
+    for label, one, other in zip(sizes.names(kernel, wanted), reference, sizes.results(*got), strict=True):
+        bound = sizes.bound([one, other], [r for r in reference if r.dtype.kind == "f"], terms)
+        apart = sizes.apart(one, other, bound)
+        if apart.any():
+            index = tuple(map(int, np.argwhere(apart)[0]))
+            raise AssertionError(
+                f"kernel '{kernel.name}' ({kernel.place}): {label}{list(index)} is {one[index]} on"
+                f" 'checked' and {other[index]} on '{space}'; {int(apart.sum())} element(s) differ by more"
+                f" than {bound:.3g}"
+            )
 
 
 def _run(policy, kernel, args, reducers, space):
@@ -101,7 +109,8 @@ def _run(policy, kernel, args, reducers, space):
 def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
-    Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another space.
+    Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another
+    space.
 
     Parameters
     ----------

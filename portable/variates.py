@@ -1,7 +1,7 @@
 """More random variates: gamma, beta, numbers by weight, permutations.
 
-Gamma numbers are those of Marsaglia and Tsang ("A simple method for generating gamma variables", ACM TOMS 26, 2000); permutations
-are shuffled as Fisher and Yates do.
+Gamma numbers are those of Marsaglia and Tsang ("A simple method for generating gamma variables", ACM TOMS 26,
+2000); permutations are shuffled as Fisher and Yates do.
 """
 
 import numpy as np
@@ -17,9 +17,11 @@ TRIES = 60  # each succeeds with a probability above 0.95
 
 @drawn
 def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
-    """A float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw, ..., draw + 63.
+    """A float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw, ..., draw +
+    63.
 
-    The law is exact but for rounding. NaN where shape is not above 0, which the checked space and calls on the host refuse.
+    The law is exact but for rounding. NaN where shape is not above 0, which the checked space and calls on
+    the host refuse.
     """
     assert shape > 0.0
     wanted = float64(shape)
@@ -46,7 +48,8 @@ def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
 def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float64:
     """A float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw + 127.
 
-    Of two gamma numbers; where both are too small for a float64 it is 0 or 1. NaN where a or b is not above 0.
+    Of two gamma numbers; where both are too small for a float64 it is 0 or 1. NaN where a or b is not above
+    0.
     """
     x = gamma(seed, stream, draw, a)
     y = gamma(seed, stream, uint64(draw) + uint64(64), b)
@@ -58,7 +61,8 @@ def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float6
 
 @drawn
 def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> np.int64:
-    """A number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their sum; one draw.
+    """A number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their sum; one
+    draw.
 
     weights : a view of one dimension, of numbers of at least 0. -1 if their sum is 0 or no number.
     """
@@ -80,7 +84,8 @@ def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> 
 
 @drawn
 def permutation(seed: Whole, stream: Whole, draw: Whole, out: ArrayLike) -> None:
-    """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike; len(out) draws belong to it.
+    """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike;
+    len(out) draws belong to it.
 
     Many long ones are made faster by `pk.argsort` of random words.
     """

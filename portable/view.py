@@ -1,14 +1,17 @@
-"""Views: arrays of 0 to 4 dimensions in one space's memory, and their description that launches hand to kernels.
+"""Views: arrays of 0 to 6 dimensions in one space's memory, and their description that launches hand to
+kernels.
 
-A View never changes: its shape, strides and address are fixed, only its elements may be written. So what a launch
-needs is computed once, when the view is made:
+A View never changes: its shape, strides and address are fixed, only its elements may be written. So what a
+launch needs is computed once, when the view is made:
 
-    view.spec   (dtype name, ndim, contiguous_last, readonly, memory): what a kernel is compiled for. Equal specs are
-                one object, so that they can be compared by identity.
-    view.words  the address, the shape and the strides in bytes, a little-endian int64 each: a kernel's argument.
+    view.spec   (dtype name, ndim, contiguous_last, readonly, memory): what a kernel is compiled for. Equal
+                specs are one object, so that they can be compared by identity.
+    view.words  the address, the shape and the strides in bytes, a little-endian int64 each: a kernel's
+                argument.
 
-`describe` makes the same pair for a NumPy array. A view keeps its metadata in a NumPy array: on the host the data's
-own; for a device it lies over the device's addresses and its elements are never touched, NumPy only does the slicing.
+`describe` makes the same pair for a NumPy array. A view keeps its metadata in a NumPy array: on the host the
+data's own; for a device it lies over the device's addresses and its elements are never touched, NumPy only
+does the slicing.
 """
 
 from __future__ import annotations
@@ -37,34 +40,40 @@ DTYPES = (
     "int16",
     "uint16",
     "float16",
+    "bfloat16",
     "int32",
     "int64",
     "uint32",
     "uint64",
     "float32",
     "float64",
+    "complex64",
+    "complex128",
 )
-_KNOWN = frozenset(map(np.dtype, DTYPES))
-MAX_NDIM = 4
+_KNOWN = frozenset(np.dtype(name) for name in DTYPES if name != "bfloat16")
+MAX_NDIM = 6
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
-# The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes on the host bears
-# it, or what it makes for the checked space alone.
+# The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes
+# on the host bears it, or what it makes for the checked space alone.
 UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)
-_known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
+# (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
+_known = {}
 
 
 def _address_by_layout(array):
-    """The address of an array's data: NumPy's first field behind the object header of CPython, in all versions."""
+    """The address of an array's data: NumPy's first field behind the object header of CPython, in all
+    versions."""
     return _word_at(id(array) + _HEADER_BYTES).value
 
 
 _word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
+# five times slower
 address = (
     _address_by_layout
     if _address_by_layout(_probe) == _probe.ctypes.data
     else lambda array: array.ctypes.data
-)  # five times slower
+)
 
 
 def describe(array):
@@ -72,7 +81,8 @@ def describe(array):
 
     Returns
     -------
-    (tuple, bytes) : (dtype name, ndim, contiguous_last, readonly, "host"), one object for equal contents; the address,
+    (tuple, bytes) : (dtype name, ndim, contiguous_last, readonly, "host"), one object for equal contents; the
+    address,
         the shape and the strides in bytes, int64 each. The address is good for as long as the array lives.
     """
     shape, strides = array.shape, array.strides
@@ -89,7 +99,8 @@ def describe(array):
 
 
 def _examine(array):
-    """Check what arrays with these flags share; their specs with a contiguous and with a strided last dimension."""
+    """Check what arrays with these flags share; their specs with a contiguous and with a strided last
+    dimension."""
     if hasattr(array, "filled"):  # without importing numpy.ma, which takes as long as a first launch
         raise DTypeError(
             "masked arrays are not supported: kernels would not see the mask. Pass array.filled(...)."
@@ -124,18 +135,28 @@ def _spec(*words):
 
 def check_dtype(dtype):
     """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
     try:
         found = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
-    if found not in _KNOWN and (
-        found.name not in DTYPES or not found.isnative
-    ):  # a dtype's name is slow to make
+    # a dtype's name is slow to make
+    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):
         raise DTypeError(
             f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
             f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64')."
         )
     return found
+
+
+def _bfloat16():
+    """The numpy.dtype of bfloat16, which NumPy has from a package of its own."""
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise DTypeError(f"bfloat16 is not NumPy's own ({error}): pip install ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
 
 
 def _check_shape(shape):
@@ -151,13 +172,15 @@ def _check_shape(shape):
 
 
 class View:
-    """An array of 0 to 4 dimensions in the memory of one space; made by this call it is row-major and all zero.
+    """An array of 0 to 6 dimensions in the memory of one space; made by this call it is row-major and all
+    zero.
 
     Parameters
     ----------
     shape : int or tuple of int
     dtype : str, type or numpy.dtype, default "float64"
-        bool, float32, float64, int32, int64, uint32, uint64; or int8, uint8, int16, uint16, float16, computed in 32 bits.
+        bool, float32, float64, int32, int64, uint32, uint64, complex64, complex128; or int8, uint8, int16,
+        uint16, float16, bfloat16 (by the package ml_dtypes), computed in 32 bits.
     space : str, Space or None
         The space whose kernels will use it; the default space if None.
     label : str or None
@@ -176,8 +199,8 @@ class View:
 
     Notes
     -----
-    `v[...]` with ints, slices and Ellipsis is a View of the same memory; with an int for each dimension, the element.
-    `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
+    `v[...]` with ints, slices and Ellipsis is a View of the same memory; with an int for each dimension, the
+    element. `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
 
     Examples
     --------
@@ -244,7 +267,8 @@ class View:
         """
         if not self._array.flags.c_contiguous:
             raise ShapeError(
-                f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v) makes one"
+                f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v)"
+                " makes one"
             )
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
@@ -391,9 +415,11 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
 
     Parameters
     ----------
-    array : View, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or `__array__`
-        NumPy, CuPy, PyTorch, JAX, numba arrays and others; columns and frames of one dtype of pandas, xarray, polars, pyarrow. Where such a
-        library hands out a copy (missing values, several dtypes), the View is read-only and of that copy.
+    array : View, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or
+        `__array__`
+        NumPy, CuPy, PyTorch, JAX, numba arrays and others; columns and frames of one dtype of pandas, xarray,
+        polars, pyarrow. Where such a library hands out a copy (missing values, several dtypes), the View is
+        read-only and of that copy.
     space : str, Space or None
         The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
     label : str or None
@@ -492,13 +518,18 @@ class _Over:
 
 def over(interface, owner, producer=None):
     """The NumPy array over an interface's memory; on a device only its metadata may be used."""
-    check_dtype(interface["typestr"])
-    return np.asarray(_Over(interface, owner, producer))
+    dtype, (address, readonly) = check_dtype(interface["typestr"]), interface["data"]
+    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
+    known = interface | {"typestr": dtype.str, "data": (address or 64, readonly)}
+    array = np.asarray(_Over(known, owner, producer))
+    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
 
 
 def over_new(memory, shape, dtype):
     """The same over what `Memory.allocate` gave."""
-    return over({"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}, memory)
+    return over(
+        {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.name, "version": 3}, memory
+    )
 
 
 def producer_of(view):

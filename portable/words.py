@@ -1,10 +1,11 @@
 """The words of kernels beyond Python's syntax: one row each, from which all lists of words derive.
 
-A row says what a word is in plain Python, how the compiler reads it, which callables of Python, math and NumPy mean the same,
-its largest error, and its line of documentation. From `ROWS` come pk's names, the compiler's table of callables (known.py),
-the checked space's functions, the messages about what there is not, and the tables of docs/kernels.md and docs/accuracy.md.
-Plain Python, and here and there the checked space, runs these callables as they stand. Casts to a dtype are NumPy's
-scalar types, so that plain Python and compiled code agree about what a cast means.
+A row says what a word is in plain Python, how the compiler reads it, which callables of Python, math and
+NumPy mean the same, its largest error, and its line of documentation. From `ROWS` come pk's names, the
+compiler's table of callables (known.py), the checked space's functions, the messages about what there is not,
+and the tables of docs/kernels.md and docs/accuracy.md. Plain Python, and here and there the checked space,
+runs these callables as they stand. Casts to a dtype are NumPy's scalar types, so that plain Python and
+compiled code agree about what a cast means.
 """
 
 from __future__ import annotations
@@ -33,15 +34,19 @@ class Word(NamedTuple):
 
     name : pk's name; of what pk has not, Python's
     plain : its meaning in plain Python, of numbers of one dtype
-    reads : the method of compiler/calls.py, without `word_`, and what else it is given. The type rule, what is counted and
+    reads : the method of compiler/calls.py, without `word_`, and what else it is given. The type rule, what
+        is counted and
         what the checked space watches follow from it:
-        ("math", name, n)       the layer's own texts name_f32 and name_f64, or name_of for both, in elementary*.py. A float of
-                                the dtype common to its n arguments; counts under its name
+        ("math", name, n)       the layer's own texts name_f32 and name_f64, or name_of for both, in
+                                elementary*.py. A float of the dtype common to its n arguments; counts under
+                                its name
         ("intrinsic", name, n)  the same, by LLVM's instruction
-        ("inline",)             `plain` is kernel text, and stands where it is called: its operations count, its asserts are watched
+        ("inline",)             `plain` is kernel text, and stands where it is called: its operations count,
+                                its asserts are watched
     line : of documentation
     also : other callables that mean the same
-    ulps : largest error of float32 and float64 in units of the last place, as docs/accuracy.md says; () where there is none
+    ulps : largest error of float32 and float64 in units of the last place, as docs/accuracy.md says; () where
+        there is none
     """
 
     name: str
@@ -75,14 +80,15 @@ def python(*reads: Any, of: tuple[Any, ...], line: str) -> None:
     ROWS.append(Word(name, of[0], reads, line, tuple(of[1:])))
 
 
-def cast(dtype: Kind, line: str, *also: Any) -> Kind:
-    ROWS.append(Word(dtype.__name__, dtype, ("cast", dtype.__name__), line, also))
+def cast(dtype: Kind, line: str, *reads: str) -> Kind:
+    ROWS.append(Word(dtype.__name__, dtype, reads or ("cast", dtype.__name__), line))
     NAMES.append(dtype.__name__)
     return dtype
 
 
 def _scalar(reads, name, plain, line, ulps=(), also=()):
-    """Enter a row for a function of floats, and give pk's form of it, which keeps a NumPy scalar's dtype and warns of nothing."""
+    """Enter a row for a function of floats, and give pk's form of it, which keeps a NumPy scalar's dtype and
+    warns of nothing."""
     n = plain.nin if isinstance(plain, np.ufunc) else len(inspect.signature(plain).parameters)
 
     def call(*args):
@@ -138,7 +144,7 @@ def _logb(x):
     return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
 
 
-exp: Unary = text("exp", np.exp, "e to the power x", (0.90, 0.92))
+exp: Unary = text("exp", np.exp, "e to the power x, which may be complex", (0.90, 0.92))
 exp2: Unary = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
 expm1: Unary = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
 log: Unary = text("log", np.log, "the natural logarithm", (0.77, 0.78))
@@ -150,10 +156,10 @@ rsqrt: Unary = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.51, 0
 pow: Binary = text(
     "pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power)
 )  # noqa: A001
-sin: Unary = text("sin", np.sin, "the sine", (1.03, 0.90))
-cos: Unary = text("cos", np.cos, "the cosine", (1.06, 0.94))
-tan: Unary = text("tan", np.tan, "the tangent", (1.66, 1.33))
-tanh: Unary = text("tanh", np.tanh, "the hyperbolic tangent", (1.42, 1.42))
+sin: Unary = text("sin", np.sin, "the sine", (0.85, 0.90))
+cos: Unary = text("cos", np.cos, "the cosine", (0.85, 0.94))
+tan: Unary = text("tan", np.tan, "the tangent", (0.87, 0.89))
+tanh: Unary = text("tanh", np.tanh, "the hyperbolic tangent", (0.77, 0.81))
 atan: Unary = text("atan", np.arctan, "the angle of the slope x, from -pi/2 to pi/2", (0.91, 0.86))
 atan2: Binary = text(
     "atan2", np.arctan2, "the angle of the point (x, y), given y first, from -pi to pi", (0.91, 0.87)
@@ -204,20 +210,23 @@ lgamma: Unary = text(
 
 @word("math", "exp", 1, True, line="`exp` to 3 ulp, for sums in which such errors do not count")
 def fast_exp(x: Number) -> float:
-    """exp to three units in the last place: by the device's own instruction in float32 on CUDA, and 0 in place of results
-    below the normal numbers. For sums in which such errors do not count; its bits differ between machines."""
+    """exp to three units in the last place: by the device's own instruction in float32 on CUDA, and 0 in
+    place of results below the normal numbers. For sums in which such errors do not count; its bits differ
+    between machines."""
     return exp(x)
 
 
 @word("math", "exp2", 1, True, line="`exp2` so, for x < 1024 (128 in float32)")
 def fast_exp2(x: Number) -> float:
-    """2^x as `fast_exp` is exp, for x < 1024 (128 in float32): with log2(e) in the constants of x, the least work there is."""
+    """2^x as `fast_exp` is exp, for x < 1024 (128 in float32): with log2(e) in the constants of x, the least
+    work there is."""
     return exp2(x)
 
 
 @word("math", "log", 1, True, line="`log` to about 2 ulp, of positive normal numbers")
 def fast_log(x: Number) -> float:
-    """log to about two units in the last place, of positive normal numbers; by the device's own instruction in float32 on CUDA."""
+    """log to about two units in the last place, of positive normal numbers; by the device's own instruction
+    in float32 on CUDA."""
     return log(x)
 
 
@@ -232,8 +241,12 @@ copysign: Binary = llvm("copysign", np.copysign, "the size of a with the sign of
 float32, float64 = cast(np.float32, "as a float32"), cast(np.float64, "as a float64")
 int32, int64 = cast(np.int32, "as an int32"), cast(np.int64, "as an int64")
 uint32, uint64 = cast(np.uint32, "as a uint32"), cast(np.uint64, "as a uint64")
+complex64 = cast(np.complex64, "as a complex number of two float32", "complex", "float32")
+complex128 = cast(np.complex128, "as a complex number of two float64", "complex", "float64")
 python("cast", "bool", of=(bool, np.bool_), line="false for zeros alone")
 python("cast", "float", of=(float,), line="as a weak float")
+python("complex", of=(complex,), line="a complex number of its two parts, or of one")
+python("conjugate", of=(np.conjugate,), line="the complex number with the other sign of its imaginary part")
 python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
 
 # ---- Python's own
@@ -242,7 +255,7 @@ python("breakpoint", of=(breakpoint,), line="the debugger's prompt at one index,
 python("whole", "rint", of=(round,), line="the next integer, half to even")
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")
-python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the size")
+python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the size, of a complex number too")
 python("extreme", "<", False, of=(min,), line="Python's: the first, unless a later one is smaller")
 python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
 python("pow", of=(_builtins.pow,), line="`a ** b`")
@@ -260,7 +273,8 @@ else:
 
     @word("static")
     class static:
-        """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))` inside.
+        """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))`
+        inside.
 
         Loops over it unroll, and each value compiles its own code.
         """
@@ -317,7 +331,8 @@ def any(condition: Any) -> bool:  # noqa: A001  (the word of NumPy and of every 
 
 @word("lanes", "all")
 def all(condition: Any) -> bool:  # noqa: A001
-    """True if the condition holds in every lane that moves together with this one; one index alone: itself."""
+    """True if the condition holds in every lane that moves together with this one; one index alone:
+    itself."""
     return bool(condition)
 
 
@@ -328,13 +343,10 @@ def fma(a: Number, b: Number, c: Number) -> float:
     single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
     kind = np.float32 if single else np.float64
     a, b, c = float(a), float(b), float(c)
-    plain = a * b + c
-    if not math.isfinite(a + b + c) or plain == 0:  # infinities, NaN, and the sign of zero
-        exact = Fraction(a) * Fraction(b) + Fraction(c) if math.isfinite(a + b + c) else None
-        if not exact:
-            return kind(plain)
-    else:
-        exact = Fraction(a) * Fraction(b) + Fraction(c)
+    finite = _builtins.all(map(math.isfinite, (a, b, c)))
+    exact = Fraction(a) * Fraction(b) + Fraction(c) if finite else None
+    if not exact:  # infinities, NaN, and the sign of zero
+        return kind(a * b + c)
     near = _nearest(exact)
     if (
         single
@@ -382,14 +394,8 @@ def isfinite(x: Number) -> bool:
     return bool(abs(x) < math.inf)
 
 
-_DIGAMMA = (
-    -691.0 / 32760.0,
-    1.0 / 132.0,
-    -1.0 / 240.0,
-    1.0 / 252.0,
-    -1.0 / 120.0,
-    1.0 / 12.0,
-)  # B_2k / 2k, k from 6 down
+# B_2k / 2k, k from 6 down
+_DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0
 
 
 @word("inline", also=(math.isclose,))
@@ -402,7 +408,8 @@ def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -
 
 @word("inline", also=(math.frexp, np.frexp))
 def frexp(x: Number) -> tuple[float, int]:
-    """(m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
+    """(m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; zero, infinities and NaN are their own m,
+    and e is 0."""
     e = logb(x) + 1.0
     e = where(isfinite(e), e, 0.0)
     return ldexp(x, -e), int(e)
@@ -419,7 +426,8 @@ def gcd(a: int, b: int) -> int:
 
 @word("inline")
 def digamma(x: Number) -> float:
-    """The derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or of itself where that is more."""
+    """The derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or of itself
+    where that is more."""
     a = where(x <= 0.0, 1.0 - x, x) * 1.0
     total = 0.0 * x
     while a < 10.0:

@@ -7,6 +7,7 @@ nothing was run; 130 interrupted, what was measured was kept.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -321,12 +322,24 @@ def _compare_against(options, space):
 def _validate(options, space):
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
+    rates = functools.cache(lambda: validate.rates(space, options.quick))
+
+    def document(found):
+        pairs = [judged.as_dict() for judged in found]
+        return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
+
+    def keep(found):  # of a run that is broken off what was judged is there
+        if options.json:
+            with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+                _keep_json(options, validate.SCHEMA_VERSION, facts, **document(found))
+
     with _progress() as progress:
         task = progress.add_task("ceilings", total=None)
-        found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
+        found = validate.run(
+            space, seed, options.quick, lambda name: progress.update(task, description=name), keep
+        )
     _console().print(validate.table(found, space, seed))
-    pairs = [judged.as_dict() for judged in found]
-    kept = _keep_json(options, validate.SCHEMA_VERSION, facts, space=space, seed=seed, pairs=pairs)
+    kept = _keep_json(options, validate.SCHEMA_VERSION, facts, **document(found))
     return _code(
         False,
         kept

@@ -6,21 +6,21 @@ arithmetic      flops of the text, or of the code where it has fewer, at the FMA
                 up; a GPU has units for float64, for float32, for special functions in float32 and for
                 integers, which work at the same time, so the largest counts
 integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
-on
-                a GPU of kernels without floating-point work
+                on a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)
 atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch in a graph of many, the least that one can cost
 """
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from portable.errors import printable
 from roofline.units import picked
-from roofline.counting import static_arguments
+from roofline.counting import WARP, static_arguments
 from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
@@ -199,10 +199,27 @@ class Kernel:
     @property
     def near_bytes(self):
         """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they
-        were counted, and of scratch."""
-        totals = self.counts.executed_totals if self.counts.ptx is None else None
-        asked = totals or {"loaded": self.counts.loaded, "stored": self.counts.stored}
-        return asked["loaded"] + asked["stored"] + self.counts.scratch
+        were counted, and of scratch; an element that a GPU's warp wants as one, once."""
+        totals, alike = self.counts.executed_totals, self.counts.alike
+        text = {"loaded": self.counts.loaded, "stored": self.counts.stored}
+        asked = totals or text
+        if self.counts.ptx is not None:  # where the code's are those of scratch, too
+            asked = {way: min(n, asked[way]) for way, n in text.items()}
+        once = max(asked["loaded"] - alike + alike // WARP, asked["loaded"] // WARP)
+        return once + asked["stored"] + self.counts.scratch
+
+    def level_bytes(self, ceilings):
+        """{memory level: bytes} that one launch takes from a level, the nearest first.
+
+        Of the nearest what is asked for; of the others what the level before does not hold, by the accesses
+        that were sampled: on a GPU of its memory alone, since nobody knows which of its threads meet.
+        """
+        found = {ceilings.near[0][0]: self.near_bytes}
+        for (_, capacity), (name, _) in zip(ceilings.near, ceilings.near[1:]):
+            passed = self.counts.passed(capacity) if capacity else math.nan
+            if not math.isnan(passed):
+                found[name] = round(passed)
+        return found
 
     @property
     def operations(self):
@@ -213,7 +230,8 @@ class Kernel:
         """The JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
-            **picked(self, "label seconds near_bytes operations"),
+            **picked(self, "label seconds operations"),
+            "level_bytes": self.level_bytes(ceilings) if ceilings else {},
             "launches": len(self.times),
             "share_of_time": self.seconds / seconds,
             "attainable_seconds": self.attainable,
@@ -341,6 +359,17 @@ class Analysis:
         """The memory level of the launches that move most."""
         return self._summed(lambda counts, b: {b.level: counts.compulsory}).most_common(1)[0][0]
 
+    @property
+    def level_bytes(self):
+        """{memory level: bytes} that the call takes from a level, as `Kernel.level_bytes`; levels that not
+        all of its kernels know are left out."""
+        of_kernels = (
+            [(len(k.times), k.level_bytes(self.ceilings)) for k in self.kernels] if self.ceilings else []
+        )
+        known = [set(found) for _, found in of_kernels]
+        names = [name for name in of_kernels[0][1] if all(name in every for every in known)] if known else []
+        return {name: sum(n * found[name] for n, found in of_kernels) for name in names}
+
     def as_dict(self):
         """The JSON object; every number says where it comes from."""
         return {
@@ -354,7 +383,7 @@ class Analysis:
             "integer": self.total("integer"),
             "compulsory_bytes": self.total("compulsory"),
             "requested_bytes": self.total("loaded") + self.total("stored"),
-            "near_bytes": sum(len(k.times) * k.near_bytes for k in self.kernels),
+            "level_bytes": self.level_bytes,
             "wants_seconds": self.wants,
             "outside_seconds": {"value": self.outside, "provenance": "measured"},
             "copies_seconds": self.copies,

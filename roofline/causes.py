@@ -7,22 +7,22 @@ others the cause is the one whose end would gain most, told with that gain:
 
 launch            the cost of a launch (measured), of a kernel that has hardly more to do
 divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
-time;
-                  without, the share of the lanes that took part
+                  time; without, the share of the lanes that took part
 executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
                   cycle; without, those of the text
 instructions      all instructions that ran, at four a cycle and core; without, the arithmetic alone
 memory LEVEL      compulsory bytes from a farther level than the nearest that could hold them
-reread            all loads and stores at a memory level, from which each comes anew; without, each byte once
+reread            bytes from a memory level that nearer caches did not keep, by the sampled accesses; where
+                  none were sampled, all loads and stores at the level that delivers as much; without, each
+                  byte once
 scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
 scattered         elements gathered or scattered one by one, two a cycle; without, by packs
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
-the
-                  one before, at the rate of gathers from their level (on a GPU a sector each); without, the
-                  elements alone
+                  the one before, at the rate of gathers from the level that holds them, or, by the sampled
+                  accesses, of those that they come from (on a GPU a sector each); without, the elements alone
 integer division  at its rate, which is that of one lane at a time
-together          atomic operations that all go to one place; without, loads and stores
-integer           integer operations of the text (GPU)
+together          atomic operations that all go to one place; without, each to its own
+integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
@@ -34,6 +34,7 @@ import re
 from dataclasses import dataclass, replace
 
 import portable as pk
+from roofline.counting import WARP
 from roofline.mix import lanes_and_type
 from roofline.touched import accesses
 from roofline.units import picked, scaled, times
@@ -91,7 +92,8 @@ def causes(kernel, ceilings):
     """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first;
     at least one: waiting.
 
-    That many instructions are started says less than what makes them many, so it stands last.
+    That many instructions are started says less than what makes them many, so it stands last; that lines come
+    again less than that each element brings one, if the gain is the same.
     """
     n = len(kernel.times)
     took, least = kernel.seconds / n, kernel.bound.seconds
@@ -103,7 +105,7 @@ def causes(kernel, ceilings):
     ]
     found = sorted(
         (c for c in found if c.gain >= WORTH),
-        key=lambda c: (c.name == "instructions", -round(c.gain, 2), -c.seconds),
+        key=lambda c: (c.name == "instructions", -round(c.gain, 2), c.name == "reread", -c.seconds),
     )
     if not found:
         waiting = _waiting(kernel, ceilings, took)
@@ -128,16 +130,18 @@ def candidates(kernel, ceilings, took):
         )
     )
     extent, unit = extent_of(kernel)
+    pack = WARP if on_device else WIDEST
     filled = (
-        extent / (-(-extent // WIDEST) * WIDEST) if unit == "indices" and extent else 1.0
+        extent / (-(-extent // pack) * pack) if unit == "indices" and extent else 1.0
     )  # the last pack's lanes are no divergence
     masked = 1.0 - min(1.0, (1.0 - counts.masked) / filled)
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
         found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
+    found += _of_divisions(counts, ceilings)
     if counts.executed and counts.ptx is None and ceilings.clock:
-        found += _of_instructions(kernel, ceilings)
+        found += _of_instructions(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
     atomics = sum(counts.atomics.values())
     if atomics and (together := ceilings.rate("atomic together int64")):
@@ -147,16 +151,27 @@ def candidates(kernel, ceilings, took):
                 "together",
                 atomics / together,
                 text,
-                ideal=16 * atomics / ceilings.bandwidth(ceilings.levels[0][0]),
+                ideal=atomics / ceilings.rate("atomic apart int64"),
             )
         )
-    if counts.ptx is not None and counts.integer:
+    if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
         found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
-    return [*found, *_of_parallelism(kernel, ceilings)]
+    return [*found, *_of_parallelism(kernel, ceilings, took)]
 
 
-def _of_instructions(kernel, ceilings):
+def _of_divisions(counts, ceilings):
+    """Integer divisions of the code, which no unit does in one step."""
+    seconds = sum(
+        n * lanes_and_type(of)[0] / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
+        for (_, name, of), n in (counts.executed or {}).items()
+        if name in DIVISIONS
+    )
+    if seconds:
+        yield Cause("integer division", seconds, "its integer divisions want that time")
+
+
+def _of_instructions(kernel, ceilings, took):
     """What the optimised code does more, or other, than the text."""
     counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
     vector, scalar, total, scattered, written = 0.0, 0, 0, 0, 0
@@ -175,19 +190,6 @@ def _of_instructions(kernel, ceilings):
             else:
                 kind = "fma" if name in ("fma", "fmuladd") else "no fma"
                 vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
-    divisions = Cause(
-        "integer division",
-        sum(
-            n
-            * lanes_and_type(of)[0]
-            / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
-            for (_, name, of), n in counts.executed.items()
-            if name in DIVISIONS
-        ),
-        "its integer divisions want that time",
-    )
-    if divisions.seconds:
-        yield divisions
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
     if vector + special + one_by_one > 1.3 * wanted:
@@ -202,22 +204,41 @@ def _of_instructions(kernel, ceilings):
         text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
-        moves, reach = _jumps(counts)
+        moves, reach, others = _jumps(counts)
         level = ceilings.level_of(reach)  # what is touched stays there
         elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
+        each = _lines_from(kernel, ceilings, others) if elements else {}
+        found = []
         if rate and elements:
+            found.append((elements / rate, level))
+        if each:
+            found.append((sum(each.values()), max(each, key=each.get)))
+        for once, level in found:
             text = (
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
                 f" line of {LINE} bytes from {level}"
             )
-            twice = 1.0 + written / scattered  # a line that is written is read before, and goes back
-            yield Cause("overfetch", twice * elements / rate, text, ideal=kernel.bound.seconds)
+            # a line that is written is read before, and goes back, for which nobody need wait
+            twice = (1.0 + written / scattered) * once
+            yield Cause("overfetch", min(max(took, once), twice), text, ideal=kernel.bound.seconds)
+
+
+def _lines_from(kernel, ceilings, others):
+    """{memory level: seconds that lines at scattered places take from there}, by the sampled accesses;
+    `others` are bytes of further lines, which come once."""
+    passed = [(name, max(n - others, 0)) for name, n in kernel.level_bytes(ceilings).items()][1:]
+    farther = [n for _, n in passed[1:]] + [0]
+    return {
+        name: max(n - behind, 0) / LINE / rate
+        for (name, n), behind in zip(passed, farther, strict=True)
+        if (rate := ceilings.rate(f"gather {name}"))
+    }
 
 
 def _jumps(counts):
     """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line
-    than the one before."""
-    asked, moves, reach = collections.Counter(), 0, 0
+    than the one before, and bytes of all other lines, read and written."""
+    asked, moves, reach, others = collections.Counter(), 0, 0, 0
     for (_, operation, _), n in counts.text.items():
         if accesses(operation, ("load ", "store ", "atomic ")):
             asked[operation.rpartition(" ")[2]] += n
@@ -225,7 +246,8 @@ def _jumps(counts):
         names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
         moves += sum(counts.moves[name] for name in names)
         reach += LINE * max(lines) * bool(names)
-    return moves, reach
+        others += LINE * sum(lines) * (not names)
+    return moves, reach, others
 
 
 def _special(counts, ceilings):
@@ -261,8 +283,8 @@ def _busy_arithmetic(kernel, ceilings):
 
 def _of_memory(kernel, ceilings, took):
     """Bytes that come from farther than the roof assumes, or more often."""
-    levels = [name for name, _ in ceilings.levels]
-    moved, level, scratch = kernel.counts.compulsory, kernel.bound.level, kernel.counts.scratch
+    levels, counts = [name for name, _ in ceilings.levels], kernel.counts
+    moved, level, scratch = counts.compulsory, kernel.bound.level, counts.scratch
     for farther in levels[levels.index(level) + 1 :]:
         text = f"its {scaled(moved, 'B')} would fit into {level}, and come from {farther} at the rate seen"
         yield Cause(
@@ -271,7 +293,7 @@ def _of_memory(kernel, ceilings, took):
             text,
             ideal=moved / ceilings.bandwidth(level),
         )
-    lines = kernel.counts.line_bytes
+    lines = counts.line_bytes
     if lines > 1.5 * moved:
         where = ceilings.level_of(lines)
         text = (
@@ -282,7 +304,17 @@ def _of_memory(kernel, ceilings, took):
             "overfetch", lines / ceilings.bandwidth(where), text, ideal=moved / ceilings.bandwidth(where)
         )
     asked = kernel.near_bytes - scratch
-    if moved and asked > 1.5 * moved:
+    behind = list(kernel.level_bytes(ceilings).items())[1:] if counts.ptx is None else []
+    for name, passed in behind:
+        if passed > 1.5 * max(moved, lines):  # lines that come once are overfetch
+            text = (
+                f"nearer caches do not keep what it reads again: {scaled(passed, 'B')} come from {name},"
+                f" {times(passed / moved)} times what it must move"
+            )
+            yield Cause(
+                "reread", passed / ceilings.bandwidth(name), text, ideal=moved / ceilings.bandwidth(level)
+            )
+    if moved and asked > 1.5 * moved and not behind:
         at = [(asked / ceilings.bandwidth(name), name) for name in levels[: levels.index(level) + 1]]
         if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
             at.append((asked / ceilings.bandwidth("shared"), "the first cache"))
@@ -292,15 +324,23 @@ def _of_memory(kernel, ceilings, took):
             f" move, about what {name} delivers in that time"
         )
         yield Cause("reread", seconds, text, ideal=moved / ceilings.bandwidth(level))
-    if kernel.counts.apart:
-        sectors = SECTOR * kernel.counts.apart
+    if counts.apart:
+        sectors = SECTOR * counts.apart
         text = (
-            f"each of {scaled(kernel.counts.apart)} elements that neighbouring threads reach far apart brings"
+            f"each of {scaled(counts.apart)} elements that neighbouring threads reach far apart brings"
             f" {SECTOR} bytes, {scaled(sectors, 'B')} together, through {level}"
         )
         yield Cause(
             "overfetch", sectors / ceilings.bandwidth(level), text, ideal=moved / ceilings.bandwidth(level)
         )
+        moves, reach, _ = _jumps(counts)
+        elements, level = min(counts.apart, moves), ceilings.level_of(reach)
+        if elements and (rate := ceilings.rate(f"gather {level}")):
+            text = (
+                f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings"
+                f" {SECTOR} bytes from {level}"
+            )
+            yield Cause("overfetch", elements / rate, text, ideal=kernel.bound.seconds)
     if scratch and "bandwidth shared" in ceilings.items:
         text = (
             f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory"
@@ -309,14 +349,18 @@ def _of_memory(kernel, ceilings, took):
         yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
 
 
-def _of_parallelism(kernel, ceilings):
-    """The roof, were there only that part of the machine which so few indices can fill."""
+def _of_parallelism(kernel, ceilings, took):
+    """The roof, were there only that part of the machine which so few indices or teams can fill.
+
+    Teams on few of a GPU's multiprocessors do not fill these either, each of which has room for sixteen: they
+    take a time between the roof of the multiprocessors and that of the room.
+    """
     extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
+    most = wide = slots
     if ceilings.space.startswith("cuda"):
         wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
-    else:
-        wide = slots
+        most = slots if unit == "teams" else wide
     if extent < wide:
         own = (
             f"its {extent:,} {unit} fill"
@@ -325,9 +369,8 @@ def _of_parallelism(kernel, ceilings):
         )
         text = f"{own} a part of the machine only, which has room for {wide:,} at once"
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
-        yield Cause(
-            "parallelism", max(work * wide / extent, kernel.bound.seconds), text, ideal=kernel.bound.seconds
-        )
+        least, most = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
+        yield Cause("parallelism", min(max(took, least), most), text, ideal=kernel.bound.seconds)
 
 
 def extent_of(kernel):
@@ -352,7 +395,10 @@ def _instructions(counts):
 
 def _waits(kernel, ceilings, took):
     """What shows that nothing but waiting is left, and that few wait where more could."""
-    counts, few = kernel.counts, "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings))
+    counts, few = (
+        kernel.counts,
+        "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took)),
+    )
     if counts.executed and counts.ptx is None and ceilings.clock:
         rate = _instructions(counts) / (took * ceilings.clock * _threads(ceilings))
         return f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}{few}"

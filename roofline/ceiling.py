@@ -161,6 +161,12 @@ class Ceilings:
         """Why these ceilings should not be believed, as sentences; see `roofline.physics`."""
         return physics.doubts(self)
 
+    @property
+    def near(self) -> list[tuple[str, int | None]]:
+        """The memory levels from what is asked first: shared memory stands for the first cache of a GPU."""
+        first = [("shared", None)] if "bandwidth shared" in self.items else []
+        return [*first, *self.levels]
+
     def level_of(self, n_bytes: float) -> str:
         """The nearest memory level that holds so many bytes.
 

@@ -167,7 +167,7 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
     if outcome.alone and duel.ours.result:
         duel.ours.result()
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
-    outcome.told = duel.told() if duel.told else None
+    outcome.told = duel.told(outcome.rows) if duel.told else None
 
 
 def _alone(duel, rounds):

@@ -101,7 +101,7 @@ class Duel:
         ours reaches.
     rounds : int, optional
         Samples of each side where nobody says how many: for calls that take minutes.
-    told : callable, optional
+    told : callable of the table's rows, optional
         Words below the table, asked for after timing and the results.
     """
 
@@ -116,4 +116,4 @@ class Duel:
     best: bool = False
     ceiling: Callable[[], float] | None = None
     rounds: int | None = None
-    told: Callable[[], str] | None = None
+    told: Callable[[list], str] | None = None

@@ -75,7 +75,7 @@ def rows():
     planned = list(workload.launches("cuda"))
     if len(seen) != len(planned):
         raise SpaceUnavailableError(
-            f"counters: ncu told of {len(seen)} kernels, {len(planned)} were launched"
+            f"counters: ncu reported {len(seen)} kernels, {len(planned)} were launched"
         )
     found = []
     for (label, policy, kernel, args, reducer), values in zip(planned, seen, strict=True):
@@ -117,7 +117,7 @@ def parse(text):
     """{metric: number} of each kernel in ncu's CSV, in the order of their launches."""
     start = text.find('"ID"')
     if start < 0:
-        raise SpaceUnavailableError("counters: ncu told of no kernel")
+        raise SpaceUnavailableError("counters: ncu reported no kernel")
     found = {}
     for line in csv.DictReader(io.StringIO(text[start:])):
         value = float(line["Metric Value"].replace(",", ""))

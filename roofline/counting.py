@@ -16,8 +16,10 @@ own small arrays are none of these.
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import functools
+import math
 from typing import Any, Literal
 
 import portable as pk
@@ -25,7 +27,7 @@ from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
 from roofline.mix import ptx_mix
-from roofline.touched import accesses, by_names, compulsory, scattered, summed
+from roofline.touched import SIZES, accesses, beyond, by_names, compulsory, scattered, summed
 
 WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
@@ -73,21 +75,22 @@ def count(
     data = Data(args, executed, with_room=on_device and _as_many_members(kernel, wanted))
     notes = data.notes
     with data:
-        text, touched, moves = _text(wanted, kernel, data.args, reducer, scan, on_device)
+        text, touched, moves, passed_on = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
             text = summed(text, set(scattered(names_of(kernel, wanted), args)))
         if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
-        if executed and not on_device:
-            masked = _masked(wanted, kernel, data, reducer, scan)
+        if executed and not (on_device and isinstance(wanted, pk.TeamPolicy)):
+            masked = _masked(wanted, kernel, data, reducer, scan, f"lanes:{WARP}" if on_device else "lanes")
             data.restore()
+        if executed and not on_device:
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx, apart, occupancy = None, 0, ""
+    ptx, apart, alike, occupancy = None, 0, 0, ""
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
         if not reducer:
-            apart, occupancy = _explained(pk.explain(policy, kernel, *args), text)
+            apart, alike, occupancy = _explained(pk.explain(policy, kernel, *args), text, moves, wanted)
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
@@ -105,26 +108,40 @@ def count(
         occupancy,
         {names: (read, written) for names, (_, (read, written)) in touched.items()},
         moves,
+        passed_on,
+        alike,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
     return counts
 
 
-def _explained(found, text):
-    """(elements at scattered places, occupancy in words) of a launch that a device's compiler tells of."""
-    scattered = {(a.line, a.view) for a in found.accesses if a.how.startswith("strided")}
-    apart = sum(
-        n
-        for (line, operation, _), n in text.items()
-        if accesses(operation, ("load ", "store ", "atomic "))
-        and (line, operation.rpartition(" ")[2]) in scattered
-    )
+def _explained(found, text, moves, policy):
+    """(elements at scattered places, bytes of elements that a whole warp loads, occupancy in words) of a
+    launch that a device's compiler tells of.
+
+    The compiler knows no data: what each index reaches once is apart as often as the index before it reached
+    another sector, which is half a line.
+    """
+    asked = collections.Counter()
+    for (_, operation, _), n in text.items():
+        asked[operation.rpartition(" ")[2]] += n
+    extent, ways = _extent(policy), {(a.line, a.view): a.how for a in found.accesses}
+    extent = math.prod(extent) if isinstance(extent, tuple) else extent
+    apart = alike = 0
+    for (line, operation, dtype), n in text.items():
+        name = operation.rpartition(" ")[2]
+        how = ways.get((line, name), "")
+        if accesses(operation, ("load ", "store ", "atomic ")) and how.startswith("strided"):
+            apart += min(n, 2 * moves.get(name, n)) if asked[name] <= extent else n
+        elif accesses(operation, "load ") and how == "uniform":
+            alike += n * SIZES[dtype]
     registers, room = (
         found.facts.get("registers a thread"),
         found.facts.get("occupancy", "").partition(" ")[0],
     )
-    return apart, f"{registers} registers a thread leave room for {room} of its threads" if room else ""
+    occupancy = f"{registers} registers a thread leave room for {room} of its threads" if room else ""
+    return apart, alike, occupancy
 
 
 def _on_host(policy):
@@ -140,16 +157,16 @@ def _on_host(policy):
 
 
 def _text(policy, kernel, args, reducer, scan, on_device):
-    """(counts of the text, what of its arguments is touched, moves from line to line); those of a scan are a
-    reduction's, and a store of each prefix.
+    """(counts of the text, what of its arguments is touched, moves from line to line, what caches fetch and
+    write back by their size); those of a scan are a reduction's, and a store of each prefix.
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
     build = "touched"
-    if _as_many_members(kernel, policy):
-        build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
-        if on_device and policy.team_size <= WARP:
-            build = f"lanes:{WARP}"
+    if _as_many_members(
+        kernel, policy
+    ):  # its arrays may fit teams of the size that was asked for, and no others
+        build = f"touched:{WARP}" if on_device and policy.team_size <= WARP else "touched:lanes"
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
@@ -159,6 +176,7 @@ def _text(policy, kernel, args, reducer, scan, on_device):
         found,
         dict(by_names(marks)),
         {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")},
+        beyond(marks),
     )
 
 
@@ -190,10 +208,10 @@ def _asks_for_size(kernel):
     return False
 
 
-def _masked(policy, kernel, data, reducer, scan):
-    """The share of lanes that did nothing of what was done for them."""
+def _masked(policy, kernel, data, reducer, scan, build):
+    """The share of lanes that did nothing of what was done for them, in packs or in a GPU's warps."""
     data.restore()
-    found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build="lanes")
+    found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build=build)
     issued = found.pop(ISSUED, 0)
     return 1.0 - sum(found.values()) / issued if issued else 0.0
 
@@ -209,8 +227,10 @@ def branches(kernel):
 def _changes(text):
     """What to add where a launch writes what it reads. A second run would tell more, and may write where
     there is no room: what appends to an array goes on behind its end."""
-    read, written = ({operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
-                     for words in (("load ", "atomic "), ("store ", "atomic ")))  # fmt: skip
+    read, written = (
+        {operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
+        for words in (("load ", "atomic "), ("store ", "atomic "))
+    )
     names = ", ".join(f"'{name}'" for name in sorted(read & written))
     return f", and the launch itself changes {names}: another one may count otherwise" if names else ""
 

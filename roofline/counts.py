@@ -6,10 +6,13 @@ import collections
 import dataclasses
 import inspect
 import linecache
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+
+import numpy as np
 
 import portable as pk
 from roofline.units import picked
@@ -52,8 +55,8 @@ class Counts:
     executed : dict of (line, instruction, LLVM type) to int, or None
         Of the optimised code for the launch's space, including what the layer puts around the kernel.
     masked : float
-        Share of the lanes of packs that took no part in the operations which were done for them; 0 without
-        packs, so on cuda, where threads branch.
+        Share of the lanes of packs, or of a GPU's warps, that took no part in the operations which were done
+        for them; 0 without packs, and for teams on a GPU.
     arrays : dict of str to (read, written), bytes
         Compulsory bytes of each argument: of elements that are touched, once. Arguments that share memory are
         one: "x, y".
@@ -66,11 +69,17 @@ class Counts:
     occupancy : str
         How many of a GPU's threads have room, and the registers of each, in words.
     lines : dict of str to (read, written)
-        Lines of 64 bytes in which the touched elements lie, as `arrays`; where members work as a launch's do,
-        none are counted.
+        Lines of 64 bytes in which the touched elements lie, as `arrays`.
     moves : dict of str to int
         Of each argument, how often an access was to another line than the one before it at the same place of
         the text.
+    beyond : dict of int to (int, int)
+        By the bytes of all workers' caches together, what these fetch and write back, if they keep what was
+        used last: from a sample of the accesses, the indices in their order. A line that is only written is
+        not fetched.
+    alike : int
+        Bytes of loads, each thread its own, of which a whole warp wants the same element (cuda, without
+        reducers).
     """
 
     kernel: str
@@ -86,6 +95,8 @@ class Counts:
     occupancy: str = ""
     lines: dict[str, tuple[int, int]] = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
+    beyond: dict[int, tuple[int, int]] = field(default_factory=dict)
+    alike: int = 0
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -170,6 +181,24 @@ class Counts:
             else self.compulsory
         )
 
+    def passed(self, capacity: float) -> float:
+        """Bytes that caches of so many bytes fetch and write back; none if they hold all that is touched.
+
+        Parameters
+        ----------
+        capacity : float, bytes
+            Of all cores together.
+
+        Returns
+        -------
+        float : NaN where no accesses were sampled
+        """
+        if not self.beyond or self.line_bytes <= capacity:
+            return 0.0 if self.beyond else math.nan
+        sizes = np.log(list(self.beyond))
+        moved = np.log([max(sum(both), 1) for both in self.beyond.values()])
+        return float(np.exp(np.interp(math.log(capacity), sizes, moved)))
+
     @property
     def intensity(self) -> float | None:
         """Flops per compulsory byte, or None where nothing is moved."""
@@ -240,7 +269,8 @@ class Counts:
         flops, executed = self.flops, sum(self.executed_totals["flops"].values())
         sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
         if self.masked > 0:  # also where no flop but an exp is concerned
-            sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
+            idle = "masked off, and computed all the same" if self.ptx is None else "idle beside their warp's"
+            sentences.append(f"{self.masked:.2%} of the lanes were {idle}")
         if executed < flops:
             sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
         if executed > flops and self.ptx is None:
@@ -332,6 +362,7 @@ def mean(weighted):
         ]
         return {key: (ways[0][key], ways[1][key]) for key in ways[0]}
 
+    common = set.intersection(*(set(counts.beyond) for _, counts in weighted))
     notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
     return dataclasses.replace(
         first,
@@ -341,6 +372,8 @@ def mean(weighted):
         arrays=both_ways("arrays"),
         lines=both_ways("lines"),
         moves=of(lambda counts: counts.moves),
+        beyond={size: both for size, both in both_ways("beyond").items() if size in common},
         apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
+        alike=round(sum(weight * counts.alike for weight, counts in weighted) / total),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
     )

@@ -170,13 +170,16 @@ def _indices(space, quick):
 
 def _atomics(space, gpu, quick):
     n, trips = (64, 2) if quick else (2**18 if gpu else 1024 * space.n_threads, 16)
-    policy, counts = pk.RangePolicy(0, n, space=space), _view(space, np.zeros(n), "int64")
-    for name, kernel in (("apart", kernels.atomic_apart), ("together", kernels.atomic_together)):
-        method = (
-            f"additions of {n:,} indices,"
-            f" {'each to its own place' if name == 'apart' else 'all to one place'}"
-        )
-        yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, counts)
+    policy, (counts, place) = (
+        pk.RangePolicy(0, n, space=space),
+        (_view(space, np.zeros(n), "int64") for _ in range(2)),
+    )
+    for name, where, kernel, args in (
+        ("apart", "each to its own place", kernels.atomic_apart, (counts,)),
+        ("together", "all to one place", kernels.atomic_together, (place, counts)),
+    ):
+        method = f"additions of {n:,} indices, {where}"
+        yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, *args)
 
 
 def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):

@@ -123,7 +123,7 @@ def _spread(analysis, lost):
     return Cause("several", lost, text, "measured")
 
 
-def whys(analysis, ceilings, samples):
+def reasons_of(analysis, ceilings, samples):
     """(the reason of the call, those of its kernels)."""
     return reason(analysis, ceilings, samples), of_kernels(analysis, ceilings)
 

@@ -20,7 +20,7 @@ from roofline.contract import Run, Work
 from roofline.host import busiest
 from roofline.memory import high_water
 from roofline.profiling import Profile, profile
-from roofline.reasons import OUTSIDE, whys
+from roofline.reasons import OUTSIDE, reasons_of
 from roofline.timing import Samples
 from roofline.units import finite, one_line, picked, shown
 from roofline.verdicts import advice, verdict
@@ -231,7 +231,7 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
                 seconds, value, most = _timed(run, report.quick)
                 roof = _roof(report, run, seconds, ceilings) if ceilings else None
                 roof = roof and replace(roof, memory=most)
-                why = whys(roof, report.ceilings, seconds) if roof else ()
+                why = reasons_of(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
                 continue
@@ -257,7 +257,7 @@ def _hold_anew(report, ceilings):
     for k, result in enumerate(report.results):
         if result.roof:
             roof = result.roof.against(report.ceilings)
-            why, each = whys(roof, report.ceilings, result.seconds)
+            why, each = reasons_of(roof, report.ceilings, result.seconds)
             report.results[k] = replace(result, roof=roof, reason=why, reasons=each)
 
 

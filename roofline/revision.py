@@ -79,7 +79,8 @@ def unpacked(revision):
             ["git", "-C", str(HERE), "archive", "--format=tar", revision.commit], stdout=subprocess.PIPE
         ) as archive:
             with tarfile.open(fileobj=archive.stdout, mode="r|") as files:
-                files.extractall(folder, filter="data")
+                files.extraction_filter = getattr(tarfile, "data_filter", None)  # 3.11.4 has it
+                files.extractall(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

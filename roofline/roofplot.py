@@ -6,7 +6,7 @@ share their axes and roofs, which stand in the page once. The same drawing is a 
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roofline.units import scaled
 
@@ -53,9 +53,9 @@ OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int
 
 @dataclass(frozen=True)
 class Dot:
-    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the
-    bytes asked of the nearest memory level, `level` the one that holds the compulsory bytes; `tag` is a short
-    name, and `before` the same work in an earlier report."""
+    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `levels` are
+    the bytes taken from each memory level, the nearest first, `level` the one that holds the compulsory
+    bytes; `tag` is a short name, and `before` the same work in an earlier report."""
 
     number: str
     name: str
@@ -64,8 +64,7 @@ class Dot:
     seconds: float
     attainable: float
     level: str
-    near: float = 0.0
-    near_level: str = ""
+    levels: dict = field(default_factory=dict)
     share: float = 0.3
     link: str = ""
     bound_by: str = ""
@@ -78,10 +77,14 @@ class Dot:
         return self.operations / self.seconds
 
     @property
+    def intensity(self):
+        """Operations per compulsory byte."""
+        return self.operations / self.bytes
+
+    @property
     def intensities(self):
-        """Operations per byte: (compulsory, asked of the nearest level), the second one may lack."""
-        near = self.operations / self.near if self.near and self.near_level != self.level else None
-        return self.operations / self.bytes, near
+        """{level: operations per byte taken from it}."""
+        return {name: self.operations / moved for name, moved in self.levels.items() if moved}
 
     @property
     def shape(self):
@@ -140,7 +143,7 @@ class Axes:
             max(peaks.values()) / rate for levels, peaks in self.roofs.values() for rate in levels.values()
         ]
         both = [one for dot in dots for one in (dot, dot.before) if one]
-        across = [i for d in both for i in d.intensities if i] + ridges
+        across = [i for d in both for i in (d.intensity, *d.intensities.values())] + ridges
         up = [rate for d in both for rate in (d.rate, d.operations / d.attainable)]
         up += [rate for _, peaks in self.roofs.values() for rate in peaks.values()]
         (self.x0, self.x1), (self.y0, self.y1) = _decades(across), _decades(up)
@@ -235,12 +238,8 @@ class Axes:
 
 
 def _levels(ceilings):
-    """{name: bandwidth} of the memory levels, the nearest first: scratch stands for the first cache of a
-    GPU."""
-    names = (["shared"] if "bandwidth shared" in ceilings.items else []) + [
-        name for name, _ in ceilings.levels
-    ]
-    return {name: ceilings.bandwidth(name) for name in names}
+    """{name: bandwidth} of the memory levels, the nearest first."""
+    return {name: ceilings.bandwidth(name) for name, _ in ceilings.near}
 
 
 def _decades(values):
@@ -272,23 +271,23 @@ class Plot:
         self.axes, self.label, self.roofs, self.links, room = axes, label, roofs, links, Room(axes.size)
         self.labels = [found for found in axes.labels(room) if found]
         placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
-        for dot, x, y, _, near, _ in placed:
-            around = [(x, dot.side / 2)] + ([(near, 0.35 * dot.side)] if near else [])
+        for dot, x, y, _, levels, _ in placed:
+            around = [(x, dot.side / 2)] + [(at, 0.35 * dot.side) for at in levels]
             room.taken += [(at - half, y - half, at + half, y + half) for at, half in around]
-            room.taken.append((min(x, near or x), y - 2, max(x, near or x), y + 2))
-        # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its
+            room.taken.append((min([x, *levels]), y - 2, max([x, *levels]), y + 2))
+        # Of each dot: where it lies, its roof, the bytes taken from each level, the one before, and its
         # label.
         self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
 
     def _placed(self, dot):
-        (far, near), old, axes = dot.intensities, dot.before, self.axes
-        was = (axes.x(old.intensities[0]), axes.y(old.rate)) if old else None
+        old, axes = dot.before, self.axes
+        was = (axes.x(old.intensity), axes.y(old.rate)) if old else None
         return (
             dot,
-            axes.x(far),
+            axes.x(dot.intensity),
             axes.y(dot.rate),
             axes.y(dot.operations / dot.attainable),
-            near and axes.x(near),
+            [axes.x(at) for at in dot.intensities.values()],
             was,
         )
 

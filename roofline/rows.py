@@ -128,8 +128,7 @@ class Row:
             seconds,
             roof["attainable_seconds"]["value"],
             roof["level"],
-            roof["near_bytes"],
-            self.part.near_level,
+            roof["level_bytes"],
             share,
             f"row{self.number}",
             roof["bound_by"],
@@ -149,7 +148,7 @@ def _of_call(kernel):
         "special": n * sum(kernel["special"].values()),
         "operations": n * kernel["operations"],
         "compulsory_bytes": n * kernel["bytes"]["compulsory"],
-        "near_bytes": n * kernel["near_bytes"],
+        "level_bytes": {name: n * moved for name, moved in kernel["level_bytes"].items()},
         "attainable_seconds": {"value": kernel["attainable_seconds"]},
         "level": kernel["level"],
         "bound_by": kernel["bound_by"],
@@ -172,11 +171,7 @@ class Part:
         self.hardware = self.machine["device"] or f"{self.machine['cpu']}, {self.machine['cores']} cores"
         self.place = f"{self.space} ({self.hardware})" if several else self.space
         self.ceilings = Ceilings.from_dict(content["ceilings"]) if content["ceilings"] else None
-        self.near_level = ""
-        if self.ceilings:
-            self.near_level = (
-                "shared" if "bandwidth shared" in self.ceilings.items else self.ceilings.levels[0][0]
-            )
+        self.near_level = self.ceilings.near[0][0] if self.ceilings else ""
         self.rows, self.axes = [], {}
 
     def dots(self, view):

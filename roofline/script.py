@@ -16,7 +16,7 @@ from roofline.contract import Work
 from roofline.counting import static_arguments
 from roofline.counts import mean
 from roofline.profiling import SHORT, Met, profile, region_now
-from roofline.reasons import whys
+from roofline.reasons import reasons_of
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
@@ -272,7 +272,7 @@ def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
             if held
             else None
         )
-        why = whys(roof, report.ceilings, seconds) if roof else ()
+        why = reasons_of(roof, report.ceilings, seconds) if roof else ()
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return

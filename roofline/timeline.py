@@ -64,11 +64,10 @@ def save(made, path):
 def picture(made):
     """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be
     seen apart share one."""
-    whole = max(
-        [made.seconds, *(start + seconds for spans in tracks(made).values() for start, seconds, *_ in spans)]
-    )
-    found = {}
-    for name, spans in tracks(made).items():
+    passed, found = tracks(made), {}
+    ends = (start + seconds for spans in passed.values() for start, seconds, *_ in spans)
+    whole = max(made.seconds, *ends)
+    for name, spans in passed.items():
         blocks = []
         for start, seconds, label, _ in spans:
             x, width = WIDTH * start / whole, max(WIDTH * seconds / whole, NARROWEST)

@@ -150,6 +150,7 @@ def alternate(
     sync: Mapping[str, Callable] | None = None,
     min_time=None,
     host_only=False,
+    pause: float | None = None,
 ) -> dict[str, Samples]:
     """Time several calls in turn: first, second, ..., first, second, ..., after a pause each.
 
@@ -170,6 +171,8 @@ def alternate(
     host_only : bool
         Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE`
         calls, since a device makes the caller wait once its queue is full.
+    pause : float, seconds
+        PAUSE if not given; those whose threads do not spin want less.
 
     Returns
     -------
@@ -194,7 +197,7 @@ def alternate(
         for name, fn in fns.items():
             if len(values[name]) > done:
                 continue
-            time.sleep(PAUSE)
+            time.sleep(PAUSE if pause is None else pause)
             values[name].append(batch_seconds(fn, waits[name], batch[name], host_only))
     return {name: Samples(tuple(v), batch[name]) for name, v in values.items()}
 

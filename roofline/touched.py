@@ -17,6 +17,9 @@ SIZES = {
     "int64": 8,
     "uint64": 8,
     "float64": 8,
+    "bfloat16": 2,
+    "complex64": 8,
+    "complex128": 16,
 }
 
 
@@ -37,6 +40,17 @@ def by_names(marks):
             )
             if any(elements):
                 yield names, (tuple(size * n for n in elements), tuple(lines))
+
+
+def beyond(marks):
+    """{bytes of the caches: (bytes fetched, written back)}, in rising order, from what `portable.count`
+    gives."""
+    sizes = sorted(
+        int(what.removeprefix("beyond "))
+        for _, what, way in marks
+        if what.startswith("beyond ") and way == "load"
+    )
+    return {n: tuple(marks["", f"beyond {n}", way] for way in ("load", "store")) for n in sizes}
 
 
 def compulsory(text, touched, names, args):

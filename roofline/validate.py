@@ -1,14 +1,15 @@
 """`python -m roofline validate`: are the reasons true? Pairs with and without a planted cause, counted, timed
 and judged.
 
-Both launches of a pair are timed alternately. The reason of the one with the cause should name it, that of
-the clean one should not, and the gain that is predicted should be the one that is measured: the time with
-over the time without, for as much work.
+There is as much work as the space wants: so much that the clean launch takes many times what launching it
+costs. Both launches of a pair are timed alternately. The reason of the one with the cause should name it,
+that of the clean one should not, and the gain that is predicted should be the one that is measured: the time
+with over the time without, for as much work.
 """
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from roofline.grid import grid
@@ -19,11 +20,18 @@ from roofline import timing, truth
 from roofline.attainable import LOW, analyse_launch
 from roofline.ceiling import ceilings
 from roofline.counting import count
-from roofline.causes import causes
+from roofline.causes import WORTH, candidates, causes
+from roofline.physics import steady
 from roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
-ROUNDS = 25  # short samples of each side, of which the fastest counts: longer ones would all hold other work
+# short samples of each side, of which the fastest counts: longer ones would all hold other work; on a quiet
+# machine few of them show that it stands
+ROUNDS, AT_ONCE = 25, 5
+AMPLE = 6  # times the cost of a launch: a clean one that takes so long is about its own work
+PAUSE = 0.02  # seconds between both sides, whose threads rest when they are done
+SIDES = "with", "without"
+STEP, LARGEST = 16, 4096  # times as much work at once, and in all
 SCHEMA_VERSION = 1
 
 
@@ -43,7 +51,10 @@ class Judged:
         Of the launch with the cause and of the clean one.
     error : str, where it could not be run
     refused : bool
-        The pair wants what the space does not have.
+        The pair wants what the space does not have, or its cause costs nothing there.
+    launches : tuple of dict
+        The one with the cause and the clean one: what was counted, what its roof wants, and every candidate
+        with the time that it would explain, believed or not.
     """
 
     pair: truth.Pair
@@ -55,6 +66,7 @@ class Judged:
     seconds: tuple = (0.0, 0.0)
     error: str = ""
     refused: bool = False
+    launches: tuple = ()
 
     @property
     def right(self):
@@ -87,6 +99,8 @@ class Judged:
             "gain_is_near": self.near,
             "seconds": list(self.seconds),
             "error": self.error or None,
+            "refused": self.refused,
+            "launches": list(self.launches),
         }
 
 
@@ -98,7 +112,7 @@ def judge(pair, space, known, random, quick=False):
     pair : Pair
     space : str
     known : callable of special functions that gives Ceilings
-    random : numpy Generator
+    random : callable that gives a numpy Generator, each time in the same state
     quick : bool
         Tiny inputs: shows that everything runs.
 
@@ -107,39 +121,79 @@ def judge(pair, space, known, random, quick=False):
     Judged
     """
     try:
-        launches = pair.make(space, random, quick)
-        calls = [functools.partial(pk.parallel_for, *launch) for launch in launches]
-        wait = functools.partial(pk.fence, space)
-        found = timing.alternate(
-            {"with": calls[0], "without": calls[1]},
-            3 if quick else ROUNDS,
-            sync={"with": wait, "without": wait},
-            min_time=1e-3,
-        )
-        told = [
-            _told(launch, min(samples.values), known)
-            for launch, samples in zip(launches, found.values(), strict=True)
-        ]
+        launches = _ample(pair, space, known, random) if not quick else pair.make(space, random(), 0)
+        each = _seconds(launches, space, quick)
+        told = [_told(launch, took, known) for launch, took in zip(launches, each, strict=True)]
     except InputError as error:
         return Judged(pair, error=str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
         return Judged(pair, error=one_line(error))
-    each = [min(samples.values) for samples in found.values()]
     work = [_work(launch[0]) for launch in launches]
     measured = each[0] / each[1] if pair.causes != ("launch",) else (each[0] / work[0]) / (each[1] / work[1])
-    (first, text, gain), (clean, *_) = told
-    return Judged(pair, first, clean, gain, measured, text, tuple(each))
+    (first, text, gain, _), (clean, *_) = told
+    made = Judged(pair, first, clean, gain, measured, text, tuple(each), launches=tuple(t[-1] for t in told))
+    if measured < WORTH and not (quick or made.accused):
+        why = (
+            f"what was planted costs nothing on '{space}': {times(measured)} times the time of the clean one"
+        )
+        return replace(made, error=why, refused=True)
+    return made
+
+
+def _ample(pair, space, known, random):
+    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs."""
+    scale, ample = 1.0, AMPLE * known(()).rate("launch call")
+    while True:
+        launches = pair.make(space, random(), scale)
+        call, wait = functools.partial(pk.parallel_for, *launches[1]), functools.partial(pk.fence, space)
+        took = min(timing.measure(call, wait, min_time=1e-3, repeats=3).values)
+        if took >= ample or scale >= LARGEST:
+            return launches
+        scale *= min(STEP, 1.2 * ample / took)
+
+
+def _seconds(launches, space, quick):
+    """[seconds of the one with the cause, seconds of the clean one]: the fastest of samples in turn, until
+    they stand."""
+    wait = functools.partial(pk.fence, space)
+    calls = {name: functools.partial(pk.parallel_for, *launch) for name, launch in zip(SIDES, launches)}
+    values = {name: [] for name in SIDES}
+    for _ in range(1 if quick else ROUNDS // AT_ONCE):
+        found = timing.alternate(
+            calls,
+            3 if quick else AT_ONCE,
+            sync=dict.fromkeys(SIDES, wait),
+            min_time=1e-3,
+            pause=PAUSE,
+        )
+        for name, samples in found.items():
+            values[name] += samples.values
+        if all(map(steady, values.values())):
+            break
+    return [min(values[name]) for name in SIDES]
 
 
 def _told(launch, seconds, known):
-    """(name, clause, gain) of the first cause of a launch that took so long; of one near its roof none."""
+    """(name, clause, gain, all that led to them) of the first cause of a launch that took so long; of one
+    near its roof none."""
     counts = count(*launch)
     roofs = known(set(counts.special))
     analysis = analyse_launch(launch[1].name, counts, seconds, roofs)
+    # timed as it was launched, one by one, not in a graph
+    by_call = replace(roofs, items=roofs.items | {"launch": roofs.items["launch call"]})
+    (kernel,) = analysis.kernels
+    seen = {
+        "seconds": seconds,
+        "share": analysis.share,
+        "wants_seconds": kernel.bound.wants,
+        "candidates": [picked(c, "name seconds ideal text") for c in candidates(kernel, by_call, seconds)],
+        **picked(counts, "policy apart moves occupancy line_bytes"),
+        **counts.as_dict(),
+    }
     if analysis.share >= LOW:
-        return "", f"{analysis.share:.0%} of its roof", None
-    cause = causes(analysis.kernels[0], roofs)[0]
-    return cause.name, cause.told, cause.gain
+        return "", f"{analysis.share:.0%} of its roof", None, seen
+    cause = causes(kernel, by_call)[0]
+    return cause.name, cause.told, cause.gain, seen
 
 
 def _work(policy):
@@ -147,18 +201,24 @@ def _work(policy):
     return policy.end - policy.begin if isinstance(policy, pk.RangePolicy) else 1
 
 
-def run(space, seed, quick=False, on_start=lambda name: None):
-    """All pairs, a list of Judged."""
-    random = np.random.default_rng(seed)
+def run(space, seed, quick=False, on_start=lambda name: None, on_end=lambda found: None):
+    """All pairs, a list of Judged; `on_end` is told what there is after each of them."""
 
     def known(special):
         return ceilings(space, special=special, quick=quick)
 
     found = []
-    for pair in truth.corpus():
+    for k, pair in enumerate(truth.corpus()):
         on_start(pair.name)
+        random = functools.partial(np.random.default_rng, [seed, k])
         found.append(judge(pair, space, known, random, quick))
+        on_end(found)
     return found
+
+
+def rates(space, quick=False):
+    """{name: rate} of the ceilings that the reasons stand on."""
+    return {name: one.best for name, one in ceilings(space, quick=quick).items.items()}
 
 
 def table(found, space, seed):
@@ -172,7 +232,7 @@ def table(found, space, seed):
     rows = []
     for j in found:
         if j.error:
-            rows.append((j.pair.name, f"not run: {j.error}"))
+            rows.append((j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"))
             continue
         gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
         named = (

@@ -1,7 +1,9 @@
-"""Makes the coefficients of the elementary functions: `python -m tests.coefficients [NAME ...]` prints those of `FITS`.
+"""Makes the coefficients of the elementary functions: `python -m tests.coefficients [NAME ...]` prints those
+of `FITS`.
 
-A polynomial that is the best for the weighted error (Remez's exchange, in 60 digits) on an interval. Its lowest coefficient is
-rounded to the type, then the others are fitted anew beside it, and so on: what is written is what is evaluated.
+A polynomial that is the best for the weighted error (Remez's exchange, in 60 digits) on an interval. Its
+lowest coefficient is rounded to the type, then the others are fitted anew beside it, and so on: what is
+written is what is evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def exchanged(f, weight, powers, a, b, rounds=12):
 
 
 def fitted(f, weight, a, b, n, bits, exact=()):
-    """n coefficients, highest power first, as numbers of the type, and the largest weighted error. `exact`: the lowest ones."""
+    """n coefficients, highest power first, as numbers of the type, and the largest weighted error. `exact`:
+    the lowest ones."""
     known, b = [rounded(mpf(c), bits) for c in exact], mpf(b)
     a = mpf(a) or b / 10**6  # where the weight may be 0
     with mpmath.workdps(DIGITS):
@@ -84,7 +87,8 @@ def _odd(f):
 
 EIGHTH = float((np.sqrt(2) - 1) ** 2)
 ROOT = float(np.sqrt(0.5))
-FITS = {  # name: function, weight of its error, interval, number of coefficients for 64 and 32 bits, exact lowest ones
+# name: function, weight of its error, interval, number of coefficients for 64 and 32 bits, exact lowest ones
+FITS = {
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),
     "SINH": (_odd(mpmath.sinh), lambda z: z, 0, 1.001, 7, 4, ()),

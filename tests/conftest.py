@@ -1,18 +1,26 @@
-"""The `space` fixture: every conformance and model test is a function of the space and runs on each one present.
+"""The `space` fixture: every conformance and model test is a function of the space and runs on each one
+present.
 
-PORTABLE_TEST_SPACES names the spaces, for example "serial,cuda"; a space named there that cannot run here FAILS its
-tests. Without it every space is tried, and cuda is skipped where no device answers.
+PORTABLE_TEST_SPACES names the spaces, for example "serial,cuda"; a space named there that cannot run here
+FAILS its tests. Without it every space is tried, and cuda is skipped where no device answers.
 
 Tests that take long and stand side by side run whole where the command line names their file or folder, as in
-`python -m pytest tests/clusters`; a run of everything takes every N-th of them.
+`python -m pytest tests/clusters`; a run of everything takes every N-th of them. They are marked slow, and
+`-m "not slow"` leaves all of them out.
 """
 
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from portable.space import unavailable_because
+
+hypothesis.settings.register_profile(
+    "busy", suppress_health_check=[hypothesis.HealthCheck.too_slow], deadline=None
+)
+hypothesis.settings.load_profile("busy")  # machines under load draw slowly
 
 ASKED = [name.strip() for name in os.environ.get("PORTABLE_TEST_SPACES", "").split(",") if name.strip()]
 SPACES = ASKED or ["checked", "serial", "threads", "cuda"]
@@ -29,12 +37,18 @@ def space(request):
     return request.param
 
 
-# Of tests/: every N-th of a file, or of a function's.
+# Of tests/: every N-th of a file, or of a function's; all of them are marked slow.
 SAMPLED = {
+    "checked/test_models.py": 8,
     "clusters/": 4,
+    "docs/test_coming_from.py::test_both_sides_agree": 3,
+    "docs/test_pages.py::test_a_page_runs": 2,
+    "docs/test_notebooks.py::test_a_notebook_runs": 4,
+    "docs/test_site.py::test_the_site_builds": 1,
+    "platforms/test_own_data.py::test_a_step": 6,
     "platforms/": 3,
     "models/test_papers.py": 4,
-    "roofline/test_cli.py::test_compare_has_a_row_a_peer": 3,
+    "roofline/test_cli.py::test_compare_has_a_row_a_peer": 6,
 }
 HERE = Path(__file__).parent
 
@@ -48,12 +62,14 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         path = item.path.relative_to(HERE).as_posix()
         rule = next((name for name in SAMPLED if f"{path}::{item.name}".startswith(name)), None)
+        if rule is not None:
+            item.add_marker(pytest.mark.slow)
         if rule is None or any(
             at.is_relative_to(HERE) and at != HERE for at in asked if item.path.is_relative_to(at)
         ):
             continue
-        seen[path] = seen.get(path, -1) + 1
-        if seen[path] % SAMPLED[rule]:
+        seen[path, rule] = seen.get((path, rule), -1) + 1
+        if seen[path, rule] % SAMPLED[rule]:
             left_out.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -60,5 +60,6 @@ def _arrays(args):
 
 
 def builds(kernel):
-    """(policy kind, argument types, reducers) of all that a kernel was compiled for on the CPU; counting builds have a name besides."""
+    """(policy kind, argument types, reducers) of all that a kernel was compiled for on the CPU; counting
+    builds have a name besides."""
     return [key[1:] for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]

@@ -1,4 +1,5 @@
-"""How far two right answers may lie apart: every floating-point comparison of the tests takes its bound from here."""
+"""How far two right answers may lie apart: every floating-point comparison of the tests takes its bound from
+here."""
 
 import numpy as np
 
@@ -11,8 +12,9 @@ def tol(dtype, n=1):
     dtype : dtype or type
         What the arithmetic was done in.
     n : int
-        Terms that were added up. Each order of adding n terms of one sign is wrong by at most n units of half an eps,
-        so two orders differ by n eps at most (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+        Terms that were added up. Each order of adding n terms of one sign is wrong by at most n units of half
+        an eps, so two orders differ by n eps at most (Higham, Accuracy and Stability of Numerical Algorithms,
+        section 4.2).
 
     Returns
     -------

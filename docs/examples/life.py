@@ -1,6 +1,7 @@
-"""Conway's game of life on a torus: one index, one cell. Reads 9 cells, nearly all from cache, and writes one.
+"""Conway's game of life on a torus: one index, one cell. Reads 9 cells, nearly all from cache, and writes
+one.
 
-python docs/examples/life.py [space]
+    python docs/examples/life.py [space]
 """
 
 import sys

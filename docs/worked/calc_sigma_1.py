@@ -1,4 +1,5 @@
-"""Covariances of a mixture's components, as the formula is written: a launch for each entry of each component.
+"""Covariances of a mixture's components, as the formula is written: a launch for each entry of each
+component.
 
     python -m roofline report docs/worked/calc_sigma_1.py [space] [points] [components]
 

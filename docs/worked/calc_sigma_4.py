@@ -1,4 +1,5 @@
-"""Squares of four by four entries in registers: what is read of a point serves sixteen entries instead of one.
+"""Squares of four by four entries in registers: what is read of a point serves sixteen entries instead of
+one.
 
     python -m roofline report docs/worked/calc_sigma_4.py [space] [points] [components]
 

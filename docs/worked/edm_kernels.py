@@ -1,9 +1,10 @@
-"""Nearest neighbours, lookups and cross maps of several sizes and dimensions, each kernel against its roof: what kEDM's
-Figures 6 to 9 show, rooflines of the search and of the lookup and their share of the time.
+"""Nearest neighbours, lookups and cross maps of several sizes and dimensions, each kernel against its roof:
+what kEDM's Figures 6 to 9 show, rooflines of the search and of the lookup and their share of the time.
 
     python -m roofline report --out edm.html docs/worked/edm_kernels.py [space] [steps] [series]
 
-K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
+K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos.
+PEARC 2021.
 """
 
 import argparse

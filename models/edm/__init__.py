@@ -1,24 +1,26 @@
 """Empirical dynamic modelling: nearest neighbours of embedded series, and what they predict.
 
-A series x of n_times values is embedded with dimension E and lag tau: the point of time t is x[t], x[t - tau], ...,
-x[t - (E - 1) tau]; with several columns it has E lags of each. Row i of an embedding is the point of time i + (E - 1) tau.
-Neighbours of a point are the nearest points of a library; point t with target y predicts the value y[t + Tp].
+A series x of n_times values is embedded with dimension E and lag tau: the point of time t is x[t], x[t -
+tau], ..., x[t - (E - 1) tau]; with several columns it has E lags of each. Row i of an embedding is the point
+of time i + (E - 1) tau. Neighbours of a point are the nearest points of a library; point t with target y
+predicts the value y[t + Tp].
 
     d_ts   = sqrt( sum_e (x[t - e tau] - x[s - e tau])^2 )                                  (1) distance
-    w_m    = max(exp(-d_m / d_1), 1e-6) for the neighbours m = 1..k, d_1 <= d_2 <= ...      (2) weight, k = E + 1
-    p_t    = sum_m w_m y[s_m + Tp] / sum_m w_m                                              (3) simplex projection
+    w_m    = max(exp(-d_m / d_1), 1e-6) for the neighbours m = 1..k, d_1 <= d_2 <= ...   (2) weight, k = E + 1
+    p_t    = sum_m w_m y[s_m + Tp] / sum_m w_m                                          (3) simplex projection
     rho    = Pearson's correlation of p_t and y[t + Tp]                                     (4) skill
-    minimise over c:  sum_s exp(-2 theta d_ts / mean d) (y[s + Tp] - c_0 - sum_e c_e x_s,e)^2      (5) S-map, p_t its value at t
+    S-map: p_t is the value at t of the c that minimise
+        sum_s exp(-2 theta d_ts / mean d) (y[s + Tp] - c_0 - sum_e c_e x_s,e)^2             (5)
 
-Where d_1 = 0, exp(-d / d_1) is read as 1 for d = 0, else 0. Ties of distance go to the earlier candidate. A point is not
-its own neighbour, but an equal one elsewhere is. Missing values are NaN: a point that lacks a coordinate is neither
-candidate nor queried, and a prediction that needs a missing target is missing.
+Where d_1 = 0, exp(-d / d_1) is read as 1 for d = 0, else 0. Ties of distance go to the earlier candidate. A
+point is not its own neighbour, but an equal one elsewhere is. Missing values are NaN: a point that lacks a
+coordinate is neither candidate nor queried, and a prediction that needs a missing target is missing.
 
 References
 ----------
-G. Sugihara, R. M. May: Nature 344 (1990), 734-741. G. Sugihara: Phil. Trans. R. Soc. A 348 (1994), 477-495. G. Sugihara et
-al.: Detecting causality in complex ecosystems. Science 338 (2012), 496-500. K. Takahashi et al.: kEDM, a performance-portable
-implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
+G. Sugihara, R. M. May: Nature 344 (1990), 734-741. G. Sugihara: Phil. Trans. R. Soc. A 348 (1994), 477-495.
+G. Sugihara et al.: Detecting causality in complex ecosystems. Science 338 (2012), 496-500. K. Takahashi et
+al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 """
 
 from .convergence import Convergence, ConvergenceTest, ccm

@@ -1,159 +1,144 @@
 """Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and
 `calibrate`.
 
-Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows that
-crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from there.
+Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows
+that crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from
+there.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import csv
 import dataclasses
 import sys
-import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from models import edm, page
+from models import command, edm, page
 from models.checks import check_outputs
-from models.cluster import add_cluster, asked_for
+from models.cluster import add_cluster
 from models.edm import calibrate, figures, files, frames
 from models.edm.paper import Paper
-from models.edm.surrogates import SURROGATES
 from models.files import replacing
-from models.sharding import here
 from models.store import Store
 from portable.errors import InputError, printable
 
+_WINDOWS = {
+    name: {
+        "nargs": 2,
+        "type": int,
+        "metavar": ("BEGIN", "END"),
+        "help": f"window of times of {what}, from 0, END excluded",
+    }
+    for name, what in (("lib", "candidates"), ("pred", "points"))
+}
+_E = {"E": {"required": True, "type": int, "help": "embedding dimension"}}
+_SURROGATES = "n_surrogates", "surrogate", "period", "block", "seed"
 
-def main(argv: list[str] | None = None) -> int:
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(argv)
-    try:
-        if options.command is not _paper:
-            check_outputs(options, "out", "plot", inputs=("data",))
-        if options.command is _test and options.out:
-            frames.pandas_or_why()
-        if getattr(options, "plot", None):
-            figures.check_file(options.plot)
-        with asked_for(options), pk.use(here(options.client, options.space)), _told():
-            if options.command in (_calibrate, _paper):
-                options.command(options)
-            else:
-                options.command(options, files.read(options.data, options.dataset))
-    except pk.PortableError as error:
-        print(f"edm: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
-@contextlib.contextmanager
-def _told():
-    """Say warnings in a line each, once all is done."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("always", RuntimeWarning)
-        try:
-            yield
-        finally:
-            for warning in caught:
-                print(f"edm: warning: {printable(warning.message)}", file=sys.stderr)
+    return command.run("edm", _parser(), argv)
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m models.edm", description="Empirical dynamic modelling of a table."
+    made, commands = command.parser("edm", "Empirical dynamic modelling of a table.")
+    for add in (_add_embed, _add_simplex, _add_smap, _add_ccm, _add_lagged, _add_test, _add_crossmap):
+        add(commands)
+    one = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
+    page.add_options(one, Paper, "edm-paper.html", add_data=False)
+    one = commands.add_parser(
+        "calibrate",
+        help="how often surrogates mistake independent series for coupled ones, and miss coupled ones",
     )
-    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    one.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
+    command.add(
+        one,
+        calibrate.table,
+        "n_times",
+        "n_surrogates",
+        "seed",
+        n_pairs={"default": None, "help": "pairs of each class (default: 500; --quick: 20)"},
+    )
+    command.add(one, edm.simplex, "space")
+    one.set_defaults(act=_calibrate)
+    return made
 
-    def add(name, command, text):
-        made = commands.add_parser(name, help=text, description=text)
-        made.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
-        made.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
-        made.add_argument(
-            "--columns",
+
+def _add(commands, name, act, function, text, *names, **changes):
+    """A command that calls a function of a table, with options for parameters of that."""
+    one = commands.add_parser(name, help=text, description=text)
+    one.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
+    one.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
+    pairs, target = name in ("crossmap", "test"), name in ("ccm", "lagged")
+    what = "series to map (default: all)" if pairs else "series to embed"
+    one.add_argument("--columns", nargs="+", required=not pairs, metavar="NAME", help=what)
+    if not pairs:
+        what = "series to predict" + " (default: the first column)" * (not target)
+        one.add_argument("--target", metavar="NAME", required=target, help=what)
+    else:
+        one.add_argument(
+            "--library",
             nargs="+",
-            required=name not in ("crossmap", "test"),
+            action="append",
             metavar="NAME",
-            help="series to map (default: all)" if name in ("crossmap", "test") else "series to embed",
+            help="map from these columns together; may be repeated, with as many (default: from each series)",
         )
-        if name not in ("crossmap", "test"):
-            made.add_argument(
-                "--target",
-                metavar="NAME",
-                required=name in ("ccm", "lagged"),
-                help="series to predict"
-                + ("" if name in ("ccm", "lagged") else " (default: the first column)"),
-            )
-        made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
-        if name != "lagged":
-            made.add_argument(
-                "--Tp",
-                type=int,
-                default=0 if name in ("ccm", "crossmap", "test") else 1,
-                help="steps ahead (default: %(default)s)",
-            )
-        made.add_argument(
-            "--exclusion-radius",
-            type=int,
-            default=0,
-            metavar="N",
-            help="leave out neighbours so near in time",
-        )
-        for window in ("lib", "pred"):
-            made.add_argument(
-                f"--{window}",
-                nargs=2,
-                type=int,
-                metavar=("BEGIN", "END"),
-                help="window of times, from 0, END excluded",
-            )
-        if name in ("crossmap", "test"):
-            made.add_argument(
-                "--library",
-                nargs="+",
-                action="append",
-                metavar="NAME",
-                help="map from these columns together; may be said again, with as many "
-                "(default: from each series)",
-            )
-        if name not in ("simplex", "test"):
-            made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
-        made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-        made.set_defaults(command=command)
-        return made
+    command.add(one, function, "tau", "exclusion_radius", *names, **_WINDOWS, **changes)
+    command.add(one, function, "space")
+    if name not in ("simplex", "test", "crossmap"):
+        command.add_json(one)
+    if name not in ("simplex", "test"):
+        one.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
+    one.set_defaults(act=lambda options: _on_table(act, options))
+    return one
 
-    made = add("embed", _embed, "skill for each embedding dimension")
-    made.add_argument("--E-max", type=int, default=10, help="default: %(default)s")
-    made = add("simplex", _simplex, "predictions by simplex projection")
-    made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--out", metavar="FILE", help="write time, observed, predicted as CSV")
-    made = add("smap", _smap, "skill of S-maps for each theta")
-    made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument(
-        "--theta",
-        nargs="+",
-        type=float,
-        default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
-        help="default: ten from 0 to 8",
+
+def _on_table(act, options):
+    check_outputs(options, "out", "plot", "json", inputs=("data",))
+    act(options, files.read(options.data, options.dataset))
+
+
+def _add_embed(commands):
+    text = "skill for each embedding dimension"
+    _add(commands, "embed", _embed, edm.embedding_dimension, text, "Tp", "dtype", "E_max")
+
+
+def _add_simplex(commands):
+    text = "predictions by simplex projection"
+    one = _add(commands, "simplex", _simplex, edm.simplex, text, "Tp", "dtype", **_E)
+    one.add_argument("--out", metavar="FILE", help="write time, observed, predicted as CSV")
+
+
+def _add_smap(commands):
+    theta = {
+        "nargs": "+",
+        "type": float,
+        "required": False,
+        "default": [0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
+        "help": "how fast weights fall with the distance (default: ten from 0 to 8)",
+    }
+    _add(commands, "smap", _smap, edm.smap, "skill of S-maps for each theta", "Tp", **_E, theta=theta)
+
+
+def _add_ccm(commands):
+    text = "convergent cross mapping of a target from one column"
+    one = _add(commands, "ccm", _ccm, edm.ccm, text, "Tp", "n_samples", *_SURROGATES, "dtype", **_E)
+    one.add_argument(
+        "--sizes", nargs="+", type=int, required=True, metavar="N", dest="library_sizes", help="library sizes"
     )
-    made = add("ccm", _ccm, "convergent cross mapping of a target from one column")
-    add_cluster(made)
-    made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="library sizes")
-    made.add_argument("--samples", type=int, default=100, help="default: %(default)s")
-    _add_surrogates(made, 0)
-    made = add("lagged", _lagged, "cross mapping of a target from one column, for a range of lags")
-    made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument(
+    command.add(one, edm.lagged_map, "level")
+    add_cluster(one)
+
+
+def _add_lagged(commands):
+    text = "cross mapping of a target from one column, for a range of lags"
+    one = _add(commands, "lagged", _lagged, edm.lagged_map, text, *_SURROGATES, "level", "dtype", **_E)
+    one.add_argument(
         "--lags",
         nargs=2,
         type=int,
@@ -161,104 +146,35 @@ def _parser():
         metavar=("FIRST", "LAST"),
         help="steps ahead (default: -8 8)",
     )
-    _add_surrogates(made, 0)
-    made = add("test", _test, "cross map of all pairs, tested against surrogates")
-    made.add_argument(
-        "-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)"
-    )
-    made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
-    made.add_argument("--level", type=float, default=0.05, help="false discovery rate (default: %(default)s)")
-    made.add_argument(
-        "--adjust",
-        choices=("bh", "by"),
-        default="bh",
-        help="Benjamini and Hochberg, or Yekutieli (default: bh)",
-    )
-    made.add_argument(
-        "--most-surrogates",
+
+
+def _add_dimensions(one):
+    one.add_argument(
+        "-E",
         type=int,
         metavar="N",
-        help="of pairs that no surrogate matches, where so many could tell (default: no more)",
+        help="dimension for all targets (default: the best of each up to --E-max)",
     )
-    made.add_argument(
-        "--out", metavar="FILE.csv", help="write a row a pair: library, target, rho, p, q (needs pandas)"
+    command.add(one, edm.embedding_dimension, "E_max")
+
+
+def _add_test(commands):
+    text = "cross map of all pairs, tested against surrogates"
+    names = "Tp", *_SURROGATES, "fdr", "method", "max_surrogates", "dtype", "checkpoint"
+    one = _add(commands, "test", _test, edm.cross_map_test, text, *names)
+    _add_dimensions(one)
+    one.add_argument(
+        "--out", metavar="FILE.csv", help="a row for each pair: library, target, rho, p, q (needs pandas)"
     )
-    made.add_argument(
-        "--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there"
-    )
-    _add_surrogates(made, 200)
-    made = add("crossmap", _crossmap, "cross map of all pairs of columns")
-    made.add_argument(
-        "-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)"
-    )
-    made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
-    made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
-    made.add_argument(
-        "--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)"
-    )
-    add_cluster(made)
-    made = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
-    page.add_options(made, Paper, "edm-paper.html", add_data=False)
-    made.set_defaults(command=_paper)
-    made = commands.add_parser(
-        "calibrate",
-        help="how often surrogates mistake independent series for coupled ones, and miss coupled ones",
-    )
-    made.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
-    made.add_argument("--pairs", type=int, help="pairs of each class (default: 500; --quick: 20)")
-    made.add_argument("--times", type=int, default=400, help="of each series (default: %(default)s)")
-    made.add_argument("--surrogates", type=int, default=99, help="default: %(default)s")
-    made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    made.set_defaults(command=_calibrate)
-    return parser
 
 
-def _add_surrogates(made, n):
-    made.add_argument(
-        "--surrogates",
-        type=int,
-        default=n,
-        metavar="N",
-        help="surrogates of each target (default: %(default)s)",
-    )
-    made.add_argument(
-        "--surrogate",
-        choices=SURROGATES,
-        help="kind (default: phase, unless a series has a season, bursts or a drift)",
-    )
-    made.add_argument("--period", type=int, metavar="STEPS", help="of a cycle, for seasonal surrogates")
-    made.add_argument("--block", type=int, metavar="STEPS", help="of a block, for block surrogates")
-    made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-
-
-def _surrogates(options):
-    return {
-        "n_surrogates": options.surrogates,
-        "surrogate": options.surrogate,
-        "period": options.period,
-        "block": options.block,
-        "seed": options.seed,
-    }
-
-
-def _common(options, table):
-    library = frames.choose(table, options.columns)
-    target = None if options.target is None else frames.choose(table, options.target, "target")[:, 0]
-    return library, {
-        "tau": options.tau,
-        **_horizon(options),
-        "target": target,
-        "exclusion_radius": options.exclusion_radius,
-    }
-
-
-def _horizon(options):
-    return {} if options.command is _lagged else {"Tp": options.Tp}
-
-
-def _windows(options):
-    return {"lib": options.lib, "pred": options.pred}
+def _add_crossmap(commands):
+    text = "cross map of all pairs of columns"
+    out = {"metavar": "FILE.npy", "help": "write the matrix; resumed if interrupted"}
+    one = _add(commands, "crossmap", _crossmap, edm.cross_map, text, "Tp", "dtype", "checkpoint", out=out)
+    _add_dimensions(one)
+    command.progress(one)
+    add_cluster(one)
 
 
 def _print(title, header, rows):
@@ -277,21 +193,19 @@ def _plot(options, draw, *args, **keywords):
 
 
 def _embed(options, table):
-    library, common = _common(options, table)
-    found = edm.embedding_dimension(library, options.E_max, **common, **_windows(options))
+    found = edm.embedding_dimension(table, options.E_max, **command.given(options, edm.embedding_dimension))
     _print(f"best E: {found.best}", ("E", "rho"), zip(found.E, found.rho))
+    command.write_json(options, dimensions=found)
     _plot(options, figures.draw_dimensions, found)
 
 
 def _simplex(options, table):
-    library, common = _common(options, table)
-    found = edm.simplex(library, options.E, **common, **_windows(options))
+    found = edm.simplex(table, options.E, **command.given(options, edm.simplex))
     print(
         f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions"
     )
     if options.out:
-        times = frames.at_times(frames.index_of(table), found.times)
-        times = found.times if times is None else _dated(times)
+        times = found.times if found.index is None else _dated(found.index)
         with replacing(options.out) as beside, open(beside, "w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(["time", "observed", "predicted", "variance"])
@@ -307,59 +221,47 @@ def _dated(times):
 
 
 def _smap(options, table):
-    library, common = _common(options, table)
-    found = edm.smap(library, options.E, theta=options.theta, **common, **_windows(options))
+    found = edm.smap(table, options.E, **command.given(options, edm.smap))
     _print("S-map", ("theta", "rho"), zip(found.theta, found.rho))
+    command.write_json(options, theta=found.theta, rho=found.rho)
     _plot(options, figures.draw_theta, found)
 
 
+def _ends(level):
+    """The names of an interval's ends."""
+    return tuple(f"{share:g} %" for share in (50 - 50 * level, 50 + 50 * level))
+
+
 def _ccm(options, table):
-    library, common = _common(options, table)
-    found = edm.ccm(
-        library,
-        common.pop("target"),
-        options.E,
-        library_sizes=options.sizes,
-        n_samples=options.samples,
-        client=options.client,
-        space=options.space,
-        **_surrogates(options),
-        **_windows(options),
-        **common,
-    )
-    low, high = found.band()
+    found = edm.ccm(table, options.target, options.E, **command.given(options, edm.ccm))
+    low, high = found.interval(options.level)
     _print(
         "convergent cross mapping",
-        ("size", "rho", "2.5 %", "97.5 %", "p"),
+        ("size", "rho", *_ends(options.level), "p"),
         zip(found.library_sizes, found.mean, low, high, found.p_values),
     )
-    if len(options.sizes) > 1:
-        test = found.test()
+    if len(found.library_sizes) > 1:
+        test = found.test(options.level)
         print(
             f"largest less smallest library: {test.difference:.4f} ({test.difference_interval[0]:.4f} to "
             f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau "
             f"{test.tau:.3f}, p = {test.tau_p:.4g}"
         )
+    test = {} if len(found.library_sizes) < 2 else {"test": found.test(options.level)}
+    command.write_json(options, convergence=found, **test)
     _plot(options, figures.draw_convergence, found)
 
 
 def _lagged(options, table):
-    library, common = _common(options, table)
     first, last = options.lags
-    found = edm.lagged_map(
-        library,
-        common.pop("target"),
-        options.E,
-        Tp=range(first, last + 1),
-        **_surrogates(options),
-        **_windows(options),
-        **common,
-    )
+    given = command.given(options, edm.lagged_map)
+    found = edm.lagged_map(table, options.target, options.E, Tp=range(first, last + 1), **given)
     _print(
         "cross mapping by lag",
-        ("Tp", "rho", "2.5 %", "97.5 %", "p"),
+        ("Tp", "rho", *_ends(options.level), "p"),
         zip(found.Tp, found.rho, *found.interval, found.p_values),
     )
+    command.write_json(options, lags=found)
     _plot(options, figures.draw_lags, found)
     print(
         f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = "
@@ -368,32 +270,22 @@ def _lagged(options, table):
 
 
 def _test(options, table):
+    if options.out:
+        frames.pandas_or_why()
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
-    common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    dims = _dimensions(options, dataset, common, options.checkpoint)
+    dims = _dimensions(options, dataset, options.checkpoint)
     libraries, rows = _libraries(options, names)
+    given = command.given(options, edm.cross_map_test)
+    found = edm.cross_map_test(dataset, dims, libraries=libraries, **given)
     names = [printable(name) for name in names]
-    found = edm.cross_map_test(
-        dataset,
-        dims,
-        Tp=options.Tp,
-        libraries=libraries,
-        level=options.level,
-        method=options.adjust,
-        most_surrogates=options.most_surrogates,
-        checkpoint=options.checkpoint,
-        **_surrogates(options),
-        **_windows(options),
-        **common,
-    )
     found = dataclasses.replace(found, libraries=rows, targets=names)
     if options.out:
         with replacing(options.out) as beside:
-            found.to_pandas(options.adjust).to_csv(beside, index=False, errors="backslashreplace")
+            found.to_pandas(options.method).to_csv(beside, index=False, errors="backslashreplace")
     else:
-        _matrix(names, found.adjusted(options.adjust), rows, f"q-values ({options.adjust})")
-    print(found.summary(options.level, options.adjust))
+        _matrix(names, found.adjusted(options.method), rows, f"q-values ({options.method})")
+    print(found.summary(options.fdr, options.method))
 
 
 def _libraries(options, names):
@@ -408,16 +300,17 @@ def _libraries(options, names):
     return groups, [" + ".join(shown[c] for c in group) for group in groups]
 
 
-def _dimensions(options, dataset, common, checkpoint):
+def _dimensions(options, dataset, checkpoint):
     """Those asked for, or the best of each series in the windows, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
-    common = common | {key: window for key, window in _windows(options).items() if window}
+    names = "tau", "exclusion_radius", "lib", "pred"
+    common = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
     def run(before, begin, end):
         found = []
         while begin < end and not (found and store.due()):
-            found.append(max(1, edm.embedding_dimension(dataset[:, begin], options.E_max, **common).best))
+            found.append(max(1, _best(dataset[:, begin], options, common)))
             begin += 1
         return {"end": np.array(begin), "best": np.array(found)}
 
@@ -431,13 +324,14 @@ def _dimensions(options, dataset, common, checkpoint):
         return np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
 
 
-def _paper(options):
-    page.run(Paper, options)
+def _best(series, options, common):
+    return edm.embedding_dimension(series, options.E_max, space=options.space, **common).best
 
 
 def _calibrate(options):
-    n_pairs = options.pairs or (20 if options.quick else 500)
-    _print_whole(calibrate.table(n_pairs, options.times, options.surrogates, options.seed))
+    n_pairs = options.n_pairs or (20 if options.quick else 500)
+    with pk.use(options.space or pk.default_space()):
+        _print_whole(calibrate.table(n_pairs, options.n_times, options.n_surrogates, options.seed))
 
 
 def _crossmap(options, table):
@@ -445,23 +339,8 @@ def _crossmap(options, table):
     dataset = frames.choose(table, names)
     libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
-    common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    dims = _dimensions(
-        options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint")
-    )
-    rho = edm.cross_map(
-        dataset,
-        dims,
-        Tp=options.Tp,
-        libraries=libraries,
-        out=options.out,
-        client=options.client,
-        space=options.space,
-        checkpoint=options.checkpoint,
-        progress=sys.stderr.isatty(),
-        **_windows(options),
-        **common,
-    )
+    dims = _dimensions(options, dataset, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
+    rho = edm.cross_map(dataset, dims, libraries=libraries, **command.given(options, edm.cross_map))
     if not options.out:
         _matrix(names, rho, rows)
     _plot(

@@ -128,16 +128,17 @@ def rejections(pairs, surrogate, n_surrogates, seed):
     return np.array(rejected)
 
 
-def table(n_pairs, n_times, n_surrogates, seed) -> Table:
+def table(n_pairs: int = 500, n_times: int = 400, n_surrogates: int = 99, seed: int = 0) -> Table:
     """The table of all classes and surrogates; a bar on standard error shows how far it is.
 
     Parameters
     ----------
     n_pairs : int
-        Of each class.
+        Pairs of each class.
     n_times : int
-        Of each series.
+        Times of each series.
     n_surrogates : int
+        Surrogates of each series.
     seed : int
     """
     title = (

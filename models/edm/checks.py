@@ -154,7 +154,8 @@ def check_horizon(Tp, n_times, E, tau):
 
 
 def check_windows(windows, name, n_times):
-    """(begin, end), or a sequence of such pairs, as a list; the end is not part of the window. All times if None."""
+    """(begin, end), or a sequence of such pairs, as a list; the end is not part of the window. All times if
+    None."""
     if windows is None:
         return [(0, n_times)]
     pairs = np.asarray(windows)
@@ -173,7 +174,8 @@ def check_windows(windows, name, n_times):
 def check_enough(valid, points, k, radius):
     """Raise unless each point is left with k candidates.
 
-    valid : bool array over times; points : times that are queried; radius : None where no candidate is excluded
+    valid : bool array over times; points : times that are queried; radius : None where no candidate is
+        excluded
     """
     n = int(valid.sum())
     left, why = n, ""
@@ -184,17 +186,16 @@ def check_enough(valid, points, k, radius):
         why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
     if left < k:
         raise InputError(
-            f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a smaller "
-            "radius is wanted"
+            f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a"
+            " smaller radius is wanted"
         )
 
 
 def check_library(columns, libraries, lag, times, k, radius):
     """Raise unless each library leaves k candidates to each point of its own."""
     n_times, rows = len(columns), libraries.rows
-    complete = not np.isnan(
-        columns.min(axis=0)
-    ).any()  # NaN goes through; an array of flags would take longer
+    # NaN goes through; an array of flags would take longer
+    complete = not np.isnan(columns.min(axis=0)).any()
     for row in rows[:1] if complete else rows:
         missing = np.isnan(columns[:, libraries.columns[row]]).any(axis=1)
         known = np.ones(n_times, bool)

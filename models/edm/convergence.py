@@ -14,12 +14,14 @@ import portable as pk
 from portable.errors import InputError
 
 from ..annotations import ClientLike, Spaces, TableLike, Whole, Windows
-from ..checks import check_choice, check_count, check_number, check_seed
+from ..checks import check_choice, check_count, check_flag, check_seed, check_share
 from ..cluster import connected
+from ..progress import bar
 from ..sharding import Shards, here
 from ..shown import Shown
 from .checks import DTYPES, DType, check_library_sizes, check_targets, check_windows, without_variation
-from .frames import series_of
+from .cross import STEPS
+from .frames import Tabled, series_of
 from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Kind, Surrogates, check_surrogates
@@ -30,7 +32,7 @@ _TOGETHER = 8  # samples of a shard
 
 
 @dataclass(frozen=True)
-class Convergence(Shown):
+class Convergence(Tabled):
     """Cross mapping skill against library size. Arrays of several targets have these as their first axis.
 
     Attributes
@@ -64,13 +66,13 @@ class Convergence(Shown):
         """How many samples have a skill, shape (n_sizes,)."""
         return np.isfinite(self.rho).sum(axis=-1)
 
-    def band(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = 0.95) -> np.ndarray:
         """Quantiles between which the samples of each library size lie.
 
         Parameters
         ----------
         level : float, default 0.95
-            The share of the samples that they hold, more than 0 and at most 1.
+            The share of the samples that they hold, between 0 and 1.
 
         Returns
         -------
@@ -168,8 +170,7 @@ def _trends(sizes, mean):
 
 
 def ends_of(level):
-    if check_number(level, "level", above=0.0) > 1.0:
-        raise InputError(f"level is {level}; a share of at most 1 is wanted: 0.95 for 95 %")
+    level = check_share(level, "level")
     return (1 - level) / 2, (1 + level) / 2
 
 
@@ -192,6 +193,7 @@ def ccm(
     block: Whole | None = None,
     seed: Whole = 0,
     dtype: DType = "float32",
+    progress: bool = False,
     space: Spaces | None = None,
     client: ClientLike = None,
 ) -> Convergence:
@@ -212,21 +214,23 @@ def ccm(
     columns : str or sequence of str, optional
         Of a table: what is embedded.
     n_samples : int, default 100
-        Libraries of each size, drawn without replacement, each set of points as likely as any other.
+        Libraries of each size. They are drawn without replacement, each set of points as likely as any other.
     tau, Tp, exclusion_radius
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times from which libraries are drawn, and of the points that are predicted; as in
         `simplex`.
     n_surrogates : int, default 0
-        Targets without the relation to be tested, for p-values.
+        Surrogates of each target, for p-values.
     surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        See `surrogates`. If not given, "phase", unless a target has a season, rare bursts or a drift, for
+        Kind of surrogates. If not given, "phase", unless a target has a season, rare bursts or a drift, for
         which it is wrong: then an InputError says what is wanted.
     period, block : int, optional
         As in `surrogates`.
     seed : int, default 0
     dtype : {"float32", "float64"}
+    progress : bool
+        Show a bar on standard error.
     space : str, Space or a list of them, optional
         Spaces of a list, such as several GPUs, share the samples.
     client : distributed.Client or "local", optional
@@ -254,6 +258,7 @@ def ccm(
         check_count(n_surrogates, "n_surrogates", 0),
     )
     check_choice(dtype, "dtype", DTYPES)
+    check_flag(progress, "progress")
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
         check_surrogates(target, method, period, block, "target")
@@ -295,7 +300,14 @@ def ccm(
             for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))
         ]
         make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None}, None)
-        found = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm").map("rho")
+        shards = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm")
+        together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
+        with bar(progress) as shown:
+            task = shown.add_task("samples", total=len(sizes) * n_samples)
+            for begin in range(0, len(pieces), together):
+                part = range(begin, min(begin + together, len(pieces)))
+                found += shards.map("rho", numbers=part)
+                shown.update(task, advance=sum(len(pieces[k].times) for k in part))
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)
     rho = np.moveaxis(rho.reshape(len(sizes), n_samples, n_targets, n_series), 2, 0)
     still = without_variation(library=problem.columns, target=target)

@@ -10,13 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
@@ -24,6 +17,7 @@ from ..annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOr
 from ..checks import as_numbers, check_choice, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..cluster import connected
+from ..progress import bar as bar_of
 from ..sharding import Shards
 from ..store import Store
 from . import frames
@@ -66,8 +60,9 @@ def cross_map(
 ) -> TableOrArray:
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
-    Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
-    projection. A high rho[i, j] that grows with the length of the library is taken as a sign that j drives i.
+    Series i is embedded with the dimension of the target, and each of its points predicts the target's value
+    by simplex projection. A high rho[i, j] that grows with the length of the library is taken as a sign that
+    j drives i.
 
     Parameters
     ----------
@@ -76,6 +71,7 @@ def cross_map(
     dims : array-like of int, shape (n_series,), or int
         Embedding dimension for each target.
     tau : int, default 1
+        Steps between the coordinates of a point.
     Tp : int, default 0
         Steps from a point's last coordinate to the predicted value; negative looks back.
     exclusion_radius : int, default 0
@@ -87,14 +83,17 @@ def cross_map(
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
     dtype : {"float32", "float64"}
+        What distances are computed in.
     out : str or Path, optional
-        A .npy file for the result, which appears there when it is whole. No file that another call has made is replaced.
+        A .npy file for the result, which appears there when it is whole. No file that another call has made
+        is replaced.
     checkpoint : str or Path, optional
-        A folder that keeps the rows, part by part: the same call goes on where an interrupted one ended, one for more
-        `libraries` computes the others only, and a finished one nothing. If `out` is given it is OUT.checkpoint unless
-        another is named. As large as the result; once that is there, it may be removed.
+        A folder that keeps the rows, part by part: the same call goes on where an interrupted one ended, one
+        for more `libraries` computes the others only, and a finished one nothing. If `out` is given it is
+        OUT.checkpoint unless another is named. As large as the result; once that is there, it may be removed.
     memory_mb : float, default 4096
-        Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run at a time.
+        Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run
+        at a time.
     progress : bool
         Show a bar with the time left.
     space : str, Space or a list of them, optional
@@ -105,20 +104,21 @@ def cross_map(
     Returns
     -------
     ndarray of float64, shape (n_libraries, n_series)
-        Rows are libraries. NaN, with a RuntimeWarning, where library or target is constant. A DataFrame or DataArray with
-        names if `dataset` is one; a memory map to be read if `out` is given.
+        Rows are libraries. NaN, with a RuntimeWarning, where library or target is constant. A DataFrame or
+        DataArray with names if `dataset` is one; a memory map to be read if `out` is given.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument. Also where `out` exists and is not of this run, or is what `dataset` is read from; where a
-        checkpoint is of another run, or in use.
+        Naming the argument. Also where `out` exists and is not of this run, or is what `dataset` is read
+        from; where a checkpoint is of another run, or in use.
     StorageError
         A file cannot be written, for the disk is full perhaps; what was finished is kept.
 
     References
     ----------
-    Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of `models.edm`.
+    Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of
+    `models.edm`.
     """
     given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
     names = frames.names_of(given)
@@ -150,7 +150,7 @@ def cross_map(
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
         target = _Target(store, libraries, n_series, out, stack)
         client = stack.enter_context(connected(client))
-        bar = stack.enter_context(_bar(progress))
+        bar = stack.enter_context(bar_of(progress))
         task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
         source = libraries.of(masked)
         points = source if masked is dataset else libraries.of(dataset)
@@ -192,7 +192,8 @@ def cross_map(
 
 
 class _Target:
-    """Where rows of the result go: to the store, and to an array, which is that of the new file if there is `out`.
+    """Where rows of the result go: to the store, and to an array, which is that of the new file if there is
+    `out`.
 
     Attributes
     ----------
@@ -286,17 +287,6 @@ def _check_out(out, checkpoint, *arrays):
     if out.exists() and not os.path.exists(checkpoint):
         raise _exists(out)
     return out, checkpoint
-
-
-def _bar(shown):
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        disable=not shown,
-        transient=True,
-    )
 
 
 def check_dims(dims, n_series):

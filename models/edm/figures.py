@@ -8,17 +8,15 @@ import numpy as np
 
 from portable.errors import InputError
 
+from ..extras import need
+
 
 def _axes(axes):
     return _pyplot().subplots()[1] if axes is None else axes
 
 
 def _pyplot():
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise InputError("figures need matplotlib: pip install 'portable-kernels[plot]'") from error
-    return pyplot
+    return need("matplotlib.pyplot", "plot", "figures")
 
 
 def check_file(path):
@@ -53,7 +51,7 @@ def draw_convergence(found, axes=None, level=0.95):
     one target.
     """
     axes = _axes(axes)
-    low, high = found.band(level)
+    low, high = found.interval(level)
     axes.fill_between(found.library_sizes, low, high, alpha=0.25)
     axes.plot(found.library_sizes, found.mean, ".-", label="target")
     if found.surrogate_rho.shape[1]:
@@ -75,13 +73,11 @@ def draw_lags(found, axes=None):
 
 
 def cluster_order(rho):
-    """An order of series in which those that map alike lie together (average linkage of correlated rows and columns)."""
-    try:
-        from scipy.cluster.hierarchy import leaves_list, linkage
-    except ImportError as error:
-        raise InputError("clustering needs SciPy: pip install 'portable-kernels[stats]'") from error
+    """An order of series in which those that map alike lie together (average linkage of correlated rows and
+    columns)."""
+    tree = need("scipy.cluster.hierarchy", "stats", "clustering")
     both = np.nan_to_num(np.concatenate([rho, rho.T], axis=1))
-    return leaves_list(linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
+    return tree.leaves_list(tree.linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
 
 
 def draw_cross_map(rho, axes=None, names=None, cluster=True):

@@ -9,6 +9,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
+from ..extras import need
 from ..files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
@@ -152,10 +153,7 @@ def _read_parquet(path):
 
 
 def _read_hdf5(path, dataset):
-    try:
-        import h5py
-    except ImportError as error:
-        raise InputError(f"reading '{path}' needs h5py: pip install 'portable-kernels[files]'") from error
+    h5py = need("h5py", "files", f"reading '{path}'")
     with reading(path), h5py.File(path, "r") as file:
         names = []
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import Any
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..extras import need
 from ..files import read_npy
+from ..shown import Shown
 
 
 def _module(value):
@@ -131,10 +134,7 @@ def matrix_like(dataset, matrix, rows, columns):
 
 
 def _array(matrix, rows, columns):
-    try:
-        import xarray
-    except ImportError as error:
-        raise InputError("a DataArray needs xarray: pip install xarray") from error
+    xarray = need("xarray", "arviz", "a DataArray")
     return xarray.DataArray(
         matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho"
     )
@@ -177,13 +177,13 @@ def test_as_dataset(found, q):
         "surrogate": found.surrogate,
         "n_surrogates": found.n_surrogates,
         "stop_after": found.stop_after,
-        "n_most": found.n_most,
+        "n_max": found.n_max,
     }
     return dataset
 
 
 def test_as_table(found, q, reasons):
-    """A test of all pairs as a DataFrame, a row a pair, the smallest q first."""
+    """A test of all pairs as a DataFrame, a row for each pair, the smallest q first."""
     pandas, shape = pandas_or_why(), found.rho.shape
     table = pandas.DataFrame(
         {
@@ -200,31 +200,35 @@ def test_as_table(found, q, reasons):
 
 
 def pandas_or_why():
-    try:
-        import pandas
-    except ImportError as error:
-        raise InputError("a DataFrame needs pandas: pip install 'portable-kernels[files]'") from error
-    return pandas
+    return need("pandas", "files", "a DataFrame")
 
 
-def to_pandas(found):
-    """A result of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm`, `lagged_map` or `cross_map_test` as
-    a DataFrame.
+class Tabled(Shown):
+    """What `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and `lagged_map` return."""
 
-    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of
-    several targets: for each), a dimension, a library size with the band of its samples, a lag, or a pair.
-    Times have the names that the data gave them, such as dates.
+    __slots__ = ()
 
-    Raises
-    ------
-    InputError
-        pandas is not installed.
-    DTypeError
-        Something else than these results. A cross map of a pandas table is a DataFrame by itself.
-    """
+    def to_pandas(self) -> Any:
+        """The result as a table.
+
+        A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of
+        several targets: for each), a dimension, a library size with the interval of its samples, or a lag.
+        Times have the names that the data gave them, such as dates.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        InputError
+            pandas is not installed.
+        """
+        return _table_of(self)
+
+
+def _table_of(found):
     pandas = pandas_or_why()
-    if hasattr(found, "to_pandas"):
-        return found.to_pandas()
     if hasattr(found, "coefficients") and found.predicted.ndim > 2:
         parts = ("predicted", "coefficients", "rank", "observed", "rho")
         targets = range(found.predicted.shape[-1])
@@ -233,7 +237,7 @@ def to_pandas(found):
             for q in targets
         ]
         return pandas.concat(
-            [to_pandas(one).assign(target=name) for name, one in zip(_targets(found, len(each)), each)],
+            [_table_of(one).assign(target=name) for name, one in zip(_targets(found, len(each)), each)],
             ignore_index=True,
         )
     if hasattr(found, "coefficients"):
@@ -273,14 +277,8 @@ def to_pandas(found):
             {"Tp": found.Tp},
             {"rho": found.rho, "low": low, "high": high, "p": found.p_values},
         )
-    elif not hasattr(found, "band"):
-        raise DTypeError(
-            "found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map "
-            "or cross_map_test, got "
-            f"{type(found).__name__}"
-        )
     else:
-        low, high = found.band()
+        low, high = found.interval()
         columns = _by_target(
             found,
             found.mean,

@@ -9,7 +9,8 @@ import portable as pk
 from portable.errors import InputError
 
 from ..annotations import PathLike, Real, TableLike, Whole, Windows
-from ..checks import check_choice, check_count, check_number
+from ..checks import check_choice, check_count, check_flag, check_number, check_share
+from ..progress import bar
 from ..store import Store, digest
 from . import frames, list_kernels, surrogate_kernels
 from .checks import (
@@ -38,7 +39,6 @@ from .tested import (
     TESTED,
     Adjustment,
     CrossMapTest,
-    check_level,
 )
 from .traits import check_default
 
@@ -53,8 +53,8 @@ def cross_map_test(
     dims: npt.ArrayLike,
     *,
     n_surrogates: Whole = 200,
-    most_surrogates: Whole | None = None,
-    level: Real = 0.05,
+    max_surrogates: Whole | None = None,
+    fdr: Real = 0.05,
     method: Adjustment = "bh",
     surrogate: Kind | None = None,
     period: Whole | None = None,
@@ -70,6 +70,7 @@ def cross_map_test(
     dtype: DType = "float32",
     checkpoint: PathLike | None = None,
     memory_mb: Real = 4096,
+    progress: bool = False,
     space: pk.SpaceLike | None = None,
 ) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
@@ -85,14 +86,19 @@ def cross_map_test(
     dims : array-like of int, shape (n_series,), or int
         Embedding dimension for each target.
     n_surrogates : int, default 200
-        Of each target; the smallest p-value is 1 / (1 + n_surrogates), if no pair goes on.
-    most_surrogates : int, optional
-        Pairs that no surrogate has matched, but that are not rejected at the false discovery rate `level` by
-        `method` ("bh" or "by", see `adjust`), go on with as many as could reject them, up to so many. None
-        goes on. A p-value from there is as valid as others, for the number of surrogates is chosen by how
-        many pairs are unmatched: exactly, where these are independent of the pair itself.
+        Surrogates of each target. The smallest p-value is 1 / (1 + n_surrogates), if no pair goes on.
+    max_surrogates : int, optional
+        Surrogates, at most, of pairs that no surrogate has matched, where so many could reject them. These
+        are pairs that are not rejected at the false discovery rate `fdr` by `method`. If not given, no pair
+        gets more than `n_surrogates`. A p-value from there is as valid as others, for the number of
+        surrogates is chosen by how many pairs are unmatched: exactly, where these are independent of the pair
+        itself.
+    fdr : float, default 0.05
+        False discovery rate at which pairs are rejected.
+    method : {"bh", "by"}, default "bh"
+        How p-values are adjusted: Benjamini and Hochberg, or Benjamini and Yekutieli. See `adjust`.
     surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        See `surrogates`. If not given, "phase", unless a series has a season, rare bursts or a drift, for
+        Kind of surrogates. If not given, "phase", unless a series has a season, rare bursts or a drift, for
         which it is wrong: then an InputError says what is wanted.
     period, block : int, optional
         As in `surrogates`.
@@ -110,6 +116,8 @@ def cross_map_test(
     memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do
         not fit, the targets are taken group by group.
+    progress : bool
+        Show a bar on standard error, of libraries times groups of targets; it grows where pairs go on.
     space : str or Space, optional
 
     Returns
@@ -135,19 +143,20 @@ def cross_map_test(
     Tp = check_horizon(Tp, n_times, E, tau)
     radius, libraries = check_radius(exclusion_radius), check_libraries(libraries, names)
     check_choice(dtype, "dtype", DTYPES)
+    check_flag(progress, "progress")
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
     memory = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    if most_surrogates is not None:
-        check_count(most_surrogates, "most_surrogates", n_surrogates)
-        needed = 3 * _width(most_surrogates) * n_times * np.dtype(dtype).itemsize
+    if max_surrogates is not None:
+        check_count(max_surrogates, "max_surrogates", n_surrogates)
+        needed = 3 * _width(max_surrogates) * n_times * np.dtype(dtype).itemsize
         if needed > memory:
             raise InputError(
-                f"most_surrogates is {most_surrogates}; so many of a series of {n_times} times "
+                f"max_surrogates is {max_surrogates}; so many of a series of {n_times} times "
                 f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
             )
-    check_level(level)
+    check_share(fdr, "fdr")
     check_choice(method, "method", METHODS)
-    never = max(n_surrogates, most_surrogates or 0) + 1
+    never = max(n_surrogates, max_surrogates or 0) + 1
     stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
     if surrogate is None:
         surrogate = "phase"
@@ -211,30 +220,32 @@ def cross_map_test(
             surrogate,
             n_surrogates,
             stop_after,
-            n_most,
+            n_max,
         )
 
-    n_most, order = n_surrogates, np.argsort(dims, kind="stable")
+    n_max, order = n_surrogates, np.argsort(dims, kind="stable")
     found = _Found(np.unique(libraries.rows), n_series)
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
+        bar(progress) as shown,
         pk.use(pk.default_space() if space is None else space),
     ):
+        found.shown, found.task = shown, shown.add_task("libraries tested", total=0)
         each = n_times * np.dtype(dtype).itemsize
         found.fill(store, "", found.rows, order, n_surrogates, group, times, stop_after, memory, each)
-        while n_most < (most_surrogates or 0):
+        while n_max < (max_surrogates or 0):
             result = judged()
-            wanted = result.n_wanted(level, method)
+            wanted = result.n_wanted(fdr, method)
             if not wanted:
                 break
-            n_most = min(most_surrogates, max(wanted, 2 * n_most))
+            n_max = min(max_surrogates, max(wanted, 2 * n_max))
             going = found.unmatched(libraries.rows, result)
             found.fill(
                 store,
-                f"most-{n_most:012d}-",
+                f"most-{n_max:012d}-",
                 found.rows[going.any(axis=1)],
                 order[going.any(axis=0)[order]],
-                n_most,
+                n_max,
                 group,
                 times,
                 stop_after,
@@ -252,6 +263,8 @@ class _Found:
     ----------
     rows : ndarray of int, shape (n_rows,)
         Libraries, ascending.
+    shown, task
+        A bar, and the work in it.
     numbers : rho, and how many surrogates did at least as well and were tried; of shape (n_rows, n_series)
     """
 
@@ -274,6 +287,8 @@ class _Found:
         """
         each *= _width(n)
         at_once = int(max(1, memory // (3 * each)))
+        n_groups = -(-len(targets) // at_once)
+        self.shown.update(self.task, total=self.shown.tasks[0].total + n_groups * len(rows))
         for begin in range(0, len(targets), at_once):
             chosen = targets[begin : begin + at_once]
             part_name = f"{name}targets-{begin:08d}-rows-"
@@ -283,13 +298,16 @@ class _Found:
             for kept in filter(None, map(store.get, store.names(part_name))):
                 self._take(chosen, kept["libraries"], (kept[of] for of in _FOUND), going)
                 missing = np.setdiff1d(missing, kept["libraries"])
-            size = len(missing) if store.path is None else -(-len(rows) // STEPS)
+            self.shown.advance(self.task, len(rows) - len(missing))
+            in_one = store.path is None and self.shown.disable
+            size = len(missing) if in_one else -(-len(rows) // STEPS)
             while len(missing):
                 test = test or group(chosen, n, memory - each * len(chosen))
                 part, missing = missing[:size], missing[size:]
                 numbers = test.run(part, times[None], stop)
                 self._take(chosen, part, numbers, going)
                 store.put(f"{part_name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
+                self.shown.advance(self.task, len(part))
 
     def _take(self, chosen, libraries, numbers, going):
         """What was found of some libraries, as far as they are asked for, and of the chosen targets."""
@@ -301,7 +319,7 @@ class _Found:
             )
 
 
-def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_most):
+def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max):
     rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
     reasons[np.isnan(rho)] = STILL_PREDICTIONS
     reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
@@ -325,7 +343,7 @@ def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates
         surrogate,
         n_surrogates,
         stop_after,
-        n_most,
+        n_max,
     )
 
 

@@ -3,21 +3,26 @@
 Arguments that recur, here and in `list_kernels`
     n_dims      E, the coordinates of an embedded point
     dims, wanted  shape (n_searches,): coordinates of each search, ascending, and its number k of neighbours
-    library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where nothing was observed
-    place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is none
-    series      the series of the queried points, one after the other, shape (n_columns * length,); NaN where nothing was
-                observed
-    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r
-    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column
+    library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where
+                nothing was observed
+    place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is
+                none
+    series      the series of the queried points, one after the other, shape (n_columns * length,); NaN where
+                nothing was observed
+    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column
+                r
+    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first
+                column
     closest     the smallest squared distance from each point, shape (n_sets, n_searches, n_points)
     bounds      an upper bound of the k-th smallest, the same shape
-    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_points * n_words)
+    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_points *
+                n_words)
 
-The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... First a member
-owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and one more term. Only the
-smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest distance from above, closely, since
-the nearest few seldom share a chunk. Then (`list_kernels`) the chunks within the bound are measured again, a member a
-candidate.
+The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
+First a member owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and
+one more term. Only the smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest
+distance from above, closely, since the nearest few seldom share a chunk. Then (`list_kernels`) the chunks
+within the bound are measured again, one member per candidate.
 """
 
 import math
@@ -25,9 +30,8 @@ import math
 import portable as pk
 
 SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
-REACH = (
-    0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
-)
+# how far from the place itself two others are counted at, as a share of the way to the nearer end
+REACH = 0.75
 LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
@@ -35,7 +39,8 @@ LARGEST = 3e38  # finite in float32: a bound for all that was observed
 
 @pk.kernel
 def summarise(team, columns, summary):
-    """Smallest, largest, mean and standard deviation of what is known of each column, a team a column; in float64.
+    """Smallest, largest, mean and standard deviation of what is known of each column, one team per column; in
+    float64.
 
     summary : shape (4, n_columns)
     """
@@ -70,7 +75,8 @@ def summarise(team, columns, summary):
 
 @pk.kernel
 def line_up(c, i, front, centre, per_scale, columns, series):
-    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an element.
+    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an
+    element.
 
     series : shape (n_columns * stride,), i < stride
     """
@@ -89,7 +95,8 @@ def standardise(t, q, column, middle, spread, columns, target):
 
 @pk.kernel
 def arrange(team, n_candidates, pad, part_at, first, times, source, library, place, width):
-    """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
+    """Lay a set's candidates out in chunks, one team per set: `library` and `place` above. 8 bytes an
+    element.
 
     A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
 
@@ -124,7 +131,8 @@ def arrange(team, n_candidates, pad, part_at, first, times, source, library, pla
 
 @pk.function
 def start(place, s, radius):
-    """What a squared distance begins with: infinity for what is too near in time to be a candidate of point s."""
+    """What a squared distance begins with: infinity for what is too near in time to be a candidate of point
+    s."""
     return pk.where(abs(place - s) <= radius, math.inf, 0.0)
 
 
@@ -132,15 +140,15 @@ def start(place, s, radius):
 def measure_minima(
     team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima
 ):
-    """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair and coordinate."""
+    """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair
+    and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
     reach = radius + team.size
-    ahead = (
-        tile - place[0] + reach
-    ) % n_chunks  # chunks until one with a candidate near the tile, if their times run on
+    # chunks until one with a candidate near the tile, if their times run on
+    ahead = (tile - place[0] + reach) % n_chunks
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
             d[r] = 0.0
@@ -166,10 +174,11 @@ def measure_minima(
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
-    """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at ties).
+    """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at
+    ties).
 
-    By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look first; where it
-    was is the third result.
+    By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look
+    first; where it was is the third result.
     """
     low = math.inf
     high = 0.0
@@ -215,7 +224,8 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, number, marks):
-    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word; the last chunk's goes in first."""
+    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word; the last chunk's
+    goes in first."""
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
         word = pk.uint32(0)
@@ -253,7 +263,8 @@ def bound(
     bounds,
     marks,
 ):
-    """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
+    """Closest candidates, bounds and marks of every search; one team per set and tile of points, a member a
+    point.
 
     runs_on : whether the candidates' times are consecutive
     guess : where between the extremes of a point's minima the bound of the first search may lie

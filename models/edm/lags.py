@@ -15,17 +15,16 @@ from ..annotations import NumberOrArray, Real, TableLike, Whole, Windows
 from ..checks import check_count, check_seed
 from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
-from .frames import series_of
+from .frames import Tabled, series_of
 from .neighbours import Problem
 from .surrogates import Kind, Surrogates, block_length, check_surrogates
 from .traits import check_default
-from ..shown import Shown
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
 
 
 @dataclass(frozen=True)
-class LaggedMap(Shown):
+class LaggedMap(Tabled):
     """Cross mapping skill against the lag. Of several targets, these are the first axis of all but `Tp`.
 
     Attributes

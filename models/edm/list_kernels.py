@@ -17,10 +17,8 @@ FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points of a team of `nearest`
 AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
-WEIGHING, LOOKING_UP = (
-    20,
-    24,
-)  # teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
+# teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
+WEIGHING, LOOKING_UP = 20, 24
 APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
@@ -57,7 +55,8 @@ def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
 
 @pk.function
 def trim(team, n, k, distance, time):
-    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK but for ties."""
+    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK
+    but for ties."""
     low = math.inf
     high = 0.0
     for m in team.thread_range(n):
@@ -97,7 +96,8 @@ def trim(team, n, k, distance, time):
 
 @pk.function
 def choose_chunks(team, w, n_chosen, marks, chosen):
-    """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there are."""
+    """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there
+    are."""
     word = marks[w]
     for part in range(32 // team.size):
         bit = part * team.size + team.rank
@@ -140,8 +140,8 @@ def measure_chosen(
 ):
     """Add to a list of n candidates those of the chosen chunks within the bound; returns how many there are.
 
-    2 E operations a candidate; four chunks and terms at a time, so that few instructions wait for the one before. Where
-    more candidates tie than the list has room for, it is cut to the k nearest now and then.
+    2 E operations a candidate; four chunks and terms at a time, so that few instructions wait for the one
+    before. Where more candidates tie than the list has room for, it is cut to the k nearest now and then.
     """
     limit = bound
     newest = pk.int64(row[0])
@@ -274,7 +274,8 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
 
 @pk.function
 def weigh(team, n, k, nearest, distance, time, weight, kept_time):
-    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
+    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An
+    exponential a neighbour."""
     kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
     if kept < k:
         team.barrier()
@@ -316,14 +317,17 @@ def weigh_neighbours(
     weights,
     rows,
 ):
-    """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
+    """Simplex weights, and the rows of the targets that they are for; one team per set, block of points, and
+    search.
 
     n_most, most_wanted : the largest of dims and of wanted
     n_times : of the observed targets; a point is predicted if Tp later is one of them
     list_room : points for which there is room in `weights` and `rows`
-    list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a multiple of
+    list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a
+        multiple of
         AT_ONCE, of which the last have weight 0
-    weights, rows : shape (n_sets, list_begin[-1] * list_room); the lists of search u begin at list_begin[u] * list_room, one
+    weights, rows : shape (n_sets, list_begin[-1] * list_room); the lists of search u begin at list_begin[u] *
+        list_room, one
         after the other. The first weight is below 0 where nothing is predicted
     """
     distance = team.scratch(room, library.dtype)
@@ -405,10 +409,11 @@ def look_up(
     still_open,
     sums,
 ):
-    """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
+    """Sums for Pearson's rho of the predictions (3); one team per slice of targets, set, and block of points.
 
-    A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
-    all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
+    A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow
+    one another: all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target,
+    from there.
 
     slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most,
     where in `sums`
@@ -529,7 +534,7 @@ def nearest(
     distances,
     times,
 ):
-    """The k nearest candidates of each point, sorted; a team a group of points.
+    """The k nearest candidates of each point, sorted; one team per group of points.
 
     distances, times : shape (n_points, k); infinity and -1 where there are fewer
     """
@@ -580,9 +585,11 @@ def nearest(
 
 @pk.kernel
 def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
-    """As `nearest` for points of one coordinate: from where point i belongs among the sorted candidates, outwards.
+    """As `nearest` for points of one coordinate: from where point i belongs among the sorted candidates,
+    outwards.
 
-    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in rising order, of
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in
+        rising order, of
         which the first n_known count
     points : coordinates of all times; point i is that of time first_point + i
     """
@@ -625,7 +632,8 @@ def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, orde
 
 @pk.kernel
 def project(i, q, Tp, distances, times, target, predicted, variance):
-    """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight a neighbour."""
+    """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight
+    a neighbour."""
     nearest = distances[i, 0]
     total = 0.0
     value = 0.0

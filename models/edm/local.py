@@ -19,14 +19,13 @@ from . import local_kernels as kernels
 from .checks import check_targets, without_variation
 from .neighbours import Problem, correlation, observed_at
 from .search import power_of_two
-from ..shown import Shown
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
 
 
 @dataclass(frozen=True)
-class SMap(Shown):
+class SMap(frames.Tabled):
     """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but
     `theta` and `times`.
 
@@ -36,9 +35,11 @@ class SMap(Shown):
     predicted : ndarray, shape (n_thetas, n_points)
         NaN where the point has a missing coordinate.
     coefficients : ndarray, shape (n_thetas, n_points, 1 + n_coordinates)
-        The intercept, then a coefficient for each coordinate: x[t], x[t - tau], ..., then those of the next column.
+        The intercept, then a coefficient for each coordinate: x[t], x[t - tau], ..., then those of the next
+        column.
     rank : ndarray of int, shape (n_thetas, n_points)
-        Of the weighted least squares; below 1 + n_coordinates the solution is that of least norm about the point.
+        Of the weighted least squares; below 1 + n_coordinates the solution is that of least norm about the
+        point.
     observed : ndarray, shape (n_points,)
     times : ndarray of int, shape (n_points,)
     rho : ndarray, shape (n_thetas,)
@@ -75,7 +76,8 @@ def smap(
     pred: Windows | None = None,
     space: pk.SpaceLike | None = None,
 ) -> SMap:
-    """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
+    """S-map: a linear map for each point, fitted to all candidates with weights that fall with their
+    distance.
 
     Skill that rises with theta is a sign of nonlinear dynamics.
 
@@ -86,7 +88,8 @@ def smap(
     target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
     library
     theta : float or sequence of float, not negative
-        Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched once.
+        Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched
+        once.
     Tp : int, default 1
     k : int, optional
         Use only the k nearest candidates; all if not given.

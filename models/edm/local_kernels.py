@@ -2,7 +2,8 @@
 
 Arguments that recur
     x, y        coordinates of candidates and points, shape (n_dims, n)
-    place, s    their times; candidates at most `radius` from a point in time do not count, nor those beyond `limit` of it
+    place, s    their times; candidates at most `radius` from a point in time do not count, nor those beyond
+                `limit` of it
     mean        mean distance of each point from its candidates
 """
 
@@ -40,10 +41,13 @@ def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
 
 @pk.kernel
 def triangles(h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, triangle):
-    """Least squares (5) at point i for theta[h], reduced to a triangle by a Givens rotation a candidate and coordinate.
+    """Least squares (5) at point i for theta[h], reduced to a triangle by a Givens rotation a candidate and
+    coordinate.
 
-    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points), n_rows = E + 1: R, and Q' y in its last column, of the rows
-        w (1, x_j - x_i). So the first unknown is the prediction itself, and columns are small where weights are not.
+    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points), n_rows = E + 1: R, and Q' y in its last column,
+        of the rows
+        w (1, x_j - x_i). So the first unknown is the prediction itself, and columns are small where weights
+        are not.
     n_most : compile-time bound of n_rows
 
     3 (E + 1)^2 operations, E + 1 square roots and an exponential a candidate.

@@ -28,9 +28,8 @@ from .search import (
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
 NO_VARIANCE = 64
-TASKS_AT_A_TIME = (
-    512  # tasks of one launch for each that runs at a time, so that all end at about the same time
-)
+# tasks of one launch for each that runs at a time, so that all end at about the same time
+TASKS_AT_A_TIME = 512
 
 
 class Mapping:
@@ -112,7 +111,8 @@ class Mapping:
         self.filler_bytes = (len(column) - self.n_targets) * (len(values) + len(seen)) * self.dtype.itemsize
 
     def batch_size(self, n_candidates):
-        """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
+        """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the
+        space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
         each = (
             n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
@@ -226,7 +226,8 @@ class Mapping:
 
 
 class Sets(NamedTuple):
-    """Library sets as they travel: the column of each, and their times; None for the times that all sets have."""
+    """Library sets as they travel: the column of each, and their times; None for the times that all sets
+    have."""
 
     first: np.ndarray
     times: np.ndarray | None
@@ -237,7 +238,8 @@ class Sets(NamedTuple):
 
 
 class Maps:
-    """A method for `sharding.Shards`, whose shards are library sets: each place has the series, and maps its sets.
+    """A method for `sharding.Shards`, whose shards are library sets: each place has the series, and maps its
+    sets.
 
     Parameters
     ----------
@@ -258,7 +260,8 @@ class Maps:
         return sets
 
     def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
-        """rho of each set and target, shape (n_sets, n_targets). Shards with the same number of times are mapped together."""
+        """rho of each set and target, shape (n_sets, n_targets). Shards with the same number of times are
+        mapped together."""
         for _, some in itertools.groupby(
             shards, lambda sets: None if sets.times is None else sets.times.shape[1]
         ):
@@ -305,10 +308,13 @@ def cut(search, column, width, begin, owner):
 
 
 def _columns(begins):
-    """Where targets go: which one each column holds, and the slices of them that `look_up` wants, by how many go abreast.
+    """Where targets go: which one each column holds, and the slices of them that `look_up` wants, by how many
+    go abreast.
 
-    begins : list of int, of the targets of each search, and their number. The columns of a search begin at a multiple of
-        APART, or of the power of two that holds them all: then what is read of a row shares as few cache lines as can be
+    begins : list of int, of the targets of each search, and their number. The columns of a search begin at a
+        multiple of
+        APART, or of the power of two that holds them all: then what is read of a row shares as few cache
+        lines as can be
     """
     column, slices = [], {abreast: [] for abreast in ABREAST}
     for search, (begin, end) in enumerate(pairwise(begins)):

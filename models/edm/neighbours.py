@@ -14,7 +14,6 @@ from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
-from ..shown import Shown
 from . import frames, tree
 from . import list_kernels as kernels
 from .checks import (
@@ -38,7 +37,7 @@ MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
 @dataclass(frozen=True)
-class Neighbours(Shown):
+class Neighbours(frames.Tabled):
     """The k nearest neighbours of embedded points.
 
     Attributes
@@ -46,8 +45,8 @@ class Neighbours(Shown):
     distances : ndarray, shape (n_points, k), ascending
         Euclidean, in units of the library; NaN where the point itself has a missing coordinate.
     indices : ndarray of int, shape (n_points, k)
-        Rows of the library's embedding: row i is (x[i], x[i + tau], ..., x[i + (E - 1) tau]). Ties in the order of rows;
-        -1 where the distance is NaN.
+        Rows of the library's embedding: row i is (x[i], x[i + tau], ..., x[i + (E - 1) tau]). Ties in the
+        order of rows; -1 where the distance is NaN.
     points : ndarray of int, shape (n_points,)
         Rows of the queried embedding.
     index : ndarray or None, shape (n_points,)
@@ -61,7 +60,7 @@ class Neighbours(Shown):
 
 
 @dataclass(frozen=True)
-class Prediction(Shown):
+class Prediction(frames.Tabled):
     """Predicted values.
 
     Attributes
@@ -75,8 +74,8 @@ class Prediction(Shown):
     times : ndarray of int, shape (n_points,)
         Of what was predicted, Tp after the last coordinate of a point.
     rho : float, or ndarray of shape (n_targets,)
-        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if library or
-        target does not vary.
+        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if
+        library or target does not vary.
     index : ndarray or None, shape (n_points,)
         What the library's table calls these times, such as dates.
     targets : list of str, or None
@@ -201,7 +200,8 @@ class Problem:
         return predicted.astype(np.float64), variance.astype(np.float64)
 
     def search(self, k):
-        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the default space.
+        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the
+        default space.
 
         Distances are in units of the third result.
         """
@@ -339,16 +339,19 @@ def knn(
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns)
-        With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing value:
-        points that would need it are no candidates. Also a table of pandas or xarray.
+        With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing
+        value: points that would need it are no candidates. Also a table of pandas or xarray.
     columns : str or sequence of str, optional
         Of a table: what is embedded; all its columns if not given.
-    E, tau : int, at least 1
-        Embedding dimension and lag.
+    E : int, at least 1
+        Embedding dimension.
+    tau : int, default 1
+        Steps between the coordinates of a point.
     k : int, optional
         Neighbours; E + 1 if not given.
     points : array-like, shape (n_times_2,) or (n_times_2, n_columns), optional
-        Series whose points are queried; the library itself if not given. Then a point is no neighbour of itself.
+        Series whose points are queried; the library itself if not given. Then a point is no neighbour of
+        itself.
     Tp : int, default 0
         Candidates whose time, Tp later, lies outside the library are left out.
     exclusion_radius : int, default 0
@@ -425,6 +428,16 @@ def simplex(
     References
     ----------
     Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
+
+    Examples
+    --------
+    >>> from models import edm
+    >>> x = [0.4]
+    >>> for _ in range(199):
+    ...     x.append(3.8 * x[-1] * (1.0 - x[-1]))
+    >>> found = edm.simplex(x, E=2, lib=(0, 100), pred=(100, 200), space="serial")
+    >>> round(found.rho, 2)
+    1.0
     """
     library, target, index, names = frames.series_of(library, columns, target)
     index = index if points is None else frames.index_of(points)

@@ -18,6 +18,7 @@ from .. import page
 from ..page import Compared
 from .cross import cross_map
 from .neighbours import knn
+from .simulated import coupled_logistic
 
 E_MAX = 20
 MOST_BYTES = 1 << 31  # of a simulated recording
@@ -271,7 +272,7 @@ class Paper(page.Study):
 
     def _cross_map(self, n_steps, m, n_targets):
         """((seconds of a library's neighbours, of a lookup), seconds of all) of m libraries and n targets."""
-        data = coupled_logistic(n_steps, n_targets)
+        data = coupled_logistic(n_steps, n_targets, burn=100)
         dims = np.random.default_rng(7).integers(1, E_MAX + 1, n_targets)
         dims[0] = E_MAX  # so that all searches are needed
         dims, libraries = np.minimum(dims, max(n_steps // 4, 1)), np.arange(min(m, n_targets))
@@ -353,18 +354,3 @@ class Paper(page.Study):
         axes.set(xscale="log", yscale="log", xlabel="flop / byte", ylabel="Gflop/s")
         axes.legend(fontsize="x-small")
         self.page.draw(figure, "Intensity and rate of the paper's two kernels; a line joins growing E.")
-
-
-def coupled_logistic(n_steps, n_series, seed=0, burn=100):
-    """Noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
-    random = np.random.default_rng(seed)
-    r, x = random.uniform(3.6, 3.9, n_series), random.uniform(0.2, 0.8, n_series)
-    a, b = random.integers(0, n_series, (2, n_series))
-    c = random.uniform(0.0, 0.15, n_series)
-    out = np.empty((n_steps, n_series), np.float32)
-    for t in range(-burn, n_steps):
-        x = x * (r - r * x) * (1.0 - c) + c * 0.5 * (x[a] + x[b])
-        x = np.clip(x + 1e-3 * random.standard_normal(n_series), 1e-3, 1.0 - 1e-3)
-        if t >= 0:
-            out[t] = x
-    return out

@@ -63,7 +63,8 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, radius=0):
 
 
 def smap(library, target, E, theta, *, tau=1, Tp=1):
-    """(5) for the rows whose target lies in the series, each fitted to all the others: predictions and coefficients."""
+    """(5) for the rows whose target lies in the series, each fitted to all the others: predictions and
+    coefficients."""
     rows = embedded(library, E, tau)
     times = np.arange(len(rows)) + (E - 1) * tau + Tp
     there = (times >= 0) & (times < len(library))

@@ -44,9 +44,11 @@ class Columns:
         self.low, self.high, self.mean, self.spread = summary.to_numpy()
 
     def centre(self):
-        """A number near the middle of each column that is subtracted without rounding where the column allows it.
+        """A number near the middle of each column that is subtracted without rounding where the column allows
+        it.
 
-        A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
+        A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so
+        ties stay ties.
         """
         step = power_of_two(self.high - self.low) / 2
         return np.round(self.mean / step) * step
@@ -87,7 +89,8 @@ def power_of_two(widths):
 
 
 def lined_up(values, centre, scale, front, dtype):
-    """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one to the next.
+    """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one
+    to the next.
 
     values : View, shape (n_times, n_columns). Behind a column, a tile of points may reach past the last one.
     scale : ndarray, shape (n_columns,)
@@ -214,9 +217,8 @@ class Search:
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
-        n_chunks = -(
-            -library.n_candidates // library.width
-        )  # a share p of points lies within p^(1 / E) of the largest distance
+        # a share p of points lies within p^(1 / E) of the largest distance
+        n_chunks = -(-library.n_candidates // library.width)
         self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 

@@ -3,8 +3,7 @@
 Arguments that recur
     columns     the series, shape (n_times, n_series)
     table       the surrogates, shape (n_times, n_series * width): surrogate number first + s of series c is
-    column
-                c * width + s, s < n
+                column c * width + s, s < n
     number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of
     series c has the stream
                 number[c] 2^32 + k, whatever launch makes it
@@ -23,7 +22,7 @@ ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64
 
 @pk.kernel
 def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, wave, rhythm, work, table):
-    """Series of given amplitudes with random phases, a team a surrogate at a time: 4 m (n_rows / 2 +
+    """Series of given amplitudes with random phases, one team per surrogate at a time: 4 m (n_rows / 2 +
     n_columns) fused operations.
 
     With m = n_rows n_columns, time t = p + n_rows q and frequency j = i n_columns + r,

@@ -34,7 +34,7 @@ FEWEST_CYCLES = 3
 
 def surrogates(
     series: npt.ArrayLike,
-    n: Whole,
+    n_surrogates: Whole,
     method: Kind = "phase",
     *,
     period: Whole | None = None,
@@ -49,8 +49,8 @@ def surrogates(
     Parameters
     ----------
     series : array-like, shape (n_times,) or (n_times, n_series); NaN is a missing value
-    n : int
-        Surrogates of each series.
+    n_surrogates : int
+        Of each series.
     method : {"phase", "seasonal", "twin", "block", "random"}, default "phase"
         "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random
         phase: the null hypothesis is a stationary linear process. "seasonal" keeps the mean cycle of `period`
@@ -70,7 +70,8 @@ def surrogates(
 
     Returns
     -------
-    ndarray of float64, shape (n_times, n), or (n_times, n_series, n) if `series` has two dimensions
+    ndarray of float64, shape (n_times, n_surrogates), or
+    (n_times, n_series, n_surrogates) if `series` has two dimensions
 
     Raises
     ------
@@ -83,7 +84,7 @@ def surrogates(
     (2006), 535 ("twin"); H. R. Kuensch, Ann. Stat. 17 (1989), 1217 ("block").
     """
     columns = check_columns(series, "series")
-    n = check_count(n, "n")
+    n = check_count(n_surrogates, "n_surrogates")
     with pk.use(pk.default_space() if space is None else space):
         made = Surrogates(columns, method, seed, period=period, block=block, E=E, tau=tau, name="series")
         table = pk.empty((len(columns), columns.shape[1] * n), np.float64)

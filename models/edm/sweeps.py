@@ -12,14 +12,13 @@ import portable as pk
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_count
 from .checks import DType, check_targets, check_windows, without_variation
-from .frames import series_of
+from .frames import Tabled, series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
-from ..shown import Shown
 
 
 @dataclass(frozen=True)
-class Dimensions(Shown):
+class Dimensions(Tabled):
     """Simplex skill for each embedding dimension. Of several targets, these are the first axis of `rho`, and
     of `best`.
 
@@ -61,6 +60,7 @@ def embedding_dimension(
     library : array-like, shape (n_times,) or (n_times, n_columns)
         Of several columns, a point is E lags of each.
     E_max : int, default 20
+        The largest embedding dimension that is tried.
     columns, tau, Tp, target, points, exclusion_radius, lib, pred, dtype, space
         As in `simplex`.
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from portable.errors import InputError
 
 from ..annotations import Array
-from ..checks import as_numbers, check_choice, check_number
-from . import frames
+from ..checks import as_numbers, check_choice, check_share
 from ..shown import Shown
+from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
 METHODS = ("bh", "by")
@@ -45,7 +45,7 @@ class CrossMapTest(Shown):
     libraries, targets : list of str
     surrogate : str
     n_surrogates, stop_after : int
-    n_most : int
+    n_max : int
         Surrogates of the pairs that went on; `n_surrogates` if none did.
     """
 
@@ -59,7 +59,7 @@ class CrossMapTest(Shown):
     surrogate: str
     n_surrogates: int
     stop_after: int
-    n_most: int
+    n_max: int
 
     @property
     def n_tests(self) -> int:
@@ -86,12 +86,12 @@ class CrossMapTest(Shown):
         """
         return adjust(self.p_values, method)
 
-    def rejected(self, level: float = 0.05, method: Adjustment = "bh") -> np.ndarray:
-        """Whether each pair's skill exceeds that of surrogates, with a false discovery rate of `level`.
+    def rejected(self, fdr: float = 0.05, method: Adjustment = "bh") -> np.ndarray:
+        """Whether each pair's skill exceeds that of surrogates, with a false discovery rate of `fdr`.
 
         Parameters
         ----------
-        level : float, default 0.05
+        fdr : float, default 0.05
             The false discovery rate, between 0 and 1.
         method : {"bh", "by"}
             See `adjust`.
@@ -103,16 +103,16 @@ class CrossMapTest(Shown):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no share, or there is no such method.
+            `fdr` is no share, or there is no such method.
         """
-        return self.adjusted(method) <= check_level(level)
+        return self.adjusted(method) <= check_share(fdr, "fdr")
 
-    def n_needed(self, level: float = 0.05, method: Adjustment = "bh") -> int:
+    def n_needed(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
         """How many pairs must have the smallest possible p-value before any is rejected.
 
         Parameters
         ----------
-        level : float, default 0.05
+        fdr : float, default 0.05
             The false discovery rate, between 0 and 1.
         method : {"bh", "by"}
             See `adjust`.
@@ -124,22 +124,22 @@ class CrossMapTest(Shown):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no share, or there is no such method.
+            `fdr` is no share, or there is no such method.
         """
-        check_level(level)
+        check_share(fdr, "fdr")
         tests = self.n_tests * _harmonic(self.n_tests, method)
-        return int(np.ceil(tests / (level * (self.n_most + 1)) * (1 - 1e-12)))
+        return int(np.ceil(tests / (fdr * (self.n_max + 1)) * (1 - 1e-12)))
 
     def unmatched(self) -> np.ndarray:
         """Pairs that no surrogate has matched: p is as small as their number allows."""
         return (self.reasons == TESTED) & (self.n_better == 0)
 
-    def n_wanted(self, level: float = 0.05, method: Adjustment = "bh") -> int:
+    def n_wanted(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
         """Surrogates with which the pairs that none has matched are all rejected, if none does.
 
         Parameters
         ----------
-        level : float, default 0.05
+        fdr : float, default 0.05
             The false discovery rate, between 0 and 1.
         method : {"bh", "by"}
             See `adjust`.
@@ -152,20 +152,20 @@ class CrossMapTest(Shown):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no share, or there is no such method.
+            `fdr` is no share, or there is no such method.
         """
         unmatched = self.unmatched()
-        if not (unmatched & ~self.rejected(level, method)).any():
+        if not (unmatched & ~self.rejected(fdr, method)).any():
             return 0
         tests = self.n_tests * _harmonic(self.n_tests, method)
-        return int(np.ceil(tests / (level * unmatched.sum()) * (1 - 1e-12))) - 1
+        return int(np.ceil(tests / (fdr * unmatched.sum()) * (1 - 1e-12))) - 1
 
-    def could_reject(self, level: float = 0.05, method: Adjustment = "bh") -> bool:
+    def could_reject(self, fdr: float = 0.05, method: Adjustment = "bh") -> bool:
         """Whether anything would have been rejected, had all pairs done better than all surrogates.
 
         Parameters
         ----------
-        level : float, default 0.05
+        fdr : float, default 0.05
             The false discovery rate, between 0 and 1.
         method : {"bh", "by"}
             See `adjust`.
@@ -177,16 +177,16 @@ class CrossMapTest(Shown):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no share, or there is no such method.
+            `fdr` is no share, or there is no such method.
         """
-        return 0 < self.n_needed(level, method) <= self.n_tests
+        return 0 < self.n_needed(fdr, method) <= self.n_tests
 
-    def summary(self, level: float = 0.05, method: Adjustment = "bh") -> str:
+    def summary(self, fdr: float = 0.05, method: Adjustment = "bh") -> str:
         """What a paper would say: tests, rejections, what was not tested and why, what would tell more.
 
         Parameters
         ----------
-        level : float, default 0.05
+        fdr : float, default 0.05
             The false discovery rate, between 0 and 1.
         method : {"bh", "by"}
             See `adjust`.
@@ -199,9 +199,9 @@ class CrossMapTest(Shown):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no share, or there is no such method.
+            `fdr` is no share, or there is no such method.
         """
-        rejected = int(self.rejected(level, method).sum())
+        rejected = int(self.rejected(fdr, method).sum())
         name = {"bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli"}[method]
         given_up = self.stop_after <= self.n_surrogates
         lines = [
@@ -210,26 +210,26 @@ class CrossMapTest(Shown):
             + (f"; given up after {self.stop_after} did as well" if given_up else "")
             + (
                 f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
-                f"to {self.n_most}"
-                if self.n_most > self.n_surrogates
+                f"to {self.n_max}"
+                if self.n_max > self.n_surrogates
                 else ""
             ),
-            f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
-            f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
+            f"{rejected} rejected with a false discovery rate of {fdr:g} ({name}); "
+            f"{int((self.p_values <= fdr).sum())} have p <= {fdr:g}, {self.n_tests * fdr:.4g} are "
             "expected by chance",
         ]
         counts = np.bincount(self.reasons.ravel())
         lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
-        least, at_least = 1.0 / (self.n_most + 1), int(self.unmatched().sum())
-        if not self.could_reject(level, method):
+        least, at_least = 1.0 / (self.n_max + 1), int(self.unmatched().sum())
+        if not self.could_reject(fdr, method):
             lines.append(
                 f"nothing could have been rejected: p is at least {least:.4g}, and even "
                 f"{self.n_tests} of these do not pass"
             )
-        elif wanted := self.n_wanted(level, method):
+        elif wanted := self.n_wanted(fdr, method):
             lines.append(
-                f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
-                f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
+                f"p is at least {least:.4g}: {self.n_needed(fdr, method)} pairs with it are "
+                f"needed for a rejection, no surrogate matched {at_least}; max_surrogates={wanted} "
                 "could tell more"
             )
         return "\n".join(lines)
@@ -273,12 +273,6 @@ class CrossMapTest(Shown):
             pandas is not installed, or there is no such method.
         """
         return frames.test_as_table(self, self.adjusted(method), REASONS)
-
-
-def check_level(level):
-    if check_number(level, "level", above=0.0) >= 1.0:
-        raise InputError(f"level is {level}; a share between 0 and 1 is wanted: 0.05 for 5 %")
-    return level
 
 
 def _harmonic(n, method):

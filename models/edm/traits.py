@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from portable.errors import InputError
+
 from ..shown import Shown
 
 SHORTEST_PERIOD = 3.0  # steps

@@ -1,23 +1,26 @@
-"""Spatiotemporal Hawkes processes: likelihood, fit, posterior, probabilities, simulation. Kilometres and hours throughout.
+"""Spatiotemporal Hawkes processes: likelihood, fit, posterior, probabilities, simulation. Kilometres and
+hours throughout.
 
-Events n = 1..N at locations x_n in R^D (D = 1, 2, 3) and ascending times t_n; t = 0 is the first event, T the end of
-observation. phi_D is the standard normal density in D dimensions, Phi the normal distribution function, r the distance.
+Events n = 1..N at locations x_n in R^D (D = 1, 2, 3) and ascending times t_n; t = 0 is the first event, T the
+end of observation. phi_D is the standard normal density in D dimensions, Phi the normal distribution
+function, r the distance.
 
-    mu_n     = mu0 sum_n' tau_x^-D phi_D(r_nn' / tau_x) tau_t^-1 phi_1((t_n - t_n') / tau_t)          (1) background
-    xi_n     = theta sum_{t_n' < t_n} h^-D phi_D(r_nn' / h) omega exp(-omega (t_n - t_n'))            (2) excitation
-    Lambda_n = mu0 (Phi((T - t_n) / tau_t) - Phi(-t_n / tau_t)) + theta (1 - exp(-omega (T - t_n)))   (3) expected
+    mu_n     = mu0 sum_n' tau_x^-D phi_D(r_nn' / tau_x) tau_t^-1 phi_1((t_n - t_n') / tau_t)    (1) background
+    xi_n     = theta sum_{t_n' < t_n} h^-D phi_D(r_nn' / h) omega exp(-omega (t_n - t_n'))      (2) excitation
+    Lambda_n = mu0 (Phi((T - t_n) / tau_t) - Phi(-t_n / tau_t)) + theta (1 - exp(-omega (T - t_n)))    (3)
     loglik   = sum_n [log(mu_n + xi_n) - Lambda_n]                                                    (4)
     pi_n     = xi_n / (mu_n + xi_n)                                                                   (5)
 
-The background is a kernel density over all events, past and future. Its own event is included by default, as in the
-paper; the likelihood then grows without bound as tau_x or tau_t shrink, so give `background_self=False` where those are
-to be estimated. Events at equal times do not excite each other.
+The background is a kernel density over all events, past and future. Its own event is included by default, as
+in the paper; the likelihood then grows without bound as tau_x or tau_t shrink, so give
+`background_self=False` where those are to be estimated. Events at equal times do not excite each other.
 
 References
 ----------
-A. J. Holbrook, C. E. Loeffler, S. R. Flaxman, M. A. Suchard: Scalable Bayesian inference for self-excitatory stochastic
-processes applied to big American gunfire data. Statistics and Computing 31 (2021), 4. Its equation (2) is our (5). It
-prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with theta omega / h^D, as here.
+A. J. Holbrook, C. E. Loeffler, S. R. Flaxman, M. A. Suchard: Scalable Bayesian inference for self-excitatory
+stochastic processes applied to big American gunfire data. Statistics and Computing 31 (2021), 4. Its equation
+(2) is our (5). It prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with
+theta omega / h^D, as here.
 """
 
 from .at_once import excitation_probabilities, log_likelihood
@@ -35,7 +38,7 @@ from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .parameters import Background, Parameters, ParametersBase
-from .posterior import Posterior, load_posterior
+from .posterior import Posterior
 from .priors import Prior, gamma, half_normal, log_normal, uniform
 from .probabilities import (
     Parents,
@@ -91,7 +94,6 @@ __all__ = [
     "intensity",
     "intensity_grid",
     "jitter",
-    "load_posterior",
     "log_likelihood",
     "log_normal",
     "notes",

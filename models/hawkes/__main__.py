@@ -1,12 +1,13 @@
-"""`python -m models.hawkes`: fit, probabilities and residuals of events in a file; simulate; the paper's table; calibration."""
+"""`python -m models.hawkes`: fit, probabilities and residuals of events in a file; simulate; the paper's
+table; calibration."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-import portable as pk
-from portable.errors import InputError, PortableError, printable
+from portable.errors import InputError, printable
 
-from .. import page
+from .. import command, page
 from ..checks import check_outputs
-from ..cluster import add_cluster, asked_for
+from ..cluster import add_cluster
+from ..extras import need
 from ..files import check_folder, replacing, write
 from . import figures
 from .backgrounds import fit_background
@@ -29,12 +30,10 @@ from .catalogue import read_catalogue, write_table
 from .command_parts import add_found, add_model, given, number_or_text, print_coverage, start_of
 from .coverage import BACKGROUNDS, CLUSTERS
 from .evidence import evidence
-from .extras import need
-from .files import LENGTHS_KM, TIMES_H
 from .fit import fit
-from .forecast import decluster, forecast, predictive_check
+from .forecast import Forecast, decluster, forecast, predictive_check
 from .guards import jitter, notes, places
-from .likelihood import METHODS, PRECISIONS
+from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .paper import Paper
 from .parameters import Parameters
@@ -44,15 +43,13 @@ from .residuals import residuals
 from .sampler import sample_posterior
 from .simulate import simulate
 
-console = Console()
+console = Console(highlight=False)
 
-# Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
+# Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to
+# say whether they do.
 _MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
-_WRITTEN = (
-    "probabilities.csv",
-    "parents.csv",
-    "forecast.csv",
-)  # tables of `--output`, none of which may be read
+# tables of `--out`, none of which may be read
+_WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"
 _SHOWN = {
     "r_hat": ("R-hat", "{:.3f}"),
     "ess_bulk": ("ESS", "{:,.0f}"),
@@ -61,58 +58,36 @@ _SHOWN = {
 }
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    options = _parser().parse_args(argv)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            warnings.simplefilter("always", RuntimeWarning)
-            with asked_for(options):
-                options.run(options)
-        for warning in caught:
-            if issubclass(warning.category, (UserWarning, RuntimeWarning)):
-                console.print(
-                    f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False
-                )
-    except PortableError as error:
-        console.print(f"hawkes: {error}", style="red", markup=False, highlight=False)
-        return 2
-    except OSError as error:
-        console.print(
-            f"hawkes: {error.strerror}: '{printable(error.filename)}'",
-            style="red",
-            markup=False,
-            highlight=False,
-        )
-        return 2
-    except KeyboardInterrupt:
-        console.print(
-            "hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False
-        )
-        return 130
-    return 0
+    return command.run("hawkes", _parser(), argv)
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m models.hawkes", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    made, commands = command.parser("hawkes", __doc__)
+    for add in (_add_fit, _add_others, _add_simulate, _add_paper, _add_calibrate):
+        add(commands)
+    return made
 
+
+def _add_fit(commands):
     one = commands.add_parser(
         "fit", help="estimate the parameters; write draws (NetCDF), a table (JSON) and figures"
     )
     _add_events(one)
     one.add_argument(
-        "--by",
+        "--method",
         choices=("metropolis", "nuts", "likelihood", "mode"),
         default="metropolis",
         help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode",
     )
     _add_sampling(one)
     add_cluster(one)
-    one.set_defaults(run=run_fit)
+    one.set_defaults(act=run_fit)
 
+
+def _add_others(commands):
+    """Commands that take an earlier fit."""
     one = commands.add_parser(
         "probabilities", help="who was triggered, by whom, and how large families are; CSV and figures"
     )
@@ -122,193 +97,168 @@ def _parser():
         "--average", type=int, default=500, metavar="N", help="posterior draws to average over (500)"
     )
     add_found(one)
-    one.set_defaults(run=run_probabilities)
+    one.set_defaults(act=run_probabilities)
 
     one = commands.add_parser("residuals", help="test of the fit by time rescaling, with a figure")
     _add_events(one)
     add_found(one)
-    one.set_defaults(run=run_residuals)
+    command.add_json(one)
+    one.set_defaults(act=run_residuals)
 
     one = commands.add_parser(
         "forecast", help="how many events come after the record, with intervals; a posterior predictive check"
     )
     _add_events(one)
     add_found(one)
-    one.add_argument("--hours", type=float, required=True, help="how far ahead")
-    one.add_argument("--futures", type=int, default=500, metavar="N", help="draws of the future (500)")
-    one.add_argument("--seed", type=int, default=0)
-    one.set_defaults(run=run_forecast)
+    command.add(one, forecast, "hours", "n_draws", "seed")
+    command.add(one, Forecast.interval, "level")
+    command.add_json(one)
+    one.set_defaults(act=run_forecast)
 
     one = commands.add_parser("compare", help="AIC, and with --posterior WAIC and leave-one-out")
     _add_events(one)
     add_found(one)
-    one.set_defaults(run=run_compare)
+    command.add_json(one)
+    one.set_defaults(act=run_compare)
 
+
+def _add_simulate(commands):
     one = commands.add_parser("simulate", help="draw events with known parents, as CSV")
-    one.add_argument("output", help="CSV to write")
-    for name, default in (
-        ("theta", 0.3),
-        ("omega", 1.0),
-        ("h", 0.1),
-        ("immigrants", 200.0),
-        ("horizon-h", 1000.0),
-    ):
-        one.add_argument(f"--{name}", type=float, default=default)
+    one.add_argument("--out", required=True, metavar="FILE.csv", help="the events")
+    for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1)):
+        one.add_argument(f"--{name}", type=float, default=default, help="default: %(default)s")
+    asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}
+    command.add(one, simulate, **{name: {"required": False, "default": n} for name, n in asked.items()})
     one.add_argument(
         "--box-km",
         type=float,
         nargs="+",
         default=[0, 10, 0, 10],
         metavar="LOW HIGH",
-        help="a pair a dimension",
+        help="a pair for each dimension",
     )
-    one.add_argument("--method", choices=("branching", "thinning"), default="branching")
-    one.add_argument("--seed", type=int, default=0)
-    one.set_defaults(run=run_simulate)
+    command.add(one, simulate, "method", "seed")
+    one.set_defaults(act=run_simulate)
 
+
+def _add_paper(commands):
     one = commands.add_parser(
         "paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page"
     )
     page.add_options(one, Paper, "hawkes-paper.html")
-    one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
+    one.add_argument("--thin", type=int, default=1, help="steps per draw (1)")
     one.add_argument(
         "--long", type=int, default=0, metavar="N", help="also compare with chains N times as long"
     )
-    one.add_argument("--seed", type=int, default=0)
-    one.set_defaults(run=run_paper)
+    command.add(one, simulate, "seed")
+    one.set_defaults(act=run_paper)
 
+
+def _add_calibrate(commands):
     one = commands.add_parser("calibrate", help="simulation-based calibration of a sampler")
-    one.add_argument("--sampler", choices=("metropolis", "nuts"), default="metropolis")
+    command.add(one, calibrate, "method")
     one.add_argument(
         "--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead"
     )
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
-    one.add_argument("--sets", type=int, help="simulated data sets (200)")
-    one.add_argument("--quick", action="store_true", help="20 sets")
-    one.add_argument("--space", default=None)
-    one.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes that share the data sets out, each on one core unless --space is given (1)",
+    command.add(
+        one,
+        calibrate,
+        "space",
+        "jobs",
+        "seed",
+        n_sets={"default": None, "help": "simulated data sets (default: 200; --quick: 20)"},
     )
+    one.add_argument("--quick", action="store_true", help="20 sets: shows that everything runs")
+    command.progress(one)
     add_cluster(one)
-    one.add_argument("--seed", type=int, default=0)
-    one.set_defaults(run=run_calibrate)
-    return parser
+    one.set_defaults(act=run_calibrate)
 
 
-def _add_events(command):
-    command.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
-    add_model(command)
-    command.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
-    command.add_argument("--time", default="t_hours", metavar="COLUMN")
-    command.add_argument("--length-unit", choices=tuple(LENGTHS_KM), default="km")
-    command.add_argument("--time-unit", choices=tuple(TIMES_H), default="h")
-    command.add_argument(
-        "--lonlat", action="store_true", help="places are longitude and latitude: project them"
-    )
-    command.add_argument(
+def _add_events(one):
+    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
+    add_model(one)
+    one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
+    command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat")
+    one.add_argument(
         "--tau-x", type=float, help="spatial scale of the paper's background, km (1.6, which is Washington's)"
     )
-    command.add_argument(
+    one.add_argument(
         "--tau-t",
         type=float,
         help="temporal scale of the paper's background, hours (336, which is Washington's)",
     )
-    command.add_argument(
+    one.add_argument(
         "--sample-tau",
         action="store_true",
         help="estimate these two as well; an event leaves its own background",
     )
-    command.add_argument("--method", choices=METHODS, default="auto")
-    command.add_argument("--precision", choices=PRECISIONS, default="float64")
-    command.add_argument(
-        "--tolerance", type=float, default=1e-9, help="bound on the relative error of log-likelihoods (1e-9)"
-    )
-    command.add_argument(
-        "--horizon-h", type=float, help="end of observation, hours after the first event (the last event)"
-    )
-    command.add_argument("--space", default=None, help="serial, threads, cuda (the fastest there is)")
-    command.add_argument("--output", default=".", metavar="FOLDER", help="where results go (here)")
-    command.add_argument("--figures", choices=("png", "svg", "none"), default="png")
+    end = {"help": "end of observation, hours after the first event (the last event)"}
+    command.add(one, Likelihood, "dtype", "error_bound", "space", horizon_h=end)
+    one.add_argument("--out", default=".", metavar="FOLDER", help="where results go (here)")
+    one.add_argument("--figures", choices=("png", "svg", "none"), default="png")
 
 
-def _add_sampling(command):
-    command.add_argument("--chains", type=int, default=4)
-    command.add_argument("--draws", type=int, help="of each chain (10,000; of the no-U-turn sampler 1,000)")
-    command.add_argument(
-        "--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)"
+def _add_sampling(one):
+    command.add(
+        one,
+        sample_posterior,
+        "n_chains",
+        n_draws={"default": None, "help": "of each chain (10,000; of the no-U-turn sampler 1,000)"},
+        n_warmup={
+            "default": None,
+            "help": "steps before these, not kept (1,000; of the no-U-turn sampler 300)",
+        },
     )
-    command.add_argument("--thin", type=int, default=1, help="steps a draw of Algorithm 1 (1)")
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="keeps the draws of Algorithm 1, from which the same command goes on",
-    )
+    command.add(one, sample_posterior, "n_thin", "seed", "checkpoint")
+    command.progress(one)
 
 
 def _prepare(options):
     """The output folder, the events, their likelihood, a start and what stays fixed."""
-    by = getattr(options, "by", "metropolis")
-    if getattr(options, "checkpoint", None) and by != "metropolis":
-        raise InputError(f"--checkpoint keeps draws of --by metropolis; --by {by} keeps nothing")
-    folder = check_folder(options.output, "--output", _WRITTEN, options.events)
+    method = getattr(options, "method", "metropolis")
+    if getattr(options, "checkpoint", None) and method != "metropolis":
+        raise InputError(f"--checkpoint keeps draws of --method metropolis; --method {method} keeps nothing")
+    check_outputs(options, "json", inputs=("events", "params", "posterior"))
+    folder = check_folder(options.out, "--out", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
     found = given(options)  # what is misspelt is told before anything is computed
-    events = read_catalogue(
-        options.events,
-        places=options.places,
-        time=options.time,
-        length_unit=options.length_unit,
-        time_unit=options.time_unit,
-        lonlat=options.lonlat,
-        ids=options.ids,
-        marks=options.marks,
-        reference_mark=number_or_text(options.reference_mark),
-        end=number_or_text(options.end),
-        date_order=options.date_order,
-    )
+    options.reference_mark, options.end = map(number_or_text, (options.reference_mark, options.end))
+    events = read_catalogue(options.events, **command.given(options, read_catalogue))
     if options.jitter is not None:
         events = replace(
             events, locations=jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
         )
     start = start_of(options, events)
-    how = {
-        "method": options.method,
-        "precision": options.precision,
-        "tolerance": options.tolerance,
-        "space": options.space,
-        "repeats": options.repeats,
-    }
+    how = {name: getattr(options, name) for name in ("dtype", "error_bound", "space", "repeats")}
     if options.horizon_h is not None:
         how["horizon_h"] = options.horizon_h
     span = f"{events.times[-1] / 24:.5g} days"
     where = places(events.locations)
     console.print(
-        f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}",
-        highlight=False,
+        f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}"
     )
     _need_writers(options)
     if options.client is not None:
-        if options.background != "paper" or options.by == "metropolis":
+        if options.background != "paper" or options.method == "metropolis":
             raise InputError(
-                "--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts"
+                "--cluster shares out the events of a fit with --background paper, --method likelihood, mode"
+                " or nuts"
             )
         how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
         console.print(
-            f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
+            f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t ="
+            f" {start.tau_t:g} h"
             + (
                 ""
                 if options.tau_x and options.tau_t
-                else " (unless given, those of gunfire in Washington, D.C.: is this "
-                "such? --tau-x, --tau-t, --sample-tau, --background)"
-            ),
-            highlight=False,
+                else (
+                    " (unless given, those of gunfire in Washington, D.C.: is this "
+                    "such? --tau-x, --tau-t, --sample-tau, --background)"
+                )
+            )
         )
         return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t"), found
     box = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
@@ -319,7 +269,7 @@ def _prepare(options):
         events.times,
         options.background,
         box_km=box,
-        n_periods=options.periods,
+        n_periods=options.n_periods,
         start=start,
         least=_least(options),
         horizon_h=horizon,
@@ -328,20 +278,20 @@ def _prepare(options):
     )
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
     console.print(
-        f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; {made.n_rounds} rounds, "
-        + ("at rest" if made.converged else "not yet at rest"),
-        highlight=False,
+        f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; "
+        f"{made.n_iterations} iterations, " + ("converged" if made.converged else "not converged")
     )
     return folder, events, made.likelihood, made.fit.params, ("tau_x", "tau_t"), found
 
 
 def _need_writers(options):
-    """Ask for the libraries that results are written with before anything is drawn, not after an hour of it."""
-    by = getattr(options, "by", None)
-    if by in ("metropolis", "nuts"):
+    """Ask for the libraries that results are written with before anything is drawn, not after an hour of
+    it."""
+    method = getattr(options, "method", None)
+    if method in ("metropolis", "nuts"):
         for module in ("arviz_base", "arviz_stats", "h5netcdf"):
             need(module, "arviz", "posterior.nc and its summary")
-    if options.figures != "none" and by not in ("likelihood", "mode"):
+    if options.figures != "none" and method not in ("likelihood", "mode"):
         need("matplotlib", "plot", "figures (--figures none does without)")
 
 
@@ -349,21 +299,10 @@ def _least(options):
     return None if options.least_h is None else {"h": options.least_h}
 
 
-def _sample(options, likelihood, start, fixed, sampler="metropolis"):
-    common = {
-        "n_chains": options.chains,
-        "start": start,
-        "fixed": fixed,
-        "least": _least(options),
-        "seed": options.seed,
-        "progress": console.is_terminal,
-    }
-    common |= {
-        name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None
-    }
-    if sampler == "nuts":
-        return sample_nuts(likelihood, **common)
-    return sample_posterior(likelihood, thin=options.thin, checkpoint=options.checkpoint, **common)
+def _sample(options, likelihood, start, fixed, method="metropolis"):
+    sampler = sample_nuts if method == "nuts" else sample_posterior
+    asked = {name: value for name, value in command.given(options, sampler).items() if value is not None}
+    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": _least(options)})
 
 
 def _params_or_mode(options, likelihood, start, fixed, found):
@@ -377,9 +316,9 @@ def run_fit(options):
     folder, _, likelihood, start, fixed, _ = _prepare(options)
     written = ""
     said = ()
-    if options.by in ("likelihood", "mode"):
+    if options.method in ("likelihood", "mode"):
         found = fit(
-            likelihood, start=start, fixed=fixed, posterior=options.by == "mode", least=_least(options)
+            likelihood, start=start, fixed=fixed, posterior=options.method == "mode", least=_least(options)
         )
         rows = {
             name: {
@@ -390,12 +329,12 @@ def run_fit(options):
             }
             for name in found.free
         }
-        params, bound, said = found.params, likelihood.error_bound, found.notes
-        console.print(f"log-likelihood {found.log_likelihood:.4f}, AIC {found.aic:.4f}", highlight=False)
+        params, bound, said = found.params, likelihood.attained_error, found.notes
+        console.print(f"log-likelihood {found.log_likelihood:.4f}, AIC {found.aic:.4f}")
     else:
-        posterior = _sample(options, likelihood, start, fixed, options.by)
+        posterior = _sample(options, likelihood, start, fixed, options.method)
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
-        params, bound = posterior.mean(), posterior.error_bound
+        params, bound = posterior.mean(), posterior.attained_error
         said = notes(likelihood, params, posterior.free)
         _warn_of_mixing(rows, len(posterior.draws))
         posterior.save(folder / "posterior.nc")
@@ -405,23 +344,21 @@ def run_fit(options):
             written += f", posterior.{options.figures}"
     _print_rows(rows, type(params))
     console.print(
-        f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}"
+        f"largest bound of a log-likelihood's relative error: {bound:.1e}; last sums: {likelihood.method}"
     )
     for note in said:
-        console.print(f"note: {note}", style="yellow", markup=False, highlight=False)
+        console.print(f"note: {note}", style="yellow", markup=False)
     values = dict(zip(params.names(), params.values()))
     units = {name: params.unit(name) for name in values | rows}
     write(
         folder / "fit.json",
         json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n",
-        "--output",
+        "--out",
     )
     if params.spec:
         values["triggering"] = params.spec
-    write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--output")
-    console.print(
-        f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False
-    )
+    write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--out")
+    console.print(f"written to {printable(folder)}: fit.json, params.json{written}", markup=False)
 
 
 def run_probabilities(options):
@@ -466,17 +403,18 @@ def run_residuals(options):
     folder, _, likelihood, start, fixed, given = _prepare(options)
     params = _params_or_mode(options, likelihood, start, fixed, given)
     found = residuals(likelihood, params)
+    command.write_json(options, residuals=found)
     console.print(
-        f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
-        f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}"
+        f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,};"
+        f" Kolmogorov-Smirnov {found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours"
+        f" {found.correlation:+.4f}"
     )
     if found.p_value < 0.01:
         console.print(
-            "note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori, 2 or 3 "
-            "exponentials), --marks, or another --background, and compare",
+            "note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori,"
+            " 2 or 3 exponentials), --marks, or another --background, and compare",
             style="yellow",
             markup=False,
-            highlight=False,
         )
     if options.figures != "none":
         _save(figures.residual_plot(found).figure, folder, "residuals", options)
@@ -489,21 +427,23 @@ def run_forecast(options):
     """Print intervals of counts, and what catalogues drawn from the model look like."""
     folder, events, likelihood, start, fixed, given = _prepare(options)
     found = given or _params_or_mode(options, likelihood, start, fixed, None)
-    ahead = forecast(likelihood, found, options.hours, n_draws=options.futures, seed=options.seed)
-    low, high = ahead.interval(0.9)
+    ahead = forecast(likelihood, found, options.hours, n_draws=options.n_draws, seed=options.seed)
+    low, high = ahead.interval(options.level)
     until = events.dates([ahead.begin_h, ahead.end_h])
     console.print(
-        f"from {until[0]} to {until[1]}: {ahead.mean:.1f} events expected, 90 % between {low:g} and {high:g}",
-        highlight=False,
+        f"from {until[0]} to {until[1]}: {ahead.mean:.1f} events expected, {100 * options.level:g} % between"
+        f" {low:g} and {high:g}"
     )
-    check = predictive_check(likelihood, found, n_draws=min(options.futures, 100), seed=options.seed)
+    check = predictive_check(likelihood, found, n_draws=min(options.n_draws, 100), seed=options.seed)
     for name, value in check.observed.items():
         console.print(
-            f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p = {check.p_values[name]:.2g}",
-            highlight=False,
+            f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p ="
+            f" {check.p_values[name]:.2g}"
         )
+    limits = {"mean": ahead.mean, "level": options.level, "interval": (low, high)}
+    command.write_json(options, begin=until[0], end=until[1], n_events=limits, check=check)
     _write_csv(folder / "forecast.csv", ["draw", "n_events"], enumerate(ahead.counts.tolist()))
-    console.print(f"written to {printable(folder)}: forecast.csv", highlight=False, markup=False)
+    console.print(f"written to {printable(folder)}: forecast.csv", markup=False)
 
 
 def run_compare(options):
@@ -511,37 +451,32 @@ def run_compare(options):
     _, _, likelihood, start, fixed, given = _prepare(options)
     if isinstance(given, Posterior):
         found = evidence(likelihood, given)
+        command.write_json(options, evidence=found)
         console.print(
-            f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out {found.loo:.2f} ± "
-            f"{found.loo_se:.2f} (largest k {found.worst_k:.2f})",
-            highlight=False,
+            f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out"
+            f" {found.loo:.2f} ± {found.loo_se:.2f} (largest k {found.worst_k:.2f})"
         )
         return
     found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options))
+    command.write_json(options, log_likelihood=found.log_likelihood, aic=found.aic, free=found.free)
     console.print(
-        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}",
-        highlight=False,
+        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}"
     )
 
 
 def run_simulate(options):
     """Write a CSV of events with their parents."""
-    check_outputs(options, "output")
+    check_outputs(options, "out")
     if len(options.box_km) % 2:
-        raise InputError(f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH a dimension is wanted")
+        raise InputError(
+            f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH for each dimension is wanted"
+        )
     box = np.reshape(options.box_km, (-1, 2))
     params = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=options.theta, omega=options.omega, h=options.h)
-    made = simulate(
-        params,
-        n_immigrants=options.immigrants,
-        horizon_h=options.horizon_h,
-        box_km=box,
-        method=options.method,
-        seed=options.seed,
-    )
+    made = simulate(params, **command.given(options, simulate) | {"box_km": box})
     places = [f"{axis}_km" for axis in "xyz"[: len(box)]]
     _write_csv(
-        Path(options.output),
+        Path(options.out),
         [*places, "t_hours", "parent"],
         (
             [*map(repr, row), parent]
@@ -551,7 +486,8 @@ def run_simulate(options):
         ),
     )
     console.print(
-        f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {printable(options.output)}",
+        f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in"
+        f" {printable(options.out)}",
         markup=False,
     )
 
@@ -561,7 +497,7 @@ def run_paper(options):
     page.run(
         Paper,
         options,
-        lambda line: console.print(line, highlight=False, markup=False),
+        lambda line: console.print(line, markup=False),
         seed=options.seed,
         thin=options.thin,
         longer=options.long,
@@ -570,19 +506,10 @@ def run_paper(options):
 
 def run_calibrate(options):
     """Print p-values of uniform ranks, or coverage."""
-    sets = options.sets or (20 if options.quick else 200)
+    options.n_sets = sets = options.n_sets or (20 if options.quick else 200)
     if options.background:
-        print_coverage(options, sets, console)
-        return
-    found = calibrate(
-        options.sampler,
-        n_sets=sets,
-        space=options.space,
-        seed=options.seed,
-        progress=console.is_terminal,
-        jobs=options.jobs,
-        client=options.client,
-    )
+        return print_coverage(options, sets, console)
+    found = calibrate(options.method, **command.given(options, calibrate))
     console.print(
         f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
         "draws"
@@ -594,7 +521,12 @@ def run_calibrate(options):
         f"a p-value below {least:.4f} comes by chance once in a hundred calibrations of a right sampler"
     )
     if min(found.p_values.values()) < least:
-        raise InputError(f"calibration failed: the smallest p-value is {min(found.p_values.values()):.2g}")
+        print(
+            f"hawkes: calibration failed: the smallest p-value is {min(found.p_values.values()):.2g}",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
 
 
 def _print_rows(rows, kind):
@@ -623,22 +555,22 @@ def _warn_of_mixing(rows, n_chains):
     ]
     if poor:
         warnings.warn(
-            f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are wanted: take "
-            "more --draws, or --by nuts",
+            f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are"
+            " wanted: take more --draws, or --method nuts",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 def _write_csv(path, names, rows):
-    with replacing(path, "--output") as beside, open(beside, "w", encoding="utf-8", newline="") as file:
+    with replacing(path, "--out") as beside, open(beside, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows(rows)
 
 
 def _save(figure, folder, name, options):
-    with replacing(folder / f"{name}.{options.figures}", "--output") as beside:
+    with replacing(folder / f"{name}.{options.figures}", "--out") as beside:
         figure.savefig(beside, dpi=150)
 
 

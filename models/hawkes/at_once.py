@@ -22,8 +22,8 @@ def log_likelihood(
     *,
     method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
     background_self: bool = True,
-    tolerance: float = 1e-9,
-    precision: Literal["float64", "mixed"] = "float64",
+    error_bound: float = 1e-9,
+    dtype: Literal["float64", "mixed"] = "float64",
     horizon_h: float | None = None,
     space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
 ) -> float:
@@ -36,7 +36,7 @@ def log_likelihood(
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     params : Parameters
-    method, background_self, tolerance, precision, horizon_h, space
+    method, background_self, error_bound, dtype, horizon_h, space
         As in `Likelihood`.
 
     Returns
@@ -51,6 +51,14 @@ def log_likelihood(
     References
     ----------
     Holbrook et al. (2021); equation (4) of `models.hawkes`.
+
+    Examples
+    --------
+    >>> from models import hawkes
+    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
+    >>> round(hawkes.log_likelihood(events.locations, events.times, params, space="serial"), 3)
+    -450.205
     """
     check_params(params)
     return Likelihood(
@@ -58,8 +66,8 @@ def log_likelihood(
         times,
         method=method,
         background_self=background_self,
-        tolerance=tolerance,
-        precision=precision,
+        error_bound=error_bound,
+        dtype=dtype,
         horizon_h=horizon_h,
         space=space,
     ).log_likelihood(params)
@@ -72,8 +80,8 @@ def excitation_probabilities(
     *,
     method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
     background_self: bool = True,
-    tolerance: float = 1e-9,
-    precision: Literal["float64", "mixed"] = "float64",
+    error_bound: float = 1e-9,
+    dtype: Literal["float64", "mixed"] = "float64",
     space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
 ) -> npt.NDArray[np.float64]:
     """Probability that each event was triggered by an earlier one.
@@ -83,7 +91,7 @@ def excitation_probabilities(
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     params : Parameters
-    method, background_self, tolerance, precision, space
+    method, background_self, error_bound, dtype, space
         As in `Likelihood`.
 
     Returns
@@ -105,7 +113,7 @@ def excitation_probabilities(
         times,
         method=method,
         background_self=background_self,
-        tolerance=tolerance,
-        precision=precision,
+        error_bound=error_bound,
+        dtype=dtype,
         space=space,
     ).excitation_probabilities(params)

@@ -2,12 +2,14 @@
 
     constant      mu_n = mu0 N / (|A| T)
     piecewise     mu_n = mu0 N w_b(n) / |A|,      w_b ~ the background events of period b an hour
-    declustered   mu_n = mu0 N f(x_n) / T,        f a kernel density of the background events, event n left out
+    declustered   mu_n = mu0 N f(x_n) / T,        f a kernel density of the background events, event n left
+                  out
 
-over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts as background by
-1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background; and so on until neither moves, as in
-stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are cut off at the box and scaled up to keep their mass; the
-bandwidth is the one under which each background event is likeliest, left out of the density itself.
+over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts
+as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background;
+and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are
+cut off at the box and scaled up to keep their mass; the bandwidth is the one under which each background
+event is likeliest, left out of the density itself.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class BackgroundFit(Shown):
         Of "declustered".
     rates_per_h : ndarray, shape (n_periods,)
         Background events an hour in each period.
-    n_rounds : int
+    n_iterations : int
     converged : bool
     """
 
@@ -64,13 +66,14 @@ class BackgroundFit(Shown):
     weights: npt.NDArray[np.float64]
     bandwidth_km: float | None
     rates_per_h: npt.NDArray[np.float64]
-    n_rounds: int
+    n_iterations: int
     converged: bool
 
 
 @pk.kernel
 def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
-    """sum_j weights_j exp(a_x r_ij^2) at each place, without j = i if `same`; a team a place. 3 D + 3 operations, an exponential."""
+    """sum_j weights_j exp(a_x r_ij^2) at each place, without j = i if `same`; one team per place. 3 D + 3
+    operations, an exponential."""
     i = team.league_rank
     total = 0.0
     for j in team.thread_range(x.shape[1]):
@@ -92,7 +95,7 @@ def fit_background(
     start: ParametersBase | None = None,
     fixed: Sequence[str] = ("tau_x", "tau_t"),
     least: dict | None = None,
-    max_rounds: int = 50,
+    max_iter: int = 50,
     horizon_h: float | None = None,
     space: pk.SpaceLike | None = None,
     **options: Any,
@@ -107,18 +110,19 @@ def fit_background(
     box_km : sequence of (low, high), one a dimension, optional
         Where background events may be; that of the events if not given. It holds nothing outside.
     n_periods : int, optional
-        Of equal length: 8 for "piecewise", 1 for "declustered" if not given.
+        Periods of equal length in which the rate is constant: 8 for "piecewise", 1 for "declustered" if not
+        given.
     bandwidth_km : float, optional
         Of "declustered"; chosen from the data if not given.
     start : Parameters, optional
         Where the triggering begins; tau_x and tau_t do not matter.
     fixed, least
         As in `fit`.
-    max_rounds : int
+    max_iter : int
     horizon_h, space
         As in `Likelihood`, and
     **options
-        marks, reference_mark, method, precision, tolerance, repeats.
+        marks, reference_mark, method, dtype, error_bound, repeats.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def fit_background(
     """
     locations, times = check_events(locations, times)
     check_choice(kind, "kind", KINDS)
-    max_rounds = check_count(max_rounds, "max_rounds")
+    max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
     n_periods = check_count(
         ({"piecewise": 8}.get(kind, 1)) if n_periods is None else n_periods, "n_periods", most=10_000
@@ -148,7 +152,7 @@ def fit_background(
     if start is None:
         start = Parameters(0.5, 1.0, 1.0, 0.3, 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread)
     weights, converged = make.inside.astype(float), False
-    for n_rounds in range(1, max_rounds + 1):
+    for n_iterations in range(1, max_iter + 1):
         background = make(weights)
         likelihood = Likelihood(
             locations, times, background=background, horizon_h=horizon_h, space=space, **options
@@ -167,7 +171,7 @@ def fit_background(
         weights,
         make.bandwidth_km,
         make.rates_per_h * found.params.mu0,
-        n_rounds,
+        n_iterations,
         converged and found.converged,
     )
 
@@ -192,7 +196,8 @@ class _Maker:
         period = np.clip(np.searchsorted(self.edges, self.times, side="right") - 1, 0, len(self.edges) - 2)
         counts = np.bincount(period, weights, minlength=len(self.edges) - 1)
         hours = np.diff(self.edges)
-        # A period without background events would make its own triggering infinite: half an event stays in each.
+        # A period without background events would make its own triggering infinite: half an event stays in
+        # each.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
         rates = counts / counts.sum() / hours  # an hour; the integral is 1
         self.rates_per_h = n * rates
@@ -205,9 +210,8 @@ class _Maker:
                 self.bandwidth_km = self._choose(weights)
             scale = self._scaled(weights, self.bandwidth_km)
             places = np.where(self.inside, self._density(scale, self.bandwidth_km, self.locations, True), 0.0)
-            places *= weights.sum() / np.maximum(
-                weights.sum() - weights, 1e-300
-            )  # what is left when the event is out
+            # what is left when the event is out
+            places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)
             elsewhere = functools.partial(self._elsewhere, scale, self.bandwidth_km)
         cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
         until = n * np.interp(self.times, self.edges, cumulative)
@@ -223,7 +227,8 @@ class _Maker:
         return Background(n * places * rates[period], float(n), until, at, draw)
 
     def _scaled(self, weights, width):
-        """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate to 1 there."""
+        """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate
+        to 1 there."""
         n_dims = self.locations.shape[1]
         mass = np.ones(len(weights))
         for column, low, high in zip(self.locations.T, *self.box):
@@ -315,6 +320,7 @@ def _check_box(box_km, locations):
     box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
     if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
         raise ShapeError(
-            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is wanted"
+            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is"
+            " wanted"
         )
     return box.T

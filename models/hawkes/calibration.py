@@ -1,8 +1,8 @@
 """Simulation-based calibration (Talts, Betancourt, Simpson, Vehtari, Gelman 2018): are the samplers right?
 
-Parameters are drawn from priors, events from parameters, and posteriors from events; the rank of the true parameter among
-independent posterior draws is then uniform. The kernel density (1) is not a model that events can be drawn from, so the
-background is uniform over a box and given to the likelihood as known.
+Parameters are drawn from priors, events from parameters, and posteriors from events; the rank of the true
+parameter among independent posterior draws is then uniform. The kernel density (1) is not a model that events
+can be drawn from, so the background is uniform over a box and given to the likelihood as known.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
+from ..extras import need
 from ..processes import map_numbers, space_of
 from ..shown import Shown
-from .extras import need
 from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .parameters import Background, Parameters
@@ -61,7 +61,7 @@ class Calibration(Shown):
 
 
 def calibrate(
-    sampler: Literal["metropolis", "nuts"] = "metropolis",
+    method: Literal["metropolis", "nuts"] = "metropolis",
     *,
     n_sets: int = 200,
     n_kept: int = 99,
@@ -76,7 +76,8 @@ def calibrate(
 
     Parameters
     ----------
-    sampler : {"metropolis", "nuts"}
+    method : {"metropolis", "nuts"}, default "metropolis"
+        The sampler: Algorithm 1 of the paper, or the no-U-turn sampler.
     n_sets : int
         Simulated data sets, of at least 200 events each.
     n_kept : int
@@ -87,7 +88,7 @@ def calibrate(
     space : str or Space, optional
     progress : bool
     jobs : int
-        Processes that share the data sets out, each on the space "serial" if none is given.
+        Processes that share the data sets out, each on one core unless a space is named.
     client : distributed.Client or "local", optional
         Whose workers share them out in place of `jobs`.
 
@@ -103,18 +104,18 @@ def calibrate(
 
     References
     ----------
-    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based
-    calibration. arXiv:1804.06788 (2018).
+    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with
+    simulation-based calibration. arXiv:1804.06788 (2018).
     """
-    check_choice(sampler, "sampler", ("metropolis", "nuts"))
+    check_choice(method, "method", ("metropolis", "nuts"))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
     stats = need("scipy.stats", "stats", "the test of ranks")
-    one = functools.partial(_ranks, sampler, n_kept, least_ess, seed, space_of(space, jobs, client))
+    one = functools.partial(_ranks, method, n_kept, least_ess, seed, space_of(space, jobs, client))
     found = map_numbers(
         one,
         n_sets,
         jobs=jobs,
-        description=f"{n_sets} data sets, {sampler}",
+        description=f"{n_sets} data sets, {method}",
         progress=progress,
         client=client,
         space=space,
@@ -128,10 +129,11 @@ def calibrate(
     return Calibration(ranks, n_kept, p_values, float(min(effective)), int(min(sizes)))
 
 
-def _ranks(sampler, n_kept, least_ess, seed, space, k):
-    """Of data set k: the ranks of the true parameters, the least effective sample size, and the number of events."""
+def _ranks(method, n_kept, least_ess, seed, space, k):
+    """Of data set k: the ranks of the true parameters, the least effective sample size, and the number of
+    events."""
     truth, likelihood = _data_set([seed, k], space)
-    posterior, ess = _sample(sampler, likelihood, least_ess, seed + k)
+    posterior, ess = _sample(method, likelihood, least_ess, seed + k)
     draws = posterior.draws.reshape(-1, len(FREE))
     kept = draws[np.linspace(0, len(draws) - 1, n_kept).astype(int)]
     return (kept < [getattr(truth, name) for name in FREE]).sum(axis=0), ess, likelihood.n_events
@@ -155,7 +157,8 @@ def _data_set(seed, space):
             box_km=((0.0, _SIDE_KM),) * 2,
             seed=random,
         )
-        # Observation begins with the first event, before which there was nothing: of the prior, next to nothing is lost.
+        # Observation begins with the first event, before which there was nothing: of the prior, next to
+        # nothing is lost.
         if len(made.times) >= 200:
             break
     inside = ((made.locations >= 0.0) & (made.locations <= _SIDE_KM)).all(axis=1)
@@ -169,12 +172,12 @@ def _data_set(seed, space):
     )
 
 
-def _sample(sampler, likelihood, least_ess, seed):
+def _sample(method, likelihood, least_ess, seed):
     """A posterior with enough effective draws of every parameter, and how many the worst has."""
     start = Parameters(1.0, 1.0, 1.0, 0.4, 1.0, 0.2)
-    length = 4_000 if sampler == "metropolis" else 300
+    length = 4_000 if method == "metropolis" else 300
     while True:
-        if sampler == "metropolis":
+        if method == "metropolis":
             posterior = sample_posterior(
                 likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed
             )

@@ -41,6 +41,8 @@ class Catalogue:
         When the first event was, where times are dates.
     columns : dict
         The table's places and times as they were, in the table's order.
+    index : pandas.Index or None
+        The table's, if it was a DataFrame.
     """
 
     locations: np.ndarray
@@ -52,6 +54,7 @@ class Catalogue:
     horizon_h: float | None
     origin: np.datetime64 | None
     columns: dict[str, npt.NDArray[Any]]
+    index: Any = None
 
     def likelihood(self, **options: Any) -> Likelihood:
         """The likelihood of these events, marks and end of record included.
@@ -75,7 +78,7 @@ class Catalogue:
             own |= {"marks": self.marks, "reference_mark": self.reference_mark}
         return Likelihood(self.locations, self.times, **own | options)
 
-    def joined(self, **results: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+    def joined(self, **results: npt.ArrayLike) -> Any:
         """The table's columns with results beside them, row by row of the table.
 
         Parameters
@@ -85,13 +88,13 @@ class Catalogue:
 
         Returns
         -------
-        dict of ndarrays, each of shape (n_events,)
+        dict of ndarrays, each of shape (n_events,); or a DataFrame with the table's index, if it was one
             "id", the table's places and times, and the results by their names.
 
         Raises
         ------
         ShapeError
-            A result is not one number an event.
+            A result does not have one number per event.
         """
         table = {"id": np.empty(len(self.rows), self.ids.dtype)}
         table["id"][self.rows] = self.ids
@@ -100,11 +103,15 @@ class Catalogue:
             values = np.asarray(values)
             if values.shape != self.times.shape:
                 raise ShapeError(
-                    f"{name} has shape {values.shape}; {self.times.shape} is wanted: one an event"
+                    f"{name} has shape {values.shape}; {self.times.shape} is wanted: one per event"
                 )
             table[name] = np.empty(len(values), values.dtype)
             table[name][self.rows] = values
-        return table
+        if self.index is None:
+            return table
+        import pandas
+
+        return pandas.DataFrame(table, index=self.index)
 
     def dates(self, times: npt.ArrayLike) -> npt.NDArray[Any]:
         """Times as dates.
@@ -144,17 +151,22 @@ def read_catalogue(
     ----------
     source : path, pandas.DataFrame, or mapping of column names to arrays
         A file as for `read_events`; cells of CSV may be apart by commas or semicolons.
-    places, time, length_unit, time_unit, lonlat
-        As in `read_events`; dates of pandas, with time zones or without, or text such as 2026-01-31 12:30 or 1/31/2026.
+    places, length_unit, time_unit, lonlat
+        As in `read_events`.
+    time : str
+        Column of times: numbers, or dates and times. Dates may be pandas', with time zones or without, or
+        text such as 2026-01-31 12:30 or 1/31/2026.
     ids : str, optional
-        Column of names.
+        Column of names of events; the rows' numbers if not given.
     marks : str, optional
-        Column of marks, such as magnitudes.
+        Column of marks, such as magnitudes, by which offspring grow as exp(alpha (mark - reference)).
     reference_mark : float or str, optional
-        Number, or column, of the mark that theta holds for. Marks below a column's count as at it: a catalogue's completeness.
+        Number, or column, of the mark that theta holds for; the smallest if not given. Marks below a column's
+        count as at it: a catalogue's completeness.
     end : float or date, optional
-        When the record ended, on the axis of `time`.
+        When the record ended, a number or a date as those of `time`; the last event if not given.
     date_order : {"year first", "month first", "day first"}, optional
+        Of dates in text that may be read in two ways.
 
     Returns
     -------
@@ -171,7 +183,8 @@ def read_catalogue(
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
         raise InputError(
-            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted"
+            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are"
+            " wanted"
         )
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
     name, table = _table(source, (*places, time, *extra))
@@ -194,7 +207,8 @@ def read_catalogue(
     if not len(hours):
         raise InputError(f"'{name}' holds no events; at least one row is wanted")
     files._warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
-    columns = {column: np.asarray(table[column]) for column in (*places, time)}
+    # of pandas with its own dtype, such as dates with a time zone
+    columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
     if lonlat:
         locations = files._project(locations, places)
     else:
@@ -216,7 +230,10 @@ def read_catalogue(
             size = np.maximum(size, least)
     elif reference_mark is not None:
         raise InputError("reference_mark is given without marks; name their column")
-    return Catalogue(locations[order], times, order, names[order], size, least, horizon, origin, columns)
+    index = source.index if hasattr(source, "iloc") else None
+    return Catalogue(
+        locations[order], times, order, names[order], size, least, horizon, origin, columns, index
+    )
 
 
 def _table(source, wanted):
@@ -237,7 +254,7 @@ def _table(source, wanted):
 def write_table(path, table):
     """Columns, a dict of arrays, as CSV."""
     with (
-        replacing(path, "--output") as beside,
+        replacing(path, "--out") as beside,
         open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         writer = csv.writer(file)

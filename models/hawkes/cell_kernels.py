@@ -1,11 +1,14 @@
-"""Kernels that look for events near one another through cells in space, and that sum over lists of pairs so found.
+"""Kernels that look for events near one another through cells in space, and that sum over lists of pairs so
+found.
 
 Arguments that recur, besides those of `models.hawkes.kernels`
-    x, t            locations (and marks) as there, and times, shape (n_events,), in the order of cells, then of time
+    x, t            locations (and marks) as there, and times, shape (n_events,), in the order of cells, then
+                    of time
     cell            cell coordinates of each event, shape (n_dims, n_events)
     start           start[k] is the first event of cell k; cells are numbered with the last dimension fastest
     shape           cells along each dimension, a tuple
-Cells are at least as wide as the sums reach in space, so an event meets all that matter in its own cell and in those around it.
+Cells are at least as wide as the sums reach in space, so an event meets all that matter in its own cell and
+in those around it.
 """
 
 import functools
@@ -49,7 +52,7 @@ def first_later(t, low, high, time):
 def background_by_cells(
     team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background
 ):
-    """Sums of (1) over at least the events within `reach` hours in the cells around; a team an event."""
+    """Sums of (1) over at least the events within `reach` hours in the cells around; one team per event."""
     i = team.league_rank
     mu = pk.local(n_mu, pk.float64)
     terms = pk.local(3, x.dtype)
@@ -99,7 +102,8 @@ def cell_kernels_of(trigger):
         mark_at,
         earlier,
     ):
-        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs.
+        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those
+        pairs.
 
         With fill = 2 also which place, in the order of cells, the earlier event has.
         """
@@ -128,7 +132,8 @@ def cell_kernels_of(trigger):
 
     @pk.function
     def row_sums(team, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-        """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one long row."""
+        """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one
+        long row."""
         xi = pk.local(n_xi, pk.float64)
         terms = pk.local(size, r2_of.dtype)
         if rank < n_slices:

@@ -1,7 +1,8 @@
 """Cells in space and time, and the list of pairs that can matter to the excitation.
 
-Most pairs within a window in time are far apart in space: of the 8.2 million pairs of D.C. gunfire within 50 minutes, 0.3
-million are also near enough to matter. A list of these serves every evaluation until a parameter leaves the list's range.
+Most pairs within a window in time are far apart in space: of the 8.2 million pairs of D.C. gunfire within 50
+minutes, 0.3 million are also near enough to matter. A list of these serves every evaluation until a parameter
+leaves the list's range.
 """
 
 from __future__ import annotations
@@ -34,9 +35,8 @@ class Grid:
         n_events, n_dims = locations.shape
         low = locations.min(axis=0)
         extent = locations.max(axis=0) - low
-        most = max(
-            1, int((4 * n_events) ** (1.0 / n_dims))
-        )  # along a dimension: about as many cells as events
+        # along a dimension: about as many cells as events
+        most = max(1, int((4 * n_events) ** (1.0 / n_dims)))
         wide = np.maximum(reach_km, extent / most)
         shape = np.minimum(extent // wide, most - 1).astype(np.int64) + 1
         cell = np.minimum(((locations - low) // wide).astype(np.int64), shape - 1)
@@ -61,7 +61,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Range:
-    """Parameters of a triggering function between two bounds, and the exponent beyond which their pairs are left out."""
+    """Parameters of a triggering function between two bounds, and the exponent beyond which their pairs are
+    left out."""
 
     low: tuple
     high: tuple
@@ -75,8 +76,8 @@ class Range:
 class PairList:
     """The pairs whose exponent does not exceed a cut for any parameters in a range.
 
-    Short rows (an event's pairs) lie side by side, WIDTH at a time and ordered by length, so that lanes read neighbours; long
-    ones lie end to end.
+    Short rows (an event's pairs) lie side by side, WIDTH at a time and ordered by length, so that lanes read
+    neighbours; long ones lie end to end.
 
     Raises
     ------
@@ -150,7 +151,8 @@ class PairList:
         return self.n_slices, self.r2, self.dt, self.marks, self.begin, self.length, self.event
 
     def sums(self, n_xi, p, excitation):
-        """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be zero already."""
+        """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be
+        zero already."""
         if self.n_teams:
             pk.parallel_for(
                 self._policy,
@@ -169,7 +171,8 @@ def largest(marks):
 
 
 def all_pairs_within(locations, times, params, cut, space, marks=None):
-    """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier events (arrays)."""
+    """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier
+    events (arrays)."""
     trigger, p = params.triggering, params.trigger_values
     n_events, n_dims = locations.shape
     kernel, marks = cell_kernels_of(trigger).list_pairs, marks if trigger.marked else None
@@ -201,7 +204,8 @@ def all_pairs_within(locations, times, params, cut, space, marks=None):
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
             raise InputError(
-                f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out."
+                f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of"
+                " them out."
             )
         first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
         r2, dt, earlier = (

@@ -1,14 +1,16 @@
-"""One step of Algorithm 1 of Holbrook et al. for several chains, wholly on the space: nothing returns to the host between steps.
+"""One step of Algorithm 1 of Holbrook et al. for several chains, wholly on the space: nothing returns to the
+host between steps.
 
-A step is a sum over pairs (where the proposal moves a parameter of the triggering function, or of the background), a sum over
-events, and a decision that accepts or rejects, adapts, writes down and proposes anew. Chains differ in which parameter they
-move, so each asks for its own.
+A step is a sum over pairs (where the proposal moves a parameter of the triggering function, or of the
+background), a sum over events, and a decision that accepts or rejects, adapts, writes down and proposes anew.
+Chains differ in which parameter they move, so each asks for its own.
 
 Arguments that recur; C chains, P parameters in the order of `Parameters.names()`, F of them free
     values, proposed    shape (C, P)
     counts              shape (C, len(COUNTS)), integers, and
     state               shape (C, len(STATE)): what a chain remembers, see below
-    background, excitation   shape (C or 1, 2 or 1, 1, n_events): for each chain the sums of the current and of the proposed
+    background, excitation   shape (C or 1, 2 or 1, 1, n_events): for each chain the sums of the current and
+                             of the proposed
                         parameters; counts say which half is which
 """
 
@@ -28,14 +30,15 @@ STEP, MOVED, MU_HALF, XI_HALF, STALLED = range(5)
 LOG_LIKELIHOOD, LOG_RATIO, SHARE, MASS, WORST = range(5)
 # Columns of tallies, shape (C, F, 5): of the running batch and of all steps.
 BATCH, BATCH_ACCEPTED, BATCH_SIZE, TRIED, ACCEPTED = range(5)
-# MOVED is the place of a free parameter, or one of these: everything is to be evaluated anew; the chain has ended.
+# MOVED is the place of a free parameter, or one of these: everything is to be evaluated anew; the chain has
+# ended.
 EVERYTHING, NOTHING = -1, -2
-# Why a chain waits for the host: its proposal leaves the range of the list of pairs; the bound on the error was not met.
+# Why a chain waits for the host: its proposal leaves the range of the list of pairs; the bound on the error
+# was not met.
 OUT_OF_RANGE, TOO_COARSE = 1, 2
 
-DRAWS = (
-    64  # random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
-)
+# random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
+DRAWS = 64
 TARGET = 0.44  # acceptance rate of univariate proposals (Roberts and Rosenthal), as in the paper
 N_SUMS = 4
 SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 in float64
@@ -61,7 +64,7 @@ def log_prior_of(prior, v):
 def chain_background(
     team, n_dims, n_parts, wide, n_teams, x, t, reach, self_term, counts, place_of, proposed, background
 ):
-    """Sums of (1) for the chains that move tau_x or tau_t; a team a chain and a group of events."""
+    """Sums of (1) for the chains that move tau_x or tau_t; one team per chain and a group of events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
         tau_x, tau_t = proposed[chain, 1], proposed[chain, 2]
@@ -114,7 +117,8 @@ def chain_kernels_of(trigger):
         proposed,
         excitation,
     ):
-        """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering function."""
+        """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering
+        function."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
@@ -187,7 +191,8 @@ def chain_kernels_of(trigger):
         excitation,
         sums,
     ):
-        """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of (3)."""
+        """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of
+        (3)."""
         chain = team.league_rank // n_teams
         if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
             p = pk.local(n_own, pk.float64)
@@ -228,7 +233,8 @@ def chain_kernels_of(trigger):
 
     @pk.function
     def adapt(tallies, chain, k, sds):
-        """After b proposals of a parameter, widen or narrow them by its acceptance rate; then b grows to b^1.1."""
+        """After b proposals of a parameter, widen or narrow them by its acceptance rate; then b grows to
+        b^1.1."""
         n = tallies[chain, k, BATCH]
         size = tallies[chain, k, BATCH_SIZE]
         if n >= size:
@@ -256,9 +262,8 @@ def chain_kernels_of(trigger):
         allowed = new > priors[k, 4] and new < priors[k, 5] and new > 1e-15 and new < 1e15
         state[chain, LOG_RATIO] = -1e300
         if allowed:
-            ratio = pk.log(
-                pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k])
-            )  # q(v | new) / q(new | v)
+            # q(v | new) / q(new | v)
+            ratio = pk.log(pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k]))
             state[chain, LOG_RATIO] = ratio + log_prior_of(priors[k], new) - log_prior_of(priors[k], v)
             proposed[chain, place] = 1.0 / new if inverted[k] else new
             if proposed[chain, place] < low[place] or proposed[chain, place] > high[place]:
@@ -288,7 +293,8 @@ def chain_kernels_of(trigger):
         thin,
         draws,
     ):
-        """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a team a chain.
+        """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a
+        team a chain.
 
         A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays.
         """

@@ -16,8 +16,9 @@ from .priors import coordinate_name, is_reciprocal
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
 _STEPS = 25  # steps of one replay: 75 launches or more without the host
 _FIRST_BATCH = 5  # the paper's b_d
-# How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or whatever chains at rest
-# turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps after the last list.
+# How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or
+# whatever chains at rest turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps
+# after the last list.
 _NEAR, _FAR, _QUIET = 1.2, 2.0, 500
 _SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
 
@@ -34,7 +35,7 @@ class Chains:
     n_rows, thin, seed : int
         Each chain makes n_rows * thin steps; one in `thin` is kept.
     scale : float
-        The log-likelihood whose size the tolerance is relative to.
+        The log-likelihood whose size the bound is relative to.
     widths : ndarray, shape (n_free,), optional
         Of the first proposals, relative to the coordinates.
     """
@@ -51,7 +52,7 @@ class Chains:
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains = likelihood.space, len(starts)
         self.given = likelihood.background is not None
-        self.tolerance = 0.5 * likelihood.tolerance * abs(scale)
+        self.tolerance = 0.5 * likelihood.error_bound * abs(scale)
         names = self.kind.names()
         places = np.array([names.index(name) for name in free])
         reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
@@ -264,9 +265,8 @@ class Chains:
             self._margin = min(self._margin**2, _FAR)
             if self._rested:  # the posterior is wider than the list that was to be its own
                 self._near, self._rested = self._margin, False
-            self._list_anew(
-                done, self.memory["proposed"].to_numpy()
-            )  # numbered, so the same proposals will be made again
+            # numbered, so the same proposals will be made again
+            self._list_anew(done, self.memory["proposed"].to_numpy())
         elif self._margin > self._near and done - self._listed_at >= _QUIET:
             self._margin, self._rested = self._near, True
             self._list_anew(done, self.memory["values"].to_numpy())

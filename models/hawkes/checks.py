@@ -7,6 +7,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_finite
+from ..dates import looks_dated
 from .parameters import Background, ParametersBase
 
 
@@ -23,9 +24,14 @@ def check_events(locations, times):
     locations : ndarray, shape (n_events, n_dims)
     times : ndarray, shape (n_events,)
     """
+    if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
+        raise DTypeError(
+            "times holds dates; hours are wanted: hawkes.read_catalogue makes them of a table of dates and "
+            "places, and tells dates from hours again (Catalogue.dates)"
+        )
     locations, times = as_numbers(locations, "locations"), as_numbers(times, "times")
     if times.ndim != 1:
-        raise ShapeError(f"times has shape {times.shape}; one time an event is wanted: shape (n_events,)")
+        raise ShapeError(f"times has shape {times.shape}; one time per event is wanted: shape (n_events,)")
     if locations.ndim != 2:
         hint = " A single coordinate is given as locations.reshape(-1, 1)." if locations.ndim == 1 else ""
         raise ShapeError(f"locations has shape {locations.shape}; shape (n_events, n_dims) is wanted.{hint}")
@@ -65,15 +71,16 @@ def check_marks(marks, reference, n_events):
     )
     if reference.shape not in ((), marks.shape):
         raise ShapeError(
-            f"reference_mark has shape {reference.shape}; one number, or one an event, is wanted"
+            f"reference_mark has shape {reference.shape}; one number, or one per event, is wanted"
         )
     less = marks - reference
     below = np.flatnonzero(less < -1e-9)
     if below.size:
         n = below[0]
         raise InputError(
-            f"marks[{n}] is {marks[n]}, below reference_mark = {np.broadcast_to(reference, marks.shape)[n]:g} "
-            f"({below.size} such event{'s' * (below.size > 1)}); leave such events out, or give a smaller reference"
+            f"marks[{n}] is {marks[n]}, below reference_mark = {np.broadcast_to(reference, marks.shape)[n]:g}"
+            f" ({below.size} such event{'s' * (below.size > 1)}); leave such events out, or give a smaller"
+            " reference"
         )
     return np.maximum(less, 0.0)
 
@@ -108,6 +115,7 @@ def check_background(background, n_events):
         raise DTypeError(f"background must be hawkes.Background or None, got {type(background).__name__}")
     if len(background.density) != n_events:
         raise ShapeError(
-            f"background.density has {len(background.density)} entries for {n_events} events; one each is wanted"
+            f"background.density has {len(background.density)} entries for {n_events} events; one each is"
+            " wanted"
         )
     return background

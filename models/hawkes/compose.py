@@ -2,8 +2,8 @@
 
     g(r, dt, m) = exp(alpha m) f(dt) s(r, m)
 
-f is a `Decay`: one or several exponentials, the Omori law, or a user's own. s is normal or a power law, at a distance that may
-grow with the mark:
+f is a `Decay`: one or several exponentials, the Omori law, or a user's own. s is normal or a power law, at a
+distance that may grow with the mark:
 
     normal      (2 pi)^(-D/2) h_m^-D exp(-r^2 / (2 h_m^2)),                 h_m = h exp(gamma m)
     power law   (q - 1) / (pi h_m^2) (1 + r^2 / h_m^2)^-q,  in the plane,   h_m = h exp(gamma m)
@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, make_dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -151,43 +152,50 @@ def _power_law(at, growth, n_dims):
 def compose(
     decay: str | int | Decay = "exponential",
     *,
-    space: str = "normal",
+    distance: Literal["normal", "power_law"] = "normal",
     marks: bool = False,
     growth: bool = False,
     n_dims: int = 2,
     within_h: float | None = None,
 ) -> type[ParametersBase]:
-    """The parameters' class of a triggering function made of parts; everything that takes Parameters takes it.
+    """The parameters' class of a triggering function made of parts; everything that takes Parameters takes
+    it.
 
-    Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c and p), h (and q
-    of the power law, and gamma where the distance grows), and alpha with marks.
+    Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c
+    and p), h (and q of the power law, and gamma where the distance grows), and alpha with marks.
 
     Parameters
     ----------
     decay : {"exponential", "omori"}, int, or Decay
         An int is that many exponentials. A `Decay` is a user's own.
-    space : {"normal", "power_law"}
+    distance : {"normal", "power_law"}, default "normal"
+        Density of the offspring's distances.
     marks : bool
-        Whether an event of mark m has theta exp(alpha (m - m0)) offspring; the `Likelihood` is then given the events' marks and
-        m0, which theta holds for.
+        Whether an event of mark m has theta exp(alpha (m - m0)) offspring; the `Likelihood` is then given the
+        events' marks and m0, which theta holds for.
     growth : bool
-        Whether distances grow as exp(gamma (m - m0)); with marks only.
+        Distances grow with marks, as exp(gamma (m - m0)).
     n_dims : int, 1 to 3
         Dimensions of space, where `growth` asks; the power law is for 2.
     within_h : float, hours, optional
-        Of the Omori law: see `omori`.
+        Longest delay of the Omori law: see `omori`.
 
     Returns
     -------
     type
         Use it like `Parameters`.
+
+    Raises
+    ------
+    DTypeError, InputError
+        There is no such decay or distance; growth without marks; `within_h` or dimensions that do not fit.
     """
-    check_choice(space, "space", SHAPES)
+    check_choice(distance, "distance", SHAPES)
     if check_flag(growth, "growth") and not check_flag(marks, "marks"):
         raise InputError("growth is True without marks; distances grow with marks")
     n_dims = check_count(n_dims, "n_dims", 1, 3)
-    if space == "power_law" and n_dims != 2:
-        raise InputError(f"space is 'power_law' in {n_dims} dimensions; its density is for 2")
+    if distance == "power_law" and n_dims != 2:
+        raise InputError(f"distance is 'power_law' in {n_dims} dimensions; its density is for 2")
     if isinstance(decay, Decay):
         part = decay
     elif isinstance(decay, str):
@@ -202,11 +210,12 @@ def compose(
     if within_h is not None and decay != "omori":
         raise InputError("within_h is for the Omori law; the decay is another")
     spec = None if isinstance(decay, Decay) else (decay, within_h)
-    return _class_of(part, space, bool(marks), bool(growth), n_dims, spec)
+    return _class_of(part, distance, bool(marks), bool(growth), n_dims, spec)
 
 
 def time_scales(n_scales: int) -> type[ParametersBase]:
-    """The parameters' class of a triggering function with several exponential decays, the same in space: `compose(n_scales)`.
+    """The parameters' class of a triggering function with several exponential decays, the same in space:
+    `compose(n_scales)`.
 
     Parameters
     ----------
@@ -215,18 +224,23 @@ def time_scales(n_scales: int) -> type[ParametersBase]:
     Returns
     -------
     type
+
+    Raises
+    ------
+    DTypeError, InputError
+        `n_scales` is not 2 to 8.
     """
     return compose(check_count(n_scales, "n_scales", 2, 8))
 
 
 @functools.cache
-def _class_of(decay, space, marks, growth, n_dims, spec):
-    trigger = _triggering(decay.completed(), space, marks, growth, n_dims)
+def _class_of(decay, distance, marks, growth, n_dims, spec):
+    trigger = _triggering(decay.completed(), distance, marks, growth, n_dims)
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     if spec:
         spec = {
             "decay": spec[0],
-            "space": space,
+            "distance": distance,
             "marks": marks,
             "growth": growth,
             "n_dims": n_dims,
@@ -269,9 +283,8 @@ def _triggering(decay, space, marks, growth, n_dims):
     def value(r2, dt, mark, p):
         there = near(r2, mark, p)
         found = 0.0
-        if pk.any(
-            there > _NOTHING
-        ):  # far pairs are spared the decay, which costs a logarithm or several exponentials
+        # far pairs are spared the decay, which costs a logarithm or several exponentials
+        if pk.any(there > _NOTHING):
             if mixed:
                 found = decay.value(dt, p) * pk.fast_exp2(there)
             else:

@@ -1,4 +1,5 @@
-"""Do intervals hold what they promise, background and all? Events of known parameters, fitted as an analyst would."""
+"""Do intervals hold what they promise, background and all? Events of known parameters, fitted as an analyst
+would."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CLUSTERS = {
     "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
 }
 NAMES = ("theta", "omega", "h")
-Z = 1.6448536269514722  # of 90 %
+LEVEL = 0.9
 _SIDE_KM, _HORIZON_H, _IMMIGRANTS = 10.0, 8766.0, 300.0
 
 
@@ -64,8 +65,9 @@ def coverage(
 ) -> Coverage:
     """Coverage of 90 % intervals over simulated data sets.
 
-    Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all events); their rate is
-    three times as high in the second half for "piecewise"; and half of them gather about three centres for "declustered".
+    Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all
+    events); their rate is three times as high in the second half for "piecewise"; and half of them gather
+    about three centres for "declustered".
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ def _one(background, truth, seed, space, k):
     found, done = _estimate(background, made, truth, space)
     inside = []
     for name in NAMES:
-        low, high = found.interval(name, Z)
+        low, high = found.interval(name, LEVEL)
         inside.append(bool(low <= getattr(truth, name) <= high))
     return inside, [getattr(found.params, name) for name in NAMES], done
 

@@ -1,7 +1,7 @@
 """How excitation fades with time: what `compose` makes triggering functions of.
 
-A decay is a density of delays dt > 0, scale(p) exp(-exponent(dt, p)). Kernel functions get durations as reciprocals, so that no
-pair costs a division; p begins with the decay's own parameters.
+A decay is a density of delays dt > 0, scale(p) exp(-exponent(dt, p)). Kernel functions get durations as
+reciprocals, so that no pair costs a division; p begins with the decay's own parameters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Decay:
     Parameters
     ----------
     names, units : tuple of str
-        Of its parameters, units among "1", "1/h" and "h"; a parameter of unit "h" reaches kernel functions as its reciprocal.
+        Of its parameters, units among "1", "1/h" and "h"; a parameter of unit "h" reaches kernel functions as
+        its reciprocal.
     exponent : kernel function (dt, p)
         At least 0; it rises with dt.
     scale : kernel function (p)
@@ -48,7 +49,8 @@ class Decay:
     draw : callable (random, n, p), optional
         Delays, shape (n,).
     value : kernel function (dt, p), optional
-        Where the density is scale * value for a value at most exp(-exponent), which is then a bound only; with
+        Where the density is scale * value for a value at most exp(-exponent), which is then a bound only;
+        with
     value_slopes : kernel function (dt, p, out)
         Derivatives of the value.
     most_h : float
@@ -162,7 +164,8 @@ def _reach(decay, p, k):
 
 
 def _draw(decay, random, n, p):
-    """By inverting the share on a grid of 2,000 delays, even in its logarithm from a 1e-6 of the reach to the reach."""
+    """By inverting the share on a grid of 2,000 delays, even in its logarithm from a 1e-6 of the reach to the
+    reach."""
     q = decay.for_kernels(p)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
     grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
@@ -174,8 +177,8 @@ def _draw(decay, random, n, p):
 def exponentials(n_scales: int = 1) -> Decay:
     """One or several exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 = 1.
 
-    Parameters are omega for one; omega_1 ... omega_n and weight_2 ... weight_n (offspring at that scale, for one at the first)
-    for several. Scales may trade places, so start from, and keep, omega_1 > omega_2 > ...
+    Parameters are omega for one; omega_1 ... omega_n and weight_2 ... weight_n (offspring at that scale, for
+    one at the first) for several. Scales may trade places, so start from, and keep, omega_1 > omega_2 > ...
 
     Parameters
     ----------
@@ -334,8 +337,9 @@ def omori(within_h: float | None = None) -> Decay:
     Parameters
     ----------
     within_h : float, hours, optional
-        Offspring come within so long, and theta counts those; any p > 0 will do. Give the length of the record or more. Without
-        it delays have no end, and p > 1 is wanted: where the data draw p to 1, theta has no bound.
+        Offspring come within so long, and theta counts those; any p > 0 will do. Give the length of the
+        record or more. Without it delays have no end, and p > 1 is wanted: where the data draw p to 1, theta
+        has no bound.
 
     Returns
     -------
@@ -348,8 +352,8 @@ def omori(within_h: float | None = None) -> Decay:
 
     References
     ----------
-    Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal of
-    Physics of the Earth 43 (1995).
+    Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal
+    of Physics of the Earth 43 (1995).
     """
     most = math.inf if within_h is None else check_number(within_h, "within_h", above=0.0)
     endless = within_h is None
@@ -367,7 +371,8 @@ def omori(within_h: float | None = None) -> Decay:
 
     @pk.function
     def moments(left, p):
-        """Of (1 + dt / c)^-p over delays up to `left`, in units of c: its integral, minus that of its logarithm's slope in p."""
+        """Of (1 + dt / c)^-p over delays up to `left`, in units of c: its integral, minus that of its
+        logarithm's slope in p."""
         length = pk.log1p(left * p[0])
         y = (1.0 - p[1]) * length
         if abs(y) < _SERIES:

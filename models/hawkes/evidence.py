@@ -10,8 +10,8 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count
+from ..extras import need
 from ..shown import Shown
-from .extras import need
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -21,12 +21,14 @@ from .residuals import compensators
 
 @dataclass(frozen=True)
 class Evidence(Shown):
-    """Expected log density of events left out; larger is better, and a difference counts beside its own standard error.
+    """Expected log density of events left out; larger is better, and a difference counts beside its own
+    standard error.
 
     Attributes
     ----------
     waic, waic_se, p_waic : float
-        Watanabe's criterion as an expected log density, its standard error, and the effective number of parameters.
+        Watanabe's criterion as an expected log density, its standard error, and the effective number of
+        parameters.
     loo, loo_se, p_loo : float
         The same by leaving one out with Pareto-smoothed importance sampling.
     worst_k : float
@@ -50,13 +52,19 @@ def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
     Parameters
     ----------
     likelihood : Likelihood
-        A background that is given must hold `mass_until`. The kernel density (1) looks ahead, and so do its terms.
+        A background that is given must hold `mass_until`. The kernel density (1) looks ahead, and so do its
+        terms.
     params : Parameters
 
     Returns
     -------
     ndarray, shape (n_events,)
         They add up to `likelihood.log_likelihood(params)`; the last holds the time after the last event, too.
+
+    Raises
+    ------
+    DTypeError, InputError
+        `likelihood` is none, or its background holds no `mass_until`.
     """
     check_likelihood(likelihood)
     rates = np.sum(likelihood.rates(params), axis=0)
@@ -89,8 +97,8 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
 
     References
     ----------
-    Vehtari, Gelman, Gabry: Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC. Statistics and
-    Computing 27 (2017).
+    Vehtari, Gelman, Gabry: Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC.
+    Statistics and Computing 27 (2017).
     """
     check_likelihood(likelihood)
     if not isinstance(posterior, Posterior):

@@ -1,4 +1,5 @@
-"""Kernels of the excitation (2) and of the rates, for one triggering function; arguments as in `models.hawkes.kernels`."""
+"""Kernels of the excitation (2) and of the rates, for one triggering function; arguments as in
+`models.hawkes.kernels`."""
 
 import functools
 import types
@@ -78,17 +79,17 @@ def _pair_kernels(trigger):
     def pair_tiles(
         team, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi
     ):
-        """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
+        """Sums of (1), the own term apart, and of (2) between two blocks of events; one team per pair of
+        blocks.
 
-        The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
-        tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b adds to an event; no other
-        team writes there, so nothing is atomic and every run gives the same bits. A member keeps `rows` later events in
-        registers and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
-        rows * team.size pairs.
+        The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier
+        ones of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b
+        adds to an event; no other team writes there, so nothing is atomic and every run gives the same bits.
+        A member keeps `rows` later events in registers and walks the earlier ones. 3 D + 11 operations and
+        two exponentials a pair; 8 (D + 2) bytes for every rows * team.size pairs.
         """
-        mu_sums = team.scratch(
-            (n_mu, rows, MEMBERS), pk.float64
-        )  # of the members' events, over all earlier ones so far
+        # of the members' events, over all earlier ones so far
+        mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
         xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
         # The earlier events at hand, with their marks.
         x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + n_marks), TERMS), x.dtype)
@@ -127,9 +128,8 @@ def _pair_kernels(trigger):
                 for k in range(n_xi):
                     xi_sums[k, r, team.rank] = 0.0
             stop = min(end, first + width)
-            free = (
-                max(min(before[first], stop), begin) if first + width <= last else begin
-            )  # before it no pair is in doubt
+            # before it no pair is in doubt
+            free = max(min(before[first], stop), begin) if first + width <= last else begin
             for limited in (False, True):
                 limit = stop if limited else free
                 for start in range(free if limited else begin, limit, TERMS):
@@ -195,12 +195,12 @@ def _pair_kernels(trigger):
 
     @pk.kernel
     def excitation_sums(team, first, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
-        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row, from
-        group `first` on.
+        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
+        from group `first` on.
 
-        Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a window of
-        few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1)
-        bytes for GROUP pairs.
+        Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
+        window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
+        pair, and 8 (D + 1) bytes for GROUP pairs.
         """
         functions.excitation_group(
             team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
@@ -214,7 +214,8 @@ def _event_kernels(trigger):
 
     @pk.kernel
     def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
-        """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate count.
+        """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate
+        count.
 
         8 operations, a logarithm, an exponential, and 24 bytes an event.
         """
@@ -241,8 +242,9 @@ def _event_kernels(trigger):
         excitation,
         sums,
     ):
-        """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
-        logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
+        """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events
+        add to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (their shares in (3) apart),
+        theta and p. Row k of `sums` is one of these.
         """
         n_rows = pk.static(6 + n_own)
         total = pk.local(n_rows, pk.float64)

@@ -1,4 +1,5 @@
-"""Figures of an analysis by matplotlib: where and when events were triggered, what the posterior says, how well it fits."""
+"""Figures of an analysis by matplotlib: where and when events were triggered, what the posterior says, how
+well it fits."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import numpy as np
 from portable.errors import DTypeError, ShapeError
 
 from ..checks import as_numbers
+from ..extras import need
 from .checks import check_params
-from .extras import need
 from .intensity import intensity_grid
 from .posterior import Posterior
 from .residuals import Residuals
@@ -30,13 +31,14 @@ def _events(array, name, n_dims, probabilities):
     array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
     if len(array) != len(probabilities) or not len(array):
         raise ShapeError(
-            f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one an event is wanted"
+            f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one per event is wanted"
         )
     return array, probabilities
 
 
 def probability_map(locations, probabilities, *, axes=None):
-    """Where events were triggered by others: each place of events, shaded by their mean probability (the paper's Figure 3, left).
+    """Where events were triggered by others: each place of events, shaded by their mean probability (the
+    paper's Figure 3, left).
 
     Parameters
     ----------
@@ -56,9 +58,8 @@ def probability_map(locations, probabilities, *, axes=None):
         axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
-    places, which = np.unique(
-        locations[:, :2], axis=0, return_inverse=True
-    )  # rounded coordinates hold many events each
+    # rounded coordinates hold many events each
+    places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)
     mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
     shown = axes.scatter(
         *places.T, c=mean, s=_area(len(places)), cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True
@@ -135,7 +136,8 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
 
 
 def residual_plot(found, *, axes=None):
-    """Quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov and Smirnov.
+    """Quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov and
+    Smirnov.
 
     Parameters
     ----------

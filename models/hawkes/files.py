@@ -16,8 +16,8 @@ from portable.errors import DTypeError, FiniteError, InputError
 
 from ..checks import check_choice, check_flag
 from ..dates import as_dates, looks_dated
+from ..extras import need
 from ..files import check_file, read_csv, read_npz, reading
-from .extras import need
 
 LengthUnit: TypeAlias = Literal["km", "m", "mile"]
 TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
@@ -65,12 +65,14 @@ def read_events(
         .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
     places : sequence of 1 to 3 column names
     time : str
-        A column of numbers, or of dates and times: `models.dates.as_dates`.
+        Column of times: numbers, or dates and times. See `models.dates.as_dates`.
     length_unit : {"km", "m", "mile"}
+        Of places.
     time_unit : {"h", "min", "s", "d"}
+        Of times that are numbers.
     lonlat : bool
-        `places` are longitude and latitude in degrees, to be projected to kilometres about their mean (equirectangular: right
-        to 0.1% within 100 km at moderate latitudes).
+        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
+        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
 
     Returns
     -------
@@ -80,14 +82,14 @@ def read_events(
     Raises
     ------
     InputError, DTypeError, FiniteError
-        The file cannot be read, a column is missing, a number is not one or not finite (with its row), longitude or latitude
-        out of range.
+        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
+        longitude or latitude out of range.
 
     Warns
     -----
     UserWarning
-        Columns whose names speak of another unit; events that occur twice; places that look like degrees; times that span more
-        than two centuries.
+        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
+        times that span more than two centuries.
     """
     path = Path(path)
     check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
@@ -96,7 +98,8 @@ def read_events(
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
         raise InputError(
-            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted"
+            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are"
+            " wanted"
         )
     table = _read(path, (*places, time))
     _check_lengths(table, path)
@@ -140,8 +143,8 @@ def _check_columns(names, wanted, path):
     missing = [name for name in wanted if name not in names]
     if missing:
         raise InputError(
-            f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns of places "
-            "and time."
+            f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns"
+            " of places and time."
         )
 
 
@@ -151,7 +154,8 @@ def _check_lengths(table, path):
     for name, shape in lengths.items():
         if len(shape) != 1 or shape != lengths[first]:
             raise InputError(
-                f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number an event is wanted"
+                f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number per"
+                " event is wanted"
             )
 
 
@@ -189,15 +193,15 @@ def _project(degrees, names):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
             raise InputError(
-                f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is wanted "
-                "(longitude comes first)"
+                f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is"
+                " wanted (longitude comes first)"
             )
     longitude, latitude = np.radians(degrees).T
     middle = latitude.mean()
     if np.ptp(degrees[:, 0]) > 180.0:
         raise InputError(
-            f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date line are "
-            "not projected: add 360 to the negative longitudes"
+            f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date"
+            " line are not projected: add 360 to the negative longitudes"
         )
     return _EARTH_KM * np.stack(
         [(longitude - longitude.mean()) * math.cos(middle), latitude - middle], axis=1
@@ -225,8 +229,9 @@ def _warn_of_degrees(names, locations):
     words = " ".join(names).lower()
     if "lon" in words and "lat" in words:
         warnings.warn(
-            f"columns {', '.join(names)} look like degrees, but are read as lengths (they span "
-            f"{', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project them",
+            f"columns {', '.join(names)} look like degrees, but are read as lengths (they span"
+            f" {', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project"
+            " them",
             UserWarning,
             stacklevel=4,
         )
@@ -237,8 +242,8 @@ def _warn_of_rows(locations, times):
     repeated = len(rows) - len(np.unique(rows, axis=0))
     if repeated:
         warnings.warn(
-            f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do not excite "
-            "each other, but each counts in the background",
+            f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do"
+            " not excite each other, but each counts in the background",
             UserWarning,
             stacklevel=4,
         )
@@ -252,8 +257,8 @@ def _warn_of_rows(locations, times):
     gaps = gaps[gaps > 0]
     if gaps.size >= 100 and float(np.median(gaps)) >= 1.0 and np.allclose(gaps, np.rint(gaps), atol=1e-9):
         warnings.warn(
-            f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or seconds that "
-            "are read as hours?",
+            f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or"
+            " seconds that are read as hours?",
             UserWarning,
             stacklevel=4,
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_flag, check_number
+from ..checks import check_count, check_flag, check_share
 from ..shown import Shown
 from .checks import check_params
 from .guards import check_places, notes
@@ -19,10 +20,11 @@ from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import check_priors, check_start, log_prior
 
-# Central differences of exact gradients: the step's square is the relative error of a second derivative, and 1e-3 times a
-# gradient's rounding of 1e-12 its noise.
+# Central differences of exact gradients: the step's square is the relative error of a second derivative, and
+# 1e-3 times a gradient's rounding of 1e-12 its noise.
 _STEP = 1e-3
-# Less information about a logarithm than this is none: its standard error exceeds 30, a factor of e^30 to both sides.
+# Less information about a logarithm than this is none: its standard error exceeds 30, a factor of e^30 to
+# both sides.
 _LEAST_INFORMATION = 1e-3
 _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
@@ -44,13 +46,13 @@ class Fit(Shown):
     standard_errors : dict
         Of each free parameter, in its unit: from the observed information, by the delta method.
     log_covariance : ndarray, shape (n_free, n_free)
-        Inverse of the observed information about the logarithms of the free parameters; infinite on the diagonal for one that
-        is not identified, 0 for one that is held at its bound.
+        Inverse of the observed information about the logarithms of the free parameters; infinite on the
+        diagonal for one that is not identified, 0 for one that is held at its bound.
     converged : bool
-    n_iter : int
+    n_iterations : int
     notes : tuple of str
-        What to know before the estimate is defended: parameters that are not identified or at their bounds, a branching ratio of
-        1 or more, places that repeat, scales far from the data's. Empty if nothing.
+        What to know before the estimate is defended: parameters that are not identified or at their bounds, a
+        branching ratio of 1 or more, places that repeat, scales far from the data's. Empty if nothing.
     """
 
     params: ParametersBase
@@ -59,7 +61,7 @@ class Fit(Shown):
     standard_errors: dict[str, float]
     log_covariance: np.ndarray[Any, Any]
     converged: bool
-    n_iter: int
+    n_iterations: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,14 +74,14 @@ class Fit(Shown):
         """Parameters that the events say nothing about."""
         return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
-    def interval(self, name: str, z: float = 1.96) -> tuple[float, float]:
-        """Confidence limits of a free parameter: z standard errors of its logarithm to both sides.
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Confidence limits of a free parameter, from the standard error of its logarithm.
 
         Parameters
         ----------
         name : str
-        z : float, at most 10
-            1.96 for 95 %, 1.64 for 90 %.
+        level : float, between 0 and 1
+            The share of such intervals that hold the truth.
 
         Returns
         -------
@@ -89,10 +91,9 @@ class Fit(Shown):
         Raises
         ------
         DTypeError, InputError
-            `z` is out of range; the parameter was not estimated.
+            `level` is out of range; the parameter was not estimated.
         """
-        if check_number(z, "z", above=0.0) > 10.0:
-            raise InputError(f"z is {z} standard errors; at most 10 is wanted: 1.96 for 95 %")
+        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
         if name not in self.free:
             raise InputError(
                 f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}"
@@ -123,14 +124,16 @@ def fit(
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events. With its `background_self` the likelihood grows without bound as tau_x or tau_t shrink: these two stay
-        fixed, unless it is False.
+        Of the events. With its `background_self` the likelihood grows without bound as tau_x or tau_t shrink:
+        these two stay fixed, unless it is False.
     start : Parameters, optional
-        Where to begin, and what stays fixed; (0.5, 1.6, 336, 0.3, 1, 1) if not given: the paper's scales of the background.
+        Where to begin, and what stays fixed; (0.5, 1.6, 336, 0.3, 1, 1) if not given: the paper's scales of
+        the background.
     fixed : sequence of str
         Parameters that keep the start's value.
     posterior : bool, default False
-        Whether `priors` count: the mode of the density of the coordinates that they are stated in (`models.hawkes.priors`).
+        Whether `priors` count: the mode of the density of the coordinates that they are stated in
+        (`models.hawkes.priors`).
     priors : dict, optional
         Priors by coordinate, such as {"1/h": half_normal(10)}; the paper's where none is given.
     least : dict, optional
@@ -147,6 +150,15 @@ def fit(
     ------
     DTypeError, InputError
         An argument of a wrong type or out of range; a start where the likelihood or a prior is zero.
+
+    Examples
+    --------
+    >>> from models import hawkes
+    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
+    >>> found = hawkes.fit(hawkes.Likelihood(events.locations, events.times, space="serial"))
+    >>> found.converged, [round(limit, 2) for limit in found.interval("theta", level=0.95)]
+    (True, [0.23, 0.51])
     """
     check_likelihood(likelihood)
     start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
@@ -166,7 +178,7 @@ def fit(
     if not math.isfinite(value):
         raise InputError(no_rate(likelihood, start, value))
     converged = False
-    for n_iter in range(1, max_iter + 1):
+    for n_iterations in range(1, max_iter + 1):
         held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
         step = np.zeros(len(z))
         if not held.all():
@@ -189,7 +201,7 @@ def fit(
         f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
     ]
     if not converged:
-        said.append(f"not converged after {n_iter} iterations")
+        said.append(f"not converged after {n_iterations} iterations")
     return Fit(
         params,
         likelihood.log_likelihood(params),
@@ -197,7 +209,7 @@ def fit(
         dict(zip(free, errors.tolist())),
         covariance,
         converged,
-        n_iter,
+        n_iterations,
         (*said, *notes(likelihood, params, np.array(free)[~held])),
     )
 
@@ -208,9 +220,10 @@ def no_rate(likelihood, start, value):
     if likelihood.background is None and not likelihood.background_self:
         far = likelihood.sums
         words += (
-            ". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all digits: begin with "
-            f"larger scales, such as tau_x = {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t = "
-            f"{max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)"
+            ". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all"
+            " digits: begin with larger scales, such as tau_x ="
+            f" {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t ="
+            f" {max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)"
         )
     return words
 
@@ -258,7 +271,8 @@ def _covariance(information, held):
 
 
 class Objective:
-    """Log-likelihood or log-posterior as a function of the logarithms of the free parameters, with its gradient."""
+    """Log-likelihood or log-posterior as a function of the logarithms of the free parameters, with its
+    gradient."""
 
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
@@ -284,9 +298,8 @@ class Objective:
         if self.priors is not None:
             prior, prior_slopes = log_prior(params, self.priors, self.free)
             value, slopes = value + prior, slopes + prior_slopes
-        if (
-            self.jacobian
-        ):  # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+        # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+        if self.jacobian:
             signs = np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
             value, slopes = (
                 value + float(signs @ np.log([getattr(params, name) for name in self.free])),
@@ -306,7 +319,8 @@ class Objective:
 
 
 def _ascent(information, slopes):
-    """Newton's step, with curvatures of the wrong sign turned round, and no longer than _LONGEST in a parameter."""
+    """Newton's step, with curvatures of the wrong sign turned round, and no longer than _LONGEST in a
+    parameter."""
     curvatures, axes = np.linalg.eigh(information)
     curvatures = np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
     step = axes @ ((axes.T @ slopes) / curvatures)

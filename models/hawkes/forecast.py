@@ -1,4 +1,5 @@
-"""Forward from a history, and back over it: forecasts, posterior predictive checks, declustered catalogues."""
+"""Forward from a history, and back over it: forecasts, posterior predictive checks, declustered
+catalogues."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_number
+from ..checks import check_count, check_share
 from ..shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -47,12 +48,12 @@ class Forecast(Shown):
         """Expected number of events."""
         return float(self.counts.mean())
 
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Limits that hold the number of events with a probability.
 
         Parameters
         ----------
-        level : float, between 0 and 1
+        level : float, between 0 and 1, default 0.95
             That probability.
 
         Returns
@@ -64,9 +65,7 @@ class Forecast(Shown):
         DTypeError, InputError
             `level` is out of range.
         """
-        level = check_number(level, "level", above=0.0)
-        if level >= 1.0:
-            raise InputError(f"level is {level}; less than 1 is wanted")
+        level = check_share(level, "level")
         low, high = np.quantile(self.counts, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return float(low), float(high)
 
@@ -85,8 +84,8 @@ def forecast(
     Parameters
     ----------
     likelihood : Likelihood
-        Of the history. The kernel density (1) fades after the record's end, within a few tau_t; a background of `fit_background`
-        goes on as in its last period.
+        Of the history. The kernel density (1) fades after the record's end, within a few tau_t; a background
+        of `fit_background` goes on as in its last period.
     params : Parameters or Posterior
         Of a posterior each draw of the future takes another draw of parameters.
     hours : float
@@ -99,6 +98,11 @@ def forecast(
     Returns
     -------
     Forecast
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        An argument of a wrong type or out of range; parameters that are not the likelihood's.
     """
     check_likelihood(likelihood)
     hours, n_draws = check_positive(hours, "hours"), check_count(n_draws, "n_draws")
@@ -186,8 +190,8 @@ class PredictiveCheck(Shown):
     Attributes
     ----------
     observed : dict
-        n_events; dispersion, the variance over the mean of counts in 50 equal periods; near, the share of events that have an
-        earlier one within the typical distance and delay of an offspring.
+        n_events; dispersion, the variance over the mean of counts in 50 equal periods; near, the share of
+        events that have an earlier one within the typical distance and delay of an offspring.
     drawn : dict of ndarray, shape (n_draws,)
     p_values : dict
         Two-sided: twice the smaller share of draws at least as far out. Small ones speak against the model.
@@ -216,6 +220,11 @@ def predictive_check(
     Returns
     -------
     PredictiveCheck
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        As in `forecast`.
     """
     check_likelihood(likelihood)
     n_draws, random, end = check_count(n_draws, "n_draws"), np.random.default_rng(seed), likelihood.horizon_h
@@ -274,7 +283,8 @@ class Declustered:
 
 
 def decluster(likelihood: Likelihood, params: ParametersBase, *, seed: int = 0) -> Declustered:
-    """Draw each event's parent, or none, by its probabilities: the events without are a declustered catalogue.
+    """Draw each event's parent, or none, by its probabilities: the events without are a declustered
+    catalogue.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""What in the data, or in an estimate, an analyst should not overlook: each said in a sentence, with the numbers."""
+"""What in the data, or in an estimate, an analyst should not overlook: each said in a sentence, with the
+numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:  # which import this module
 
 # Places are repeated where more than this share of events has the place of another.
 _REPEATED = 0.1
-# Repeated places farther apart than this share of the scale that the background is smooth over are as centroids: tau_x, or
-# where the background is given, some share of the region's width.
+# Repeated places farther apart than this share of the scale that the background is smooth over are as
+# centroids: tau_x, or where the background is given, some share of the region's width.
 _SPACED, _SMOOTH = 0.25, 0.08
 
 
@@ -50,8 +51,8 @@ class Places:
 
     def __str__(self):
         return (
-            f"{self.repeated:.0%} of {self.n_events:,} events share the place of another: there are {self.n_distinct:,} distinct "
-            f"places, typically {self.spacing_km:.3g} km from the next"
+            f"{self.repeated:.0%} of {self.n_events:,} events share the place of another: there are"
+            f" {self.n_distinct:,} distinct places, typically {self.spacing_km:.3g} km from the next"
         )
 
 
@@ -99,7 +100,8 @@ def jitter(
     ----------
     locations : array-like, shape (n_events, n_dims), kilometres
     width_km : float, optional
-        Side of the box around each place that its event is put in; the typical distance between places if not given.
+        Side of the box around each place that its event is put in; the typical distance between places if not
+        given.
     seed : int
 
     Returns
@@ -122,8 +124,8 @@ def jitter(
 def check_places(likelihood, params, free):
     """Refuse an estimate of h from repeated places that the background cannot follow.
 
-    Whatever the times, events at one place are then nearer to each other than the background expects: noise passes for
-    contagion, the more so the smaller h, and nothing but a prior bounds it.
+    Whatever the times, events at one place are then nearer to each other than the background expects: noise
+    passes for contagion, the more so the smaller h, and nothing but a prior bounds it.
     """
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
@@ -135,9 +137,10 @@ def check_places(likelihood, params, free):
     )
     if found.rounded and found.spacing_km > _SPACED * smooth:
         raise InputError(
-            f"locations: {found}. The background cannot follow them, so events that share a place would pass for offspring of each "
-            "other, whatever their times. Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the "
-            "places, or make the Likelihood with repeats='accept' (--repeats accept)"
+            f"locations: {found}. The background cannot follow them, so events that share a place would pass"
+            " for offspring of each other, whatever their times. Spread them over their rounding"
+            " (hawkes.jitter, --jitter), give a background that knows the places, or make the Likelihood"
+            " with repeats='accept' (--repeats accept)"
         )
 
 
@@ -157,6 +160,11 @@ def notes(
     Returns
     -------
     tuple of str
+
+    Raises
+    ------
+    DTypeError
+        `params` are not the likelihood's.
     """
     likelihood.check_params(params)
     free = [name for name in params.names() if name not in ("tau_x", "tau_t")] if free is None else list(free)
@@ -164,22 +172,23 @@ def notes(
     ratio = likelihood.branching_ratio(params)
     if ratio >= 1.0 and "theta" in free:
         found.append(
-            f"the branching ratio is {ratio:.3g}: from 1 on families have no finite size, and forecasts grow without end"
+            f"the branching ratio is {ratio:.3g}: from 1 on families have no finite size, and forecasts grow"
+            " without end"
         )
     where = likelihood.places
     if where.rounded and "h" in free and params.h < where.spacing_km:
         found.append(
-            f"h is {params.h:.3g} km, less than the spacing of places ({where}): it says how often places repeat; bound it by "
-            "the rounding (least=), or see what jittered places give"
+            f"h is {params.h:.3g} km, less than the spacing of places ({where}): it says how often places"
+            " repeat; bound it by the rounding (least=), or see what jittered places give"
         )
     if likelihood.background is None:
         found += _scales(likelihood, params)
     delay = _typical_delay(params)
     if likelihood.background is None and delay > 0.25 * params.tau_t and "theta" in free:
         found.append(
-            f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a background that "
-            "is a kernel density over all events takes slow clusters for its own, and theta is too small; a constant or declustered "
-            "background does not (hawkes.fit_background)"
+            f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a"
+            " background that is a kernel density over all events takes slow clusters for its own, and theta"
+            " is too small; a constant or declustered background does not (hawkes.fit_background)"
         )
     return tuple(found)
 
@@ -196,8 +205,8 @@ def _scales(likelihood, params):
         if whole > 0.0 and not 1e-3 * whole < value < whole:
             what = "places spread" if name == "tau_x" else "times span"
             found.append(
-                f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of that and all of "
-                "it is wanted"
+                f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a"
+                " thousandth of that and all of it is wanted"
             )
     return found
 

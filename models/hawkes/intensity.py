@@ -28,8 +28,8 @@ def intensity(
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events that both come from. Of a background that is given, `Background.at` is asked, without which it is known at
-        the events alone, and this refused.
+        Of the events that both come from. Of a background that is given, `Background.at` is asked, without
+        which it is known at the events alone, and this refused.
     params : Parameters
     locations : array-like, shape (n_points, n_dims), kilometres
     times : array-like, shape (n_points,), hours, on the axis of the events' times
@@ -50,13 +50,14 @@ def intensity(
     times = check_finite(as_numbers(times, "times", 1), "times")
     if locations.shape != (len(times), likelihood.n_dims):
         raise ShapeError(
-            f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place for each "
-            "time, in the dimensions of the events"
+            f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place"
+            " for each time, in the dimensions of the events"
         )
     sums, given = likelihood.sums, likelihood.background
     if given is not None and given.at is None:
         raise InputError(
-            "likelihood: its background is known at the events alone; give Background(at=) for intensities elsewhere"
+            "likelihood: its background is known at the events alone; give Background(at=) for intensities"
+            " elsewhere"
         )
     with pk.use(likelihood.space):
         out = pk.zeros((2, max(len(times), 1)))

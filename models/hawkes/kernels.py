@@ -1,32 +1,33 @@
-"""Kernels of the background (1), and what all kernels of the method share; equations as numbered in `models.hawkes`.
+"""Kernels of the background (1), and what all kernels of the method share; equations as numbered in
+`models.hawkes`.
 
 Arguments that recur
-    x           locations, shape (n_rows, n_events): n_dims rows; then, where there are any, the marks in row n_dims; then, if
-                `wide`, what float32 leaves of the locations, in as many rows again
-    t           times, shape (n_parts, n_events): a time is the sum of its parts, one in float64 or two in float32.
-                Parts are subtracted one by one, so that two float32 parts give the difference to float32 accuracy
+    x           locations, shape (n_rows, n_events): n_dims rows; then, where there are any, the marks in row
+                n_dims; then, if `wide`, what float32 leaves of the locations, in as many rows again
+    t           times, shape (n_parts, n_events): a time is the sum of its parts, one in float64 or two in
+                float32. Parts are subtracted one by one, so that two float32 parts give the difference to
+                float32 accuracy
     before      before[i] is the number of events strictly earlier than event i: ties excite nothing
     a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): what multiplies squares in the exponent of (1)
     p           the parameters of the triggering function, a tuple of numbers
     n_dims, n_parts, wide    compile-time constants
-    n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of parameters in p
+    n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of
+                parameters in p
 
-The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes (n_mu, n_events) and
-(n_xi, n_events), is the sum itself; the rows below are sums of moments, of which derivatives are made: of terms times r^2 and
-times dt^2, or what `Triggering.moments` says. Contributions are added up in the dtype of x and t, a few dozen at a time, and
-those partial sums in float64.
+The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes
+(n_mu, n_events) and (n_xi, n_events), is the sum itself; the rows below are sums of moments, of which
+derivatives are made: of terms times r^2 and times dt^2, or what `Triggering.moments` says. Contributions are
+added up in the dtype of x and t, a few dozen at a time, and those partial sums in float64.
 """
 
 import math
 
 import portable as pk
 
-LOG2_E = math.log2(
-    math.e
-)  # exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
-TERMS = (
-    32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
-)
+# exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
+LOG2_E = math.log2(math.e)
+# contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
+TERMS = 32
 GROUP = 4  # events of a team of background_sums
 
 
@@ -81,7 +82,8 @@ def background_terms(r2, dt, a_x, a_t, out):
 
 @pk.kernel
 def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
-    """Add up the blocks of `pair_tiles`, rows of the background before those of the excitation. 8 n_blocks bytes.
+    """Add up the blocks of `pair_tiles`, rows of the background before those of the excitation. 8 n_blocks
+    bytes.
 
     xi has rows of the event's own and earlier blocks only.
     """
@@ -99,7 +101,8 @@ def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
 
 @pk.function
 def background_window(n_parts, t, own, newest, reach):
-    """First and one past the last event within `reach` hours of the events own ... newest, by two bisections."""
+    """First and one past the last event within `reach` hours of the events own ... newest, by two
+    bisections."""
     n = t.shape[1]
     first = 0
     low = own
@@ -157,10 +160,12 @@ def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self
 
 @pk.kernel
 def background_sums(team, first, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
-    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, from group `first` on.
+    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, from group
+    `first` on.
 
-    Their windows are nearly one, so each takes the union and an event that is read serves them all. Two bisections a
-    team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP pairs.
+    Their windows are nearly one, so each takes the union and an event that is read serves them all. Two
+    bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP
+    pairs.
     """
     background_group(
         team,
@@ -187,10 +192,11 @@ def normal_slope(z):
 
 @pk.kernel
 def observed_share(i, per_hour, horizon, t):
-    """The factor of mu0 in (3), the mass of a background kernel inside [0, T], and its derivative in log tau_t.
+    """The factor of mu0 in (3), the mass of a background kernel inside [0, T], and its derivative in log
+    tau_t.
 
-    With per_hour = 1 / (sqrt(2) tau_t), and erf: both terms are positive, where the difference of two Phi would cancel for
-    small arguments.
+    With per_hour = 1 / (sqrt(2) tau_t), and erf: both terms are positive, where the difference of two Phi
+    would cancel for small arguments.
     """
     left, gone = (horizon - t[i]) * per_hour, t[i] * per_hour
     root2 = 1.4142135623730951

@@ -27,53 +27,59 @@ from .shared import Asked, shards_of
 from .sums import METHODS, PairSums
 from .windows import EVERYTHING, Windows, choose
 
-PRECISIONS = ("float64", "mixed")
+DTYPES = ("float64", "mixed")
 
-_LEAST_TOLERANCE = 1e-15  # a few units of float64's rounding
+_LEAST_BOUND = 1e-15  # a few units of float64's rounding
 
-# Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums the host adds up.
+# Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums
+# the host adds up.
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
 
 
 class Likelihood:
     """The log-likelihood of one data set, prepared for many evaluations.
 
-    The events are checked and copied to the space once. The sum of (1) is kept as long as tau_x and tau_t stay the
-    same, so that further evaluations cost only the excitation.
+    The events are checked and copied to the space once. The sum of (1) is kept as long as tau_x and tau_t
+    stay the same, so that further evaluations cost only the excitation.
 
     Parameters
     ----------
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     method : {"auto", "all_pairs", "windowed", "cells"}, default "auto"
-        "all_pairs" visits every pair. "windowed" leaves out pairs too far apart in time to matter, "cells" those too far
-        apart in time or space; its list of pairs is kept while the parameters stay near. "auto" takes what a count of
-        pairs says is cheapest.
+        "all_pairs" visits every pair. "windowed" leaves out pairs too far apart in time to matter, "cells"
+        those too far apart in time or space; its list of pairs is kept while the parameters stay near. "auto"
+        takes what a count of pairs says is cheapest.
     background_self : bool, default True
-        Whether an event is part of its own background, as in the paper. Give False where tau_x or tau_t is estimated.
-    tolerance : float, 1e-15 or more, default 1e-9
-        Largest relative error of the log-likelihood that leaving out pairs may cause ("windowed", "cells").
-    precision : {"float64", "mixed"}, default "float64"
-        "mixed" evaluates pairs in float32, from time differences that lose no digit, and adds up in float64; relative
-        errors of the log-likelihood are below 1e-6.
+        Whether an event is part of its own background, as in the paper. Give False where tau_x or tau_t is
+        estimated.
+    error_bound : float, 1e-15 or more, default 1e-9
+        Largest relative error of a log-likelihood that leaving out pairs may cause ("windowed", "cells").
+    dtype : {"float64", "mixed"}, default "float64"
+        "mixed" evaluates pairs in float32, from time differences that lose no digit, and adds up in float64;
+        relative errors of the log-likelihood are below 1e-6.
     horizon_h : float, hours, optional
-        End of observation on the axis of `times`; the last event if not given. Observation begins with the first.
+        End of observation on the axis of `times`; the last event if not given. Observation begins with the
+        first.
     keep_background : bool, default True
         False recomputes the background at every evaluation.
     background : Background, optional
-        A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not matter.
+        A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not
+        matter.
     marks : array-like, shape (n_events,), optional
         Such as magnitudes, for triggering functions that want them (`compose`).
     reference_mark : float, or array-like of shape (n_events,), optional
-        m0, the mark that theta holds for; the smallest mark if not given. One an event where a catalogue's completeness changes:
-        theta then counts offspring that are recorded. No mark may be below.
+        m0, the mark that theta holds for; the smallest mark if not given. One an event where a catalogue's
+        completeness changes: theta then counts offspring that are recorded. No mark may be below.
     repeats : {"refuse", "accept"}, default "refuse"
-        Whether h and theta may be estimated from places that repeat, and that the background cannot follow (`places`).
+        What to do where places repeat, as centroids do, which the background cannot follow. "refuse" then
+        estimates neither h nor theta (`places`).
     space : str, Space or a list of them, optional
-        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, share the events.
+        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, share the
+        events.
     client : distributed.Client or "local", optional
-        Whose workers share the events; each has all of them. With it, or with a list of spaces, sums are by windows in time,
-        infinite ones for all pairs, and the same for any number of places; not by cells.
+        Whose workers share the events; each has all of them. With it, or with a list of spaces, sums are by
+        windows in time, infinite ones for all pairs, and the same for any number of places; not by cells.
 
     Attributes
     ----------
@@ -82,9 +88,9 @@ class Likelihood:
         What the last evaluation used: "all_pairs", "windowed" or "cells".
     windows : Windows or None
         What the last evaluation left out.
-    error_bound : float or None
-        Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding apart);
-        0 for "all_pairs".
+    attained_error : float or None
+        Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding
+        apart); 0 for "all_pairs".
     inverse_rates : float or None
         The sum of 1 / (mu_n + xi_n) in the last evaluation, by which an error common to all rates counts.
 
@@ -108,7 +114,7 @@ class Likelihood:
     # None before the first evaluation, which no type checker sees.
     method: str | Any
     windows: Windows | Any
-    error_bound: float | Any
+    attained_error: float | Any
     inverse_rates: float | Any
 
     def __init__(
@@ -118,8 +124,8 @@ class Likelihood:
         *,
         method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
         background_self: bool = True,
-        tolerance: float = 1e-9,
-        precision: Literal["float64", "mixed"] = "float64",
+        error_bound: float = 1e-9,
+        dtype: Literal["float64", "mixed"] = "float64",
         horizon_h: float | None = None,
         keep_background: bool = True,
         background: Background | None = None,
@@ -133,23 +139,23 @@ class Likelihood:
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
         check_choice(method, "method", METHODS)
-        check_choice(precision, "precision", PRECISIONS)
+        check_choice(dtype, "dtype", DTYPES)
         self.background_self = check_flag(background_self, "background_self")
         self.repeats = check_choice(repeats, "repeats", ("refuse", "accept"))
-        self.tolerance = check_positive(tolerance, "tolerance")
-        if self.tolerance < _LEAST_TOLERANCE:
+        self.error_bound = check_positive(error_bound, "error_bound")
+        if self.error_bound < _LEAST_BOUND:
             raise InputError(
-                f"tolerance is {self.tolerance:g}, a bound that sums in float64 cannot meet, for they round; "
-                f"{_LEAST_TOLERANCE:g} or more is wanted"
+                f"error_bound is {self.error_bound:g}, which sums in float64 cannot meet, since they round; "
+                f"{_LEAST_BOUND:g} or more is wanted"
             )
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
-        self.windows = self.error_bound = self.inverse_rates = None
+        self.windows = self.attained_error = self.inverse_rates = None
         data = (
             locations,
             times - times[0],
-            np.float64 if precision == "float64" else np.float32,
+            np.float64 if dtype == "float64" else np.float32,
             background_self,
             check_flag(keep_background, "keep_background"),
             self.background,
@@ -159,16 +165,13 @@ class Likelihood:
             with contextlib.ExitStack() as stack:
                 client = stack.enter_context(connected(client))
                 self._shards = shards_of(data, marks, method, client, space)
-                weakref.finalize(
-                    self, stack.pop_all().close
-                )  # the cluster that "local" has made ends with the likelihood
+                # the cluster that "local" has made ends with the likelihood
+                weakref.finalize(self, stack.pop_all().close)
         self.sums = PairSums(*data, here(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
-        self.origin_h, self.centre = (
-            float(times[0]),
-            locations.mean(axis=0),
-        )  # what is taken off times and locations
+        # what is taken off times and locations
+        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
@@ -182,8 +185,8 @@ class Likelihood:
         Returns
         -------
         float
-            `error_bound` then holds for it. Minus infinity where some rate is below the smallest positive number of the
-            precision, which only `background_self=False` allows.
+            `attained_error` then holds for it. Minus infinity where some rate is below the smallest positive
+            number of the dtype, which only `background_self=False` allows.
 
         Raises
         ------
@@ -220,8 +223,8 @@ class Likelihood:
             raise InputError(f"params are for {trigger.n_dims} dimensions, the events have {self.n_dims}")
         if self.horizon_h > trigger.most_h:
             raise InputError(
-                f"params: offspring come within {trigger.most_h:g} hours, but the record is {self.horizon_h:g} hours "
-                "long; within_h of at least that is wanted"
+                f"params: offspring come within {trigger.most_h:g} hours, but the record is"
+                f" {self.horizon_h:g} hours long; within_h of at least that is wanted"
             )
         return params
 
@@ -242,7 +245,8 @@ class Likelihood:
         return params.triggering.productivity(self.sums.marks, params.trigger_values)
 
     def branching_ratio(self, params: ParametersBase) -> float:
-        """Expected number of direct offspring of an event: theta times the mean productivity of the events' marks.
+        """Expected number of direct offspring of an event: theta times the mean productivity of the events'
+        marks.
 
         From 1 on families have no finite size, and the process no stationary rate.
 
@@ -274,8 +278,8 @@ class Likelihood:
         value : float
             As `log_likelihood` gives it.
         slopes : ndarray, shape (n_params,)
-            The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where the background
-            is given.
+            The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where
+            the background is given.
 
         Raises
         ------
@@ -425,8 +429,9 @@ class Likelihood:
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def _evaluate(self, params, n_mu, n_xi, sum_events):
-        """Sum over pairs, widening the windows until the bound on what they leave out is met, then over events."""
-        tolerance = self.tolerance
+        """Sum over pairs, widening the windows until the bound on what they leave out is met, then over
+        events."""
+        error_bound = self.error_bound
         given = params.mu0 * self.background.typical if self.background else None
         while True:
             windows = choose(
@@ -434,7 +439,7 @@ class Likelihood:
                 self.n_dims,
                 self.n_events,
                 self.sums.span_h,
-                tolerance,
+                error_bound,
                 given=given,
                 in_space=self.asked == "cells",
                 largest=self.sums.largest,
@@ -446,7 +451,7 @@ class Likelihood:
                     self.n_dims,
                     self.n_events,
                     self.sums.span_h,
-                    tolerance,
+                    error_bound,
                     given=given,
                     in_space=True,
                     largest=self.sums.largest,
@@ -472,12 +477,12 @@ class Likelihood:
             result = sum_events(params)
             error = windows.error(result[1])
             bound = error and (error / abs(result[0]) if result[0] else math.inf)
-            if bound <= self.tolerance:
-                self.windows, self.error_bound, self.inverse_rates = windows, bound, result[1]
+            if bound <= self.error_bound:
+                self.windows, self.attained_error, self.inverse_rates = windows, bound, result[1]
                 return result
-            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the tolerance, so
-            # aim at half of what is allowed; without any finite bound, leave nothing out.
-            tolerance *= 0.5 * self.tolerance / bound if math.isfinite(bound) else 0.0
+            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
+            # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
+            error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
     def observed_share(self, params: ParametersBase) -> tuple[float, float]:
         """The factor of mu0 in (3), summed over events, and its derivative in log tau_t.
@@ -534,7 +539,8 @@ class Likelihood:
         return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)
 
     def _sum_slopes(self, params):
-        """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the parameters."""
+        """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the
+        parameters."""
         if self._shards is not None:
             (sums,) = self._shards.reduce("slopes", self._asked)
             return self._with_share(params, *sums.tolist())

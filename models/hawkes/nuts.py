@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..checks import check_count, check_flag, check_seed
+from ..extras import need
 from .checks import check_params
-from .extras import need
 from .fit import Objective, check_free, check_least, check_likelihood, posterior_mode, raise_to
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase
@@ -39,8 +39,9 @@ def sample_nuts(
 ) -> Posterior:
     """Draws from the posterior by the no-U-turn sampler of nutpie.
 
-    It moves the logarithms of the free parameters, in units of their standard errors around the posterior mode and along the
-    axes of its covariance, from one gradient of the log-likelihood after the other. Chains run in turn.
+    It moves the logarithms of the free parameters, in units of their standard errors around the posterior
+    mode and along the axes of its covariance, from one gradient of the log-likelihood after the other. Chains
+    run in turn.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ class _Target:
         value, slopes = self._objective(z)
         if not math.isfinite(value):
             raise _NoDensity("the posterior density is zero here")
-        self.worst = max(self.worst, self._objective.likelihood.error_bound)
+        self.worst = max(self.worst, self._objective.likelihood.attained_error)
         return value, self._axes.T @ slopes
 
     def expand(self, y, *_, **__):

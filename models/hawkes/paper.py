@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import page
 from ..checks import check_count
+from ..extras import need
 from ..page import Compared
 from . import figures
-from .extras import need
 from .files import read_events
 from .fit import fit
 from .likelihood import Likelihood
@@ -136,7 +136,7 @@ class Paper(Speed):
         likelihood = Likelihood(*self.data_set(name), space=self.space)
         begin = time.perf_counter()
         how = {"n_draws": self.size.n_draws, "n_warmup": min(1_000, self.size.n_draws // 2)}
-        posterior = sample_posterior(likelihood, **how, thin=self.thin, seed=self.seed)
+        posterior = sample_posterior(likelihood, **how, n_thin=self.thin, seed=self.seed)
         return likelihood, posterior, time.perf_counter() - begin
 
     # ---- Figure 2

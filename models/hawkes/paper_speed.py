@@ -70,7 +70,7 @@ class Speed(page.Study):
             most = pk.concurrency()
         some = [] if self.on_gpu or most == 1 else [*(k for k in _THREADS if k < most), most]
         for precision in ("float64", "mixed"):
-            how = {"method": "all_pairs", "precision": precision, "keep_background": False}
+            how = {"method": "all_pairs", "dtype": precision, "keep_background": False}
             for space in (self.spaces()[0], *(f"threads:{k}" for k in some)):
                 likelihood = Likelihood(*events, **how, space=space)
                 took = page.seconds(lambda one=likelihood: one.log_likelihood(FITTED), 2, space)

@@ -20,13 +20,19 @@ _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
 
 
 class ParametersBase:
-    """What the parameters of every triggering function have: mu0, tau_x, tau_t, theta, then the function's own."""
+    """What the parameters of every triggering function have: mu0, tau_x, tau_t, theta, then the function's
+    own.
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A value is no positive number, or out of range.
+    """
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
-    spec: ClassVar[dict[str, Any] | None] = (
-        None  # what `compose` makes this class of again; None for the paper's, and for users' own
-    )
+    # what `compose` makes this class of again; None for the paper's, and for users' own
+    spec: ClassVar[dict[str, Any] | None] = None
 
     if TYPE_CHECKING:  # the classes that `compose` makes have names that no type checker knows
         mu0: float
@@ -41,13 +47,14 @@ class ParametersBase:
     def __post_init__(self) -> None:
         for name in self.names():
             value = check_positive(getattr(self, name), f"Parameters: {name}")
-            # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
+            # Squares, cubes and products of such values stay within float64, and the exponents' factors
+            # within float32.
             if not 1e-15 <= value <= 1e15:
                 raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
             if value <= self.triggering.least.get(name, 0.0):
                 raise InputError(
-                    f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the density "
-                    "has no integral else"
+                    f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the"
+                    " density has no integral else"
                 )
             object.__setattr__(self, name, value)
 
@@ -129,7 +136,8 @@ class ParametersBase:
         return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
 
     def excitation_scale(self, n_dims: int) -> float:
-        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering function.
+        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering
+        function.
 
         Parameters
         ----------
@@ -228,7 +236,8 @@ class Background:
             )
             if until.shape != density.shape:
                 raise ShapeError(
-                    f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is wanted"
+                    f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is"
+                    " wanted"
                 )
             object.__setattr__(self, "mass_until", until)
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..files import replacing
+from .. import posteriors
+from ..extras import need
 from ..shown import Shown
-from .extras import need
 from .parameters import ParametersBase
 
 
@@ -35,11 +34,12 @@ class Posterior(Shown):
     log_likelihood : ndarray, shape (n_chains, n_draws)
     acceptance : ndarray, shape (n_chains, n_free) or (n_chains, 1)
         Share of accepted proposals.
-    error_bound : float
-        Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs can have done.
+    attained_error : float
+        Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs
+        can have done.
     priors : dict
         The priors of the free parameters in words, by coordinate.
-    sampler : str
+    method : str
     seed : int
     complete : bool
         False if sampling was stopped.
@@ -51,9 +51,9 @@ class Posterior(Shown):
     draws: npt.NDArray[np.float64] = field(repr=False)
     log_likelihood: npt.NDArray[np.float64] = field(repr=False)
     acceptance: npt.NDArray[np.float64] = field(repr=False)
-    error_bound: float
+    attained_error: float
     priors: dict[str, str] = field(repr=False)
-    sampler: str
+    method: str
     seed: int
     complete: bool
 
@@ -139,33 +139,19 @@ class Posterior(Shown):
         Returns
         -------
         dict of dicts
-            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ (arviz-stats).
+            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ
+            (arviz-stats).
 
         Raises
         ------
         InputError
             A parameter was not sampled; ArviZ is not installed.
         """
-        stats = need("arviz_stats", "arviz", "posterior summaries")
-        found = {}
-        for name in names or self.free:
-            draws = self[name]
-            low, high = np.quantile(draws, [0.025, 0.975])
-            found[name] = {
-                "mean": draws.mean(),
-                "sd": draws.std(ddof=1),
-                "q2.5": low,
-                "q97.5": high,
-                "r_hat": stats.rhat(draws),
-                "ess_bulk": stats.ess(draws, method="bulk"),
-                "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
-                "mcse": stats.mcse(draws, method="mean"),
-            }
-            found[name] = {key: float(value) for key, value in found[name].items()}
-        return found
+        return {name: posteriors.summary(self[name]) for name in names or self.free}
 
     def to_arviz(self) -> Any:
-        """An ArviZ DataTree: group posterior with a unit at each parameter, group sample_stats with the log-likelihood.
+        """An ArviZ DataTree: group posterior with a unit at each parameter, group sample_stats with the
+        log-likelihood.
 
         Returns
         -------
@@ -178,10 +164,10 @@ class Posterior(Shown):
         """
         base = need("arviz_base", "arviz", "ArviZ objects")
         attributes = {
-            "sampler": self.sampler,
+            "method": self.method,
             "seed": str(self.seed),
             "complete": int(self.complete),
-            "error_bound": self.error_bound,
+            "attained_error": self.attained_error,
         }
         tree = base.from_dict(
             {
@@ -220,69 +206,55 @@ class Posterior(Shown):
         StorageError
             The file cannot be written; one that was there stays.
         """
-        need("h5netcdf", "arviz", "NetCDF files")
-        with replacing(path, "path") as beside:
-            self.to_arviz().to_netcdf(beside, engine="h5netcdf")
+        posteriors.write(self, path)
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Posterior:
+        """The Posterior that `save` wrote.
 
-def load_posterior(path: str | os.PathLike[str]) -> Posterior:
-    """The Posterior that `Posterior.save` wrote.
+        Parameters
+        ----------
+        path : path
 
-    Parameters
-    ----------
-    path : path
+        Returns
+        -------
+        Posterior
 
-    Returns
-    -------
-    Posterior
+        Raises
+        ------
+        InputError
+            It cannot be read, or holds something else; parameters of a user's own triggering function, which
+            a file cannot hold.
+        """
+        from .compose import compose
+        from .parameters import Parameters
 
-    Raises
-    ------
-    InputError
-        It cannot be read, or holds something else; parameters of a user's own triggering function, which a file cannot hold.
-    """
-    from .compose import compose
-    from .parameters import Parameters
-
-    need("h5netcdf", "arviz", "NetCDF files")
-    xarray = need("xarray", "arviz", "NetCDF files")
-    if not Path(path).is_file():
-        raise InputError(f"'{path}': there is no such file; a posterior.nc is wanted")
-    try:
-        with xarray.open_datatree(path, engine="h5netcdf") as tree:
-            draws, attributes = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
-            log_likelihood = tree["sample_stats"]["log_likelihood"].to_numpy()
-        spec = json.loads(attributes["parameters"])
-        kind = Parameters if spec is None else compose(**spec)
-        fixed = {
-            name.removeprefix("fixed "): float(value)
-            for name, value in attributes.items()
-            if name.startswith("fixed ")
-        }
-        priors = {
-            name.removeprefix("prior of "): text
-            for name, text in attributes.items()
-            if name.startswith("prior of ")
-        }
-        free = tuple(name for name in kind.names() if name not in fixed)
-        values = np.stack([draws[name].to_numpy() for name in free], axis=-1)
-        start = kind(**fixed | dict(zip(free, values[0, 0].tolist())))
-        return Posterior(
-            kind,
-            start,
-            free,
-            values,
-            log_likelihood,
-            np.array(json.loads(attributes["acceptance"])),
-            float(attributes["error_bound"]),
-            priors,
-            str(attributes["sampler"]),
-            int(attributes["seed"]),
-            bool(attributes["complete"]),
-        )
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"'{path}' holds no posterior of models.hawkes: {type(error).__name__}: {error}"
-        ) from error
+        with posteriors.read(path, "hawkes") as (draws, attributes, stats):
+            spec = json.loads(attributes["parameters"])
+            kind = Parameters if spec is None else compose(**spec)
+            fixed = {
+                name.removeprefix("fixed "): float(value)
+                for name, value in attributes.items()
+                if name.startswith("fixed ")
+            }
+            priors = {
+                name.removeprefix("prior of "): text
+                for name, text in attributes.items()
+                if name.startswith("prior of ")
+            }
+            free = tuple(name for name in kind.names() if name not in fixed)
+            values = np.stack([draws[name].to_numpy() for name in free], axis=-1)
+            start = kind(**fixed | dict(zip(free, values[0, 0].tolist())))
+            return cls(
+                kind,
+                start,
+                free,
+                values,
+                stats["log_likelihood"].to_numpy(),
+                np.array(json.loads(attributes["acceptance"])),
+                float(attributes["attained_error"]),
+                priors,
+                str(attributes["method"]),
+                int(attributes["seed"]),
+                bool(attributes["complete"]),
+            )

@@ -1,7 +1,7 @@
 """Priors as data, and the coordinates that they are stated in.
 
-Lengths and durations have their prior on the reciprocal, everything else on itself, as in the paper: on mu0, theta, omega, 1/h,
-1/tau_x and 1/tau_t. A log-density is
+Lengths and durations have their prior on the reciprocal, everything else on itself, as in the paper: on mu0,
+theta, omega, 1/h, 1/tau_x and 1/tau_t. A log-density is
 
     c_0 log v + c_1 v + c_2 v^2 + c_3 (log v)^2 + constant    for low < v < high,
 
@@ -72,7 +72,8 @@ class Prior:
         return c[0] + c[1] * v + 2.0 * c[2] * v * v + 2.0 * c[3] * math.log(v)
 
     def draw(self, random: np.random.Generator) -> float:
-        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and starts.
+        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and
+        starts.
 
         Parameters
         ----------
@@ -188,7 +189,8 @@ def is_reciprocal(params_type, name):
 
 
 def default_priors(params_type):
-    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has any."""
+    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has
+    any."""
     least = params_type.triggering.least
     return {
         coordinate_name(params_type, name): _half_normal_above(least[name])
@@ -261,7 +263,8 @@ def check_start(params, priors, free):
 
 
 def log_prior(params, priors, free):
-    """The sum of log-densities of the free parameters' coordinates, and its derivatives in their logarithms."""
+    """The sum of log-densities of the free parameters' coordinates, and its derivatives in their
+    logarithms."""
     value, slopes = 0.0, []
     for name in free:
         reciprocal = is_reciprocal(type(params), name)

@@ -13,8 +13,8 @@ import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_number
+from ..extras import need
 from .cells import all_pairs_within
-from .extras import need
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -167,9 +167,8 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     background, excitation = likelihood.rates(params)
     rates = background + excitation
     scale = params.excitation_scale(likelihood.n_dims)
-    cut = (
-        max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
-    )  # exp(-745) is the least float64
+    # exp(-745) is the least float64
+    cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
     sums = likelihood.sums
     r2, dt, marks, children, parents = all_pairs_within(
         sums.locations, sums.times, params, min(cut, 745.0), likelihood.space, sums.marks
@@ -207,14 +206,18 @@ def cluster_sizes(parents: Parents) -> npt.NDArray[np.float64]:
     -------
     ndarray, shape (n_events,), at least 1
         Where each child draws its parent by `parents`, independently.
+
+    Raises
+    ------
+    DTypeError
+        `parents` are not from `parent_probabilities`.
     """
     if not isinstance(parents, Parents):
         raise DTypeError(f"parents must come from parent_probabilities, got {type(parents).__name__}")
     n = len(parents.background)
     sizes, generation = np.ones(n), np.ones(n)
-    while (
-        generation > 1e-12
-    ).any():  # children are later than parents, so after n generations at most nothing is left
+    # children are later than parents, so after n generations at most nothing is left
+    while (generation > 1e-12).any():
         generation = np.bincount(
             parents.parents, parents.probabilities * generation[parents.children], minlength=n
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import rich.progress
 
+from ..progress import bar
 from . import chain_kernels as ck
 
 
@@ -14,14 +14,7 @@ class Progress:
     def __init__(self, chains, shown):
         self._chains, self._bar = chains, None
         if shown:
-            columns = [
-                "[progress.description]{task.description}",
-                rich.progress.BarColumn(),
-                rich.progress.MofNCompleteColumn(),
-                rich.progress.TimeRemainingColumn(),
-                "{task.fields[rates]}",
-            ]
-            self._bar = rich.progress.Progress(*columns)
+            self._bar = bar(True, "{task.fields[rates]}")
 
     def __enter__(self):
         if self._bar:

@@ -1,4 +1,5 @@
-"""Residual analysis by time rescaling: under the model, expected counts between events are exponential with mean 1."""
+"""Residual analysis by time rescaling: under the model, expected counts between events are exponential with
+mean 1."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
+from ..extras import need
 from ..shown import Shown
-from .extras import need
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -33,7 +34,8 @@ class Residuals(Shown):
     gaps : ndarray, shape (n_events - 1,)
         Differences; independent and exponential with mean 1 if the model is right.
     statistic, p_value : float
-        Kolmogorov and Smirnov's test of that, on exp(-gap). Parameters that were fitted to the same events make it lenient.
+        Kolmogorov and Smirnov's test of that, on exp(-gap). Parameters that were fitted to the same events
+        make it lenient.
     correlation : float
         Of each gap's normal score with the next one's: 0, within 2 / sqrt(n_events), if the model is right.
     """
@@ -51,8 +53,8 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
     Parameters
     ----------
     likelihood : Likelihood
-        With a given background, that must hold `mass_until`. The kernel density (1) also looks ahead, so its residuals flatter
-        the model: they show a wrong excitation, hardly a wrong background.
+        With a given background, that must hold `mass_until`. The kernel density (1) also looks ahead, so its
+        residuals flatter the model: they show a wrong excitation, hardly a wrong background.
     params : Parameters
 
     Returns
@@ -66,8 +68,8 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
 
     References
     ----------
-    Brown, Barbieri, Ventura, Kass, Frank: The time-rescaling theorem and its application to neural spike train data analysis.
-    Neural Computation 14 (2002).
+    Brown, Barbieri, Ventura, Kass, Frank: The time-rescaling theorem and its application to neural spike
+    train data analysis. Neural Computation 14 (2002).
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
@@ -88,7 +90,8 @@ def compensators(likelihood, params):
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError(
-            "likelihood: its background has no mass_until; residuals want the background's mass until each event"
+            "likelihood: its background has no mass_until; residuals want the background's mass until each"
+            " event"
         )
     n = likelihood.n_events
     reach_mu = _FAR_SDS * params.tau_t

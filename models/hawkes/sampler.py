@@ -25,11 +25,11 @@ from .priors import check_priors, check_start, cut_priors, in_words
 from .progress import Progress
 
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
-# Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants them.
+# Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants
+# them.
 _DISPERSION = 4.0
-_WIDTH = (
-    2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
-)
+# standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
+_WIDTH = 2.4
 
 
 def sample_posterior(
@@ -38,7 +38,7 @@ def sample_posterior(
     n_chains: int = 4,
     n_draws: int = 10_000,
     n_warmup: int = 1_000,
-    thin: int = 1,
+    n_thin: int = 1,
     start: ParametersBase | Sequence[ParametersBase] | None = None,
     fixed: Sequence[str] = ("tau_x", "tau_t"),
     priors: dict | None = None,
@@ -49,24 +49,27 @@ def sample_posterior(
 ) -> Posterior:
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 
-    Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's coordinate (its
-    reciprocal for lengths and durations), with the ratio of proposal densities. Its width is multiplied by clip(acceptance
-    rate / 0.44, 0.5, 2) after 5, 6, 8, ... proposals (ceil(b^1.1)), for ever. All chains advance together, without the host.
+    Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's
+    coordinate (its reciprocal for lengths and durations), with the ratio of proposal densities. Its width is
+    multiplied by clip(acceptance rate / 0.44, 0.5, 2) after 5, 6, 8, ... proposals (ceil(b^1.1)), for ever.
+    All chains advance together, without the host.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events. Its tolerance is the relative error that leaving out pairs may cause in any log-likelihood met;
-        proposals whose bound is larger are evaluated again with more pairs.
-    n_chains : int
+        Of the events. Its error_bound is the relative error that leaving out pairs may cause in any
+        log-likelihood met; proposals whose bound is larger are evaluated again with more pairs.
+    n_chains : int, default 4
+        Chains that advance together.
     n_draws, n_warmup : int
-        Of each chain, kept and not kept, as of `sample_nuts`. The paper's 10,000 hold the 1,000 that it discards; for chains as
-        long as these, give n_draws=9_000.
-    thin : int
-        Steps a draw, in warm-up too: the last is kept. With as many as free parameters a draw is a sweep over about all.
+        Of each chain, kept and not kept, as of `sample_nuts`. The paper's 10,000 hold the 1,000 that it
+        discards; for chains as long as these, give n_draws=9_000.
+    n_thin : int, default 1
+        Steps per draw, of which the last is kept, in warm-up too. With as many as free parameters a draw is a
+        sweep over about all.
     start : Parameters, or a sequence of n_chains of them, optional
-        Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values: four standard
-        errors around the posterior mode that is found from there.
+        Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values:
+        four standard errors around the posterior mode that is found from there.
     fixed : sequence of str
     priors : dict, optional
         Priors by coordinate; the paper's where none is given (`models.hawkes.priors`).
@@ -74,13 +77,13 @@ def sample_posterior(
         Lower bounds of free parameters, by name, below which their priors are cut off: of h, for example,
         the rounding of places. A single start is moved to them.
     seed : int, 0 to 2^64 - 1
-        Random numbers are a function of (seed, chain, step): equal seeds give equal draws on every space, unless rounding
-        turns a decision, which happens once in about 10^8 steps.
+        Random numbers are a function of (seed, chain, step): equal seeds give equal draws on every space,
+        unless rounding turns a decision, which happens once in about 10^8 steps.
     progress : bool
         Show steps a second and acceptance rates while sampling (rich).
     checkpoint : path, optional
-        A folder that keeps draws and state every few seconds. The same call goes on from there to the same draws; one for
-        more draws adds to them.
+        A folder that keeps draws and state every few seconds. The same call goes on from there to the same
+        draws; one for more draws adds to them.
 
     Returns
     -------
@@ -90,7 +93,8 @@ def sample_posterior(
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or in use.
+        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other
+        chains, or in use.
     StorageError
         The checkpoint cannot be written; what was kept before stays.
 
@@ -100,7 +104,8 @@ def sample_posterior(
     """
     check_likelihood(likelihood).on_one_space("sample_posterior")
     n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
-    n_warmup, thin, seed = check_count(n_warmup, "n_warmup", 0), check_count(thin, "thin"), check_seed(seed)
+    n_warmup, thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin")
+    seed = check_seed(seed)
     check_flag(progress, "progress")
     given = _check_starts(start, n_chains)
     free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
@@ -132,12 +137,12 @@ def _settings(likelihood, n_chains, thin, seed, given, free, priors):
         "times": sums.times,
         "marks": sums.marks,
         "n_chains": n_chains,
-        "thin": thin,
+        "n_thin": thin,
         "seed": seed,
         "start": [[type(params).__name__, params.spec, *params.values()] for params in given],
         "free": free,
         "priors": {name: [*prior.coefficients, prior.low, prior.high] for name, prior in priors.items()},
-        "tolerance": likelihood.tolerance,
+        "error_bound": likelihood.error_bound,
         "background_self": likelihood.background_self,
         "horizon_h": likelihood.horizon_h,
         "dtype": str(np.dtype(sums.dtype)),
@@ -216,7 +221,8 @@ def _check_starts(start, n_chains):
 
 
 def _disperse(likelihood, start, free, priors, least, n_chains, seed):
-    """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first proposals."""
+    """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first
+    proposals."""
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     random = np.random.default_rng(seed)
     errors = np.minimum(np.sqrt(np.maximum(np.diag(log_covariance), 0.0)), 0.25)

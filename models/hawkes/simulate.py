@@ -1,4 +1,5 @@
-"""Simulation with known parents: immigrants and their offspring, generation by generation or forward in time."""
+"""Simulation with known parents: immigrants and their offspring, generation by generation or forward in
+time."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def simulate(
     centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
     immigrants: _Immigrants | None = ...,
     method: Literal["branching", "thinning"] = ...,
-    seed: int | np.random.Generator | None = ...,
+    seed: int | np.random.Generator = ...,
     marks: _Marks | npt.ArrayLike | None = ...,
     max_events: int = ...,
 ) -> Simulation: ...
@@ -71,7 +72,7 @@ def simulate(
     centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
     immigrants: _Immigrants | None = ...,
     method: Literal["branching", "thinning"] = ...,
-    seed: int | np.random.Generator | None = ...,
+    seed: int | np.random.Generator = ...,
     marks: _Marks | npt.ArrayLike | None = ...,
     max_events: int = ...,
 ) -> Any: ...
@@ -86,16 +87,17 @@ def simulate(
     centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     immigrants: _Immigrants | None = None,
     method: Literal["branching", "thinning"] = "branching",
-    seed: int | np.random.Generator | None = None,
+    seed: int | np.random.Generator = 0,
     marks: _Marks | npt.ArrayLike | None = None,
     max_events: int = 10_000_000,
 ) -> Any:
     """Events with known parents, from theta and the triggering function of `params`.
 
-    Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every event then has a
-    Poisson(theta) number of offspring, delayed and displaced as the triggering function says. Offspring may leave the box, as
-    the likelihood assumes; those after horizon_h are not observed. The background of the likelihood is a kernel density over
-    the observed events, which cannot be drawn before they are: mu0 is not used here, tau_x and tau_t only around centres.
+    Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every
+    event then has a Poisson(theta) number of offspring, delayed and displaced as the triggering function
+    says. Offspring may leave the box, as the likelihood assumes; those after horizon_h are not observed. The
+    background of the likelihood is a kernel density over the observed events, which cannot be drawn before
+    they are: mu0 is not used here, tau_x and tau_t only around centres.
 
     Parameters
     ----------
@@ -103,20 +105,23 @@ def simulate(
     n_immigrants : float
         Expected number of immigrants.
     horizon_h : float, hours
+        Time that is simulated.
     box_km : sequence of (low, high), one a dimension, kilometres
         1, 2 or 3 pairs; the default is a square of 10 km.
     centres : (locations, times), optional
-        Events whose kernel density, with tau_x and tau_t cut off at 0 and horizon_h, immigrants are drawn from instead.
+        Events whose kernel density, with tau_x and tau_t cut off at 0 and horizon_h, immigrants are drawn
+        from instead.
     immigrants : callable (random, n), optional
         Draws locations and times of n immigrants instead.
     method : {"branching", "thinning"}, default "branching"
-        Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same distribution. Thinning
-        wants a triggering function that falls with the delay.
-    seed : int, numpy.random.Generator or None
+        Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same
+        distribution. Thinning wants a triggering function that falls with the delay.
+    seed : int or numpy.random.Generator, default 0
         Equal seeds give equal events.
     marks : callable (random, n), or array-like, optional
-        For triggering functions that want marks: n of them less the reference's, at least 0; or marks to draw from with
-        replacement. By default Gutenberg and Richter's law with b = 1, exponential with mean log10(e).
+        For triggering functions that want marks: n of them less the reference's, at least 0; or marks to draw
+        from with replacement. By default Gutenberg and Richter's law with b = 1, exponential with mean
+        log10(e).
     max_events : int, default 10,000,000
         More are refused: with theta >= 1 the generations grow without end.
 
@@ -128,8 +133,16 @@ def simulate(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        An argument of a wrong type or shape, or out of range; a triggering function that the method or the dimensions
-        do not fit; more events than `max_events`.
+        An argument of a wrong type or shape, or out of range; a triggering function that the method or the
+        dimensions do not fit; more events than `max_events`.
+
+    Examples
+    --------
+    >>> from models import hawkes
+    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
+    >>> len(events.times), int((events.parents >= 0).sum())
+    (75, 25)
     """
     check_params(params)
     n_immigrants, horizon_h = (
@@ -191,15 +204,14 @@ def _branch(params, locations, times, horizon_h, max_events, random, draw_marks)
 
 
 def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
-    """Events and their offspring until horizon_h, generation by generation: locations, times, parents, marks."""
+    """Events and their offspring until horizon_h, generation by generation: locations, times, parents,
+    marks."""
     n, n_dims = locations.shape
     trigger, p = params.triggering, params.trigger_values
     marks = draw_marks(random, n)
     found = [(locations, times, np.full(n, -1), marks)]
-    n_events, first = (
-        n,
-        0,
-    )  # first: number of the generation's first event, counting generation after generation
+    # first: number of the generation's first event, counting generation after generation
+    n_events, first = n, 0
     while n:
         n_offspring = random.poisson(
             params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n
@@ -220,12 +232,12 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
 
 
 def _thin(params, locations, times, horizon_h, max_events, random):
-    """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of it then."""
+    """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of
+    it then."""
     p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
     q = params.kernel_values
-    scale = params.theta * float(
-        trigger.scale(0, q)
-    )  # without space, value at distance 0 is the density of delays
+    # without space, value at distance 0 is the density of delays
+    scale = params.theta * float(trigger.scale(0, q))
 
     def weights(now):
         return np.array([scale * float(trigger.value(0.0, now - t, 0.0, q)) for t, _, _ in active])
@@ -283,8 +295,8 @@ def _around(centres, params, horizon_h, n, random):
 
 def _too_many(max_events, params):
     return InputError(
-        f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter horizon_h "
-        "or fewer immigrants are wanted"
+        f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter"
+        " horizon_h or fewer immigrants are wanted"
     )
 
 
@@ -316,5 +328,5 @@ def _generator(seed):
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"seed is {seed!r}; None, a non-negative integer or a NumPy Generator is wanted"
+            f"seed is {seed!r}; a non-negative integer or a NumPy Generator is wanted"
         ) from error

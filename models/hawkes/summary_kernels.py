@@ -1,4 +1,5 @@
-"""Kernels of what is asked of a fitted model; arguments as in `models.hawkes.kernels`, constants of triggering compiled in."""
+"""Kernels of what is asked of a fitted model; arguments as in `models.hawkes.kernels`, constants of
+triggering compiled in."""
 
 import functools
 import types
@@ -10,7 +11,8 @@ from .kernels import background_terms, mark_of, squared_distance
 
 @pk.kernel
 def add_probability(i, mu_scale, xi_scale, background, excitation, moments, bins):
-    """Add the probability (5) of one draw to its sum, the sum of its squares, and its histogram over [0, 1]."""
+    """Add the probability (5) of one draw to its sum, the sum of its squares, and its histogram over [0,
+    1]."""
     xi = xi_scale * excitation[0, i]
     rate = mu_scale * background[0, i] + xi
     share = xi / rate if xi > 0.0 else 0.0
@@ -46,7 +48,8 @@ def summary_kernels_of(trigger):
 
     @pk.kernel
     def intensity_at(team, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
-        """Background and excitation at one place and time, from all events and from those before; a team a place.
+        """Background and excitation at one place and time, from all events and from those before; a team a
+        place.
 
         With mu_scale = 0 the background is left out."""
         i = team.league_rank
@@ -69,11 +72,11 @@ def summary_kernels_of(trigger):
 
     @pk.kernel
     def compensator(team, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
-        """Events expected from 0 to the time of event i; a team an event.
+        """Events expected from 0 to the time of event i; one team per event.
 
-        Background kernels of events before first_mu[i] have all their later mass before t_i, those from last_mu[i] on none, and
-        gone[j] is what the first j of them have lost before time 0. Offspring of events before first_xi[i] have all come: those of
-        the first j are come[j].
+        Background kernels of events before first_mu[i] have all their later mass before t_i, those from
+        last_mu[i] on none, and gone[j] is what the first j of them have lost before time 0. Offspring of
+        events before first_xi[i] have all come: those of the first j are come[j].
         """
         i = team.league_rank
         background = 0.0

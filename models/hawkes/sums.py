@@ -16,7 +16,8 @@ from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
-# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many, in float64 twice that.
+# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many, in
+# float64 twice that.
 _ROWS, _ROWS_OF_SLOPES = 8, {np.float32: 8, np.float64: 4}
 
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
@@ -24,15 +25,18 @@ _FEW_EVENTS = 1024
 
 _TEAM_SIZE = 32  # of sums by windows and cells
 
-# Events of a block of pair_tiles: a multiple of 256. Many pairs of small blocks end evenly; but a block costs 16 bytes an event.
+# Events of a block of pair_tiles: a multiple of 256. Many pairs of small blocks end evenly; but a block costs
+# 16 bytes an event.
 _BLOCK, _MOST_BLOCKS = 256, 150
 
-# A list of pairs serves parameters of the triggering function up to this factor from those that it was made for.
+# A list of pairs serves parameters of the triggering function up to this factor from those that it was made
+# for.
 _LIST_RANGE = 1.5
-# Rounding of places in float32, as a share of the shortest length, beyond which they take two parts: below, log-likelihoods are
-# off by less than 1e-6 of themselves (tests/models/hawkes/test_likelihood.py).
+# Rounding of places in float32, as a share of the shortest length, beyond which they take two parts: below,
+# log-likelihoods are off by less than 1e-6 of themselves (tests/models/hawkes/test_likelihood.py).
 _ROUNDED = 2e-5
-# A pair costs the windowed sums one unit; finding and listing one costs so many more, and a kept list so many less.
+# A pair costs the windowed sums one unit; finding and listing one costs so many more, and a kept list so many
+# less.
 _VISIT_COST = 3.0
 
 
@@ -55,8 +59,8 @@ class PairSums:
         self._keep_background, self.dtype = keep_background, dtype
         self.n_events, self.n_dims = locations.shape
         self.span_h = float(times[-1])
-        # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a wide map, or for
-        # short lengths, places take two parts.
+        # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a
+        # wide map, or for short lengths, places take two parts.
         self.locations, self.times, self.marks = locations - locations.mean(axis=0), times, marks
         self._rounding = float(np.abs(self.locations - self.locations.astype(dtype)).max())
         with pk.use(pk.default_space() if space is None else space) as self.space:
@@ -85,8 +89,8 @@ class PairSums:
     def data(self, shortest_km):
         """What kernels over windows and blocks want to know of the events, first the constants of their form.
 
-        shortest_km is the shortest length that distances are compared with. Rounding moves an exponent of order 1 by twice its
-        share of that length, and moves it at random: a sum over pairs by far less.
+        shortest_km is the shortest length that distances are compared with. Rounding moves an exponent of
+        order 1 by twice its share of that length, and moves it at random: a sum over pairs by far less.
         """
         wide = self._rounding > _ROUNDED * shortest_km
         if wide and self._x_wide is None:
@@ -100,8 +104,9 @@ class PairSums:
     def cheapest(self, params, windows):
         """The method of least cost, counted in pairs.
 
-        Windows in time hold pairs that are too far apart in space; cells hold fewer, but events must be sorted and pairs be
-        listed. With few events, or windows as long as the data, all pairs once are the least work.
+        Windows in time hold pairs that are too far apart in space; cells hold fewer, but events must be
+        sorted and pairs be listed. With few events, or windows as long as the data, all pairs once are the
+        least work.
         """
         if self.n_events < _FEW_EVENTS:
             return "all_pairs"
@@ -260,9 +265,8 @@ class PairSums:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
             n_blocks = -(-self.n_events // block)
             later, earlier = np.tril_indices(n_blocks)
-            order = np.argsort(
-                later == earlier, kind="stable"
-            )  # half the work is in those: last, to end evenly
+            # half the work is in those: last, to end evenly
+            order = np.argsort(later == earlier, kind="stable")
             with pk.use(self.space):
                 tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
@@ -330,7 +334,8 @@ def _power_of_two(value):
 
 
 def _split(times, dtype):
-    """Times as a sum of parts, shape (n_parts, n_events): in float64 one, in float32 leading and remaining digits."""
+    """Times as a sum of parts, shape (n_parts, n_events): in float64 one, in float32 leading and remaining
+    digits."""
     leading = times.astype(dtype)
     if dtype is np.float64:
         return leading[None, :]

@@ -3,10 +3,10 @@
     lambda(t_n) = mu + theta omega A_n,        A_n = sum_{t_k < t_n} exp(-omega (t_n - t_k))
     log L       = sum_n log lambda(t_n) - mu T - theta sum_n (1 - exp(-omega (T - t_n)))
 
-A_n follows from A_(n-1) by a product and a sum, and so do its moments B_n = sum (t_n - t_k) exp(-omega (t_n - t_k)), of which the
-derivative in omega is made. Such steps compose: events are cut into blocks, every block is summed from nothing, what comes
-before a block is added up over blocks (a scan), and every block is walked again from there. Events at one time do not excite
-each other.
+A_n follows from A_(n-1) by a product and a sum, and so do its moments B_n = sum (t_n - t_k) exp(-omega (t_n -
+t_k)), of which the derivative in omega is made. Such steps compose: events are cut into blocks, every block
+is summed from nothing, what comes before a block is added up over blocks (a scan), and every block is walked
+again from there. Events at one time do not excite each other.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def step_on(dt, omega, a, b):
 
 @pk.kernel
 def sum_blocks(k, block, omega, t, sums):
-    """A and B of a block's events alone, at its last one; itself included. An exponential and 8 bytes an event."""
+    """A and B of a block's events alone, at its last one; itself included. An exponential and 8 bytes an
+    event."""
     begin = k * block
     end = min(begin + block, t.shape[0])
     a = 0.0
@@ -82,10 +83,11 @@ def sum_blocks(k, block, omega, t, sums):
 
 @pk.kernel
 def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
-    """A block's part of the log-likelihood, sum 1 / lambda, sum A / lambda, sum (A - omega B) / lambda, and of the offspring.
+    """A block's part of the log-likelihood, sum 1 / lambda, sum A / lambda, sum (A - omega B) / lambda, and
+    of the offspring.
 
-    before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Events at one time wait until it
-    is over.
+    before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Events at one
+    time wait until it is over.
     """
     begin = k * block
     end = min(begin + block, t.shape[0])
@@ -317,7 +319,8 @@ class TemporalLikelihood:
 
 
 def _scan(sums, lengths, gaps, omega):
-    """A and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) + the block's own, one by one."""
+    """A and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) + the block's
+    own, one by one."""
     before = np.empty_like(sums)
     a = b = 0.0
     for k, (own_a, own_b, length, gap) in enumerate(zip(*sums.tolist(), lengths.tolist(), gaps.tolist())):

@@ -2,10 +2,10 @@
 
     xi_n = theta sum_{t_n' < t_n} g(r_nn', t_n - t_n', m_n')
 
-An event of mark m (a magnitude less the reference's; 0 where there are none) has theta kappa(m) offspring: kappa is the integral of g
-over all places and delays, 1 without marks. `EXPONENTIAL` is the paper's g; `compose` makes others of a decay, a density in
-space and a productivity. The likelihood, its gradient, the fit, the probabilities, the simulation and the samplers ask for
-nothing else.
+An event of mark m (a magnitude less the reference's; 0 where there are none) has theta kappa(m) offspring:
+kappa is the integral of g over all places and delays, 1 without marks. `EXPONENTIAL` is the paper's g;
+`compose` makes others of a decay, a density in space and a productivity. The likelihood, its gradient, the
+fit, the probabilities, the simulation and the samplers ask for nothing else.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from .kernels import LOG2_E
 
 @dataclass(frozen=True, eq=False)
 class Triggering:
-    """A density g of delays dt > 0 and squared distances r2 around an event of a mark, with positive parameters p.
+    """A density g of delays dt > 0 and squared distances r2 around an event of a mark, with positive
+    parameters p.
 
-    g is split: g = scale(n_dims, p) * value(r2, dt, mark, p), so that sums of values fit float32. Derivatives are with respect
-    to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. They are linear in a few
-    products of a pair, such as value * dt: pairs add up these moments, and only their sums are combined. Kernel functions get
-    lengths and durations as reciprocals (`for_kernels`), so that no pair costs a division; p below is in that form for them.
+    g is split: g = scale(n_dims, p) * value(r2, dt, mark, p), so that sums of values fit float32. Derivatives
+    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by
+    its scale. They are linear in a few products of a pair, such as value * dt: pairs add up these moments,
+    and only their sums are combined. Kernel functions get lengths and durations as reciprocals
+    (`for_kernels`), so that no pair costs a division; p below is in that form for them.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ class Triggering:
     integral_gradient : kernel function (left, mark, p, out)
         Its derivatives to out[k].
     exponent : kernel function (r2, dt, mark, p)
-        value <= exp(-exponent). It rises with r2 and dt, falls with the mark, and in each parameter as `slowest` says.
+        value <= exp(-exponent). It rises with r2 and dt, falls with the mark, and in each parameter as
+        `slowest` says.
     scale : kernel function (n_dims, p)
     slowest : callable (low, high)
         Of all parameters between two bounds, those whose exponent is the smallest everywhere.

@@ -1,14 +1,14 @@
 """Which pairs the windowed method may leave out, and what that can change.
 
-An event farther than c tau_t in time adds less than exp(-c^2 / 2) to a sum of (1), one beyond omega dt = k less than
-exp(-k) to a sum of (2) (other triggering functions: beyond their `reach_h` of k). With B and E the constant factors of (1)
-and (2), the rate of an event that misses at most N others is too small by at most
+An event farther than c tau_t in time adds less than exp(-c^2 / 2) to a sum of (1), one beyond omega dt = k
+less than exp(-k) to a sum of (2) (other triggering functions: beyond their `reach_h` of k). With B and E the
+constant factors of (1) and (2), the rate of an event that misses at most N others is too small by at most
 
     missing = N (B exp(-c^2 / 2) + E exp(-k)),
 
-and since log(1 + u) <= u, the sum of log-rates by at most missing * sum_n 1 / rate_n, with the rates as computed: they
-only lack positive terms. That bound holds after the fact, whatever the events are. To choose c and k beforehand, a rate
-is taken to be at least B: with its own term in (1) it is.
+and since log(1 + u) <= u, the sum of log-rates by at most missing * sum_n 1 / rate_n, with the rates as
+computed: they only lack positive terms. That bound holds after the fact, whatever the events are. To choose c
+and k beforehand, a rate is taken to be at least B: with its own term in (1) it is.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ Points x_i in R^p, i = 1..n, are drawn from sum_j pi_j N(mu_j, Sigma_j), j = 1..
 
 Prior, a truncated Dirichlet process:
 pi_j = V_j prod_{l<j} (1 - V_l), V_j ~ Be(1, alpha), V_k = 1; alpha ~ Ga(e, rate f),
-mu_j | Sigma_j ~ N(m, g Sigma_j); Sigma_j ~ IW(nu, Psi). EM integrates alpha out, so with T = sum_{j<k} log(1 - V_j)
+mu_j | Sigma_j ~ N(m, g Sigma_j); Sigma_j ~ IW(nu, Psi). EM integrates alpha out, so with
+T = sum_{j<k} log(1 - V_j)
 
     alpha*  = (e + k - 1) / (f - T)                                                                  (4)
     mu_j    = (m + g n_j xbar_j) / (1 + g n_j)                                                       (5)
@@ -16,15 +17,16 @@ mu_j | Sigma_j ~ N(m, g Sigma_j); Sigma_j ~ IW(nu, Psi). EM integrates alpha out
     V_j     = n_j / (alpha* - 1 + sum_{l>=j} n_l), held within [1e-10, 1 - 1e-10]                    (7)
 
     objective = sum_i lse_i - T - (k + e - 1) log(f - T)
-             - sum_j [(nu + p + 2) log |Sigma_j| + tr(Psi Sigma_j^-1) + (mu_j - m)' Sigma_j^-1 (mu_j - m) / g] / 2   (8)
+         - sum_j [(nu + p + 2) log |Sigma_j| + tr(Psi Sigma_j^-1) + (mu_j - m)' Sigma_j^-1 (mu_j - m) / g] / 2
+                                                                                                     (8)
 
 Without a prior the objective is sum_i lse_i, and pi_j = n_j / n, mu_j = xbar_j, Sigma_j = S_j / n_j.
 
 References
 ----------
 M. A. Suchard, Q. Wang, C. Chan, J. Frelinger, A. Cron, M. West: Understanding GPU programming for statistical
-computation: studies in massively parallel massive mixtures. Journal of Computational and Graphical Statistics 19
-(2010), 419. Its M-step for Sigma_j divides by n_j; (6) is the mode, with which (8) never falls.
+computation: studies in massively parallel massive mixtures. Journal of Computational and Graphical Statistics
+19 (2010), 419. Its M-step for Sigma_j divides by n_j; (6) is the mode, with which (8) never falls.
 """
 
 from . import cytometry

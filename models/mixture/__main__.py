@@ -4,11 +4,10 @@ and figures.
 Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
 """
 
-import argparse
 import sys
 import time
-import warnings
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,20 +16,17 @@ from rich.markup import escape
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, PortableError, printable
+from portable.errors import InputError, printable
 
-from .. import page
-from ..cluster import add_cluster, asked_for
+from .. import command, page
+from ..cluster import add_cluster
+from ..extras import need
 from ..files import check_folder
-from . import covariance, cytometry
+from . import cytometry
 from .cytometry import figures, tables
-from .cytometry.extras import need
 from .cytometry.labels import FORMATS
-from .cytometry.merging import METHODS
-from .cytometry.panel import COMPENSATIONS, TRANSFORMS
+from .cytometry.panel import COMPENSATIONS
 from .paper import Paper
-from .sklearn_protocol import ConvergenceWarning
-from .starts import STARTS
 
 _SHOWN = 30  # populations in the terminal's table; the file has all
 _CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"
@@ -38,85 +34,49 @@ _FIGURES = (*(f"{name}.png" for name in figures.NAMES), "figures.pdf")
 _MODEL = "mixture.npz"
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(argv)
-    try:
-        with asked_for(options):
-            return options.run(options)
-    except PortableError as error:
-        print(f"mixture: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return command.run("mixture", _parser(), argv)
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m models.mixture", description="Populations of cells by Gaussian mixtures."
-    )
-    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    made, commands = command.parser("mixture", "Populations of cells by Gaussian mixtures.")
     fit = commands.add_parser(
         "fit", help="fit a mixture to samples; write labelled cells, tables and figures"
     )
-    fit.set_defaults(run=_fit)
-    add_cluster(fit)
+    fit.set_defaults(act=_fit)
     fit.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
     for add in (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs):
         add(fit)
-    fit.add_argument("--no-figures", action="store_true", help="draw none, and do without Matplotlib")
+    fit.add_argument("--figures", choices=("png", "none"), default="png", help="none does without Matplotlib")
+    add_cluster(fit)
     _add_out(fit, "mixture")
-    for name, run, add, folder, words in (
+    for name, act, add, folder, words in (
         ("predict", _predict, _add_labels, "labelled", "label samples by a mixture that was fitted"),
         ("merge", _merge, _add_merging, "merged", "join components into other populations"),
         ("figures", _figures, _add_pairs, "figures", "draw a fitted mixture and samples"),
     ):
-        command = commands.add_parser(name, help=words)
-        command.set_defaults(run=run)
-        command.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
-        command.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
-        add(command)
-        _add_out(command, folder)
+        one = commands.add_parser(name, help=words)
+        one.set_defaults(act=act)
+        one.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
+        one.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
+        add(one)
+        _add_out(one, folder)
     paper = commands.add_parser("paper", help="Appendices B and C of Suchard et al., as a page")
     page.add_options(paper, Paper, "mixture-paper.html", add_data=False)
-    paper.set_defaults(run=_paper)
-    return parser
-
-
-def _paper(options):
-    page.run(Paper, options)
+    return made
 
 
 def _add_mixture(parser):
-    default = " (default: %(default)s)"
-    parser.add_argument("--components", type=int, default=60, metavar="K", help=f"at most so many{default}")
-    parser.add_argument("--covariance", choices=covariance.KINDS, default="full")
-    parser.add_argument("--init", choices=STARTS, default="k-means++", help=f"how EM starts{default}")
-    parser.add_argument(
-        "--starts", type=int, default=1, metavar="N", help=f"keep the best of so many{default}"
-    )
-    parser.add_argument("--iterations", type=int, default=1000, metavar="N", help=f"at most{default}")
-    parser.add_argument(
-        "--no-rare", action="store_true", help="do not look for rare populations by a second mixture"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--single", action="store_true", help="compute in float32")
-    parser.add_argument(
-        "--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on"
-    )
-    parser.add_argument(
-        "--cells-per-sample", type=int, metavar="N", help="fit at most so many of each, at random; label all"
-    )
+    names = "n_components", "covariance", "start", "n_starts", "max_iter", "rare", "seed", "dtype"
+    command.add(parser, cytometry.fit, *names, "checkpoint", "cells_per_sample")
 
 
 def _add_panel(parser):
     parser.add_argument(
         "--channels", nargs="+", metavar="NAME", help="of channels or markers (default: all colours)"
     )
-    parser.add_argument(
-        "--transform", choices=TRANSFORMS, default="arcsinh", help="of colours (default: %(default)s)"
-    )
+    command.add(parser, cytometry.Panel.of, "transform", "saturation")
     parser.add_argument(
         "--cofactor", type=float, help="of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)"
     )
@@ -126,21 +86,10 @@ def _add_panel(parser):
         metavar="file|none|FILE.csv",
         help="by each file's spillover matrix, by none, or by that of a table (default: %(default)s)",
     )
-    parser.add_argument(
-        "--saturation", type=float, help="cells that reach it are left out (default: what the files say)"
-    )
 
 
 def _add_merging(parser):
-    parser.add_argument(
-        "--merge",
-        choices=METHODS,
-        default="entropy",
-        help="how components become populations (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--populations", type=int, metavar="N", help="merge by entropy until so many are left"
-    )
+    command.add(parser, cytometry.fit, "method", "n_populations")
 
 
 def _add_labels(parser):
@@ -163,22 +112,20 @@ def _add_pairs(parser):
 
 
 def _add_out(parser, folder):
-    parser.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    command.add(parser, cytometry.fit, "space")
     parser.add_argument(
         "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
     )
 
 
 def _fit(options):
-    drawn = () if options.no_figures else _FIGURES
+    drawn = () if options.figures == "none" else _FIGURES
     folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
     samples = [cytometry.read(path) for path in options.cells]
     panel, start = _panel(options, samples), time.perf_counter()
     if options.pairs:
         figures.check_pairs(panel, _pairs(options))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        found = _fitted(options, samples, panel)
+    found = _fitted(options, samples, panel)
     seconds = time.perf_counter() - start
     folder.mkdir(parents=True, exist_ok=True)
     labels = _written(found, samples, folder, kinds, options)
@@ -187,15 +134,8 @@ def _fit(options):
     console = Console()
     console.print(_table(found, labels))
     console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
-    _warn(caught)
     what = "tables, figures, labels" if drawn else "tables, labels"
     console.print(f"{what} and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
-    return 0
-
-
-def _warn(caught):
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        print(f"mixture: {message}", file=sys.stderr)
 
 
 def _written(found, samples, folder, kinds, options):
@@ -212,34 +152,14 @@ def _panel(options, samples):
     if compensation not in COMPENSATIONS:
         compensation = cytometry.read_spillover(compensation)
     return cytometry.Panel.of(
-        samples,
-        channels=options.channels,
-        transform=options.transform,
-        cofactor=options.cofactor,
-        compensation=compensation,
-        saturation=options.saturation,
+        samples, **command.given(options, cytometry.Panel.of) | {"compensation": compensation}
     )
 
 
 def _fitted(options, samples, panel):
-    return cytometry.fit(
-        samples,
-        options.components,
-        panel=panel,
-        method=options.merge,
-        n_populations=options.populations,
-        cells_per_sample=options.cells_per_sample,
-        rare=not options.no_rare,
-        covariance=options.covariance,
-        n_init=options.starts,
-        init_params=options.init,
-        max_iter=options.iterations,
-        random_state=options.seed,
-        dtype=np.float32 if options.single else np.float64,
-        space=options.space or (None if options.client else str(pk.default_space())),
-        checkpoint=options.checkpoint,
-        client=options.client,
-    )
+    space = options.space or (None if options.client else str(pk.default_space()))
+    asked = command.given(options, cytometry.fit) | {"panel": panel, "space": space}
+    return cytometry.fit(samples, options.n_components, **asked)
 
 
 def _said(found, labels):
@@ -262,20 +182,18 @@ def _predict(options):
     console = Console()
     console.print(_table(found, labels))
     console.print(f"labels and shares.csv are in {printable(folder)}", soft_wrap=True, markup=False)
-    return 0
 
 
 def _merge(options):
     folder, _ = _checked(options, (_MODEL, "populations.csv"))
     found, samples = _loaded(options)
-    found = found.merged(samples, options.merge, options.populations)
+    found = found.merged(samples, options.method, options.n_populations)
     folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
     tables.write_populations(folder / "populations.csv", found)
     console = Console()
     console.print(_table(found, [found.predict(sample) for sample in samples]))
     console.print(f"{_MODEL} and populations.csv are in {printable(folder)}", soft_wrap=True, markup=False)
-    return 0
 
 
 def _figures(options):
@@ -287,7 +205,6 @@ def _figures(options):
     folder.mkdir(parents=True, exist_ok=True)
     figures.draw(folder, found, samples, labels, _pairs(options))
     print(f"{', '.join(_FIGURES)} are in {printable(folder)}")
-    return 0
 
 
 def _checked(options, files):
@@ -296,10 +213,10 @@ def _checked(options, files):
     kinds = list(dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)]))
     kinds = [kind for kind in kinds if kind != "none"]
     if any(name.endswith(".png") for name in files):
-        need("matplotlib", "figures")
+        need("matplotlib", "plot", "figures")
     for kind in kinds:
         if FORMATS[kind] is not None:
-            need(FORMATS[kind], f"labels as .{kind}")
+            need(*FORMATS[kind], f"labels as .{kind}")
     stems = Counter(_stem(path) for path in options.cells)
     for stem, number in stems.items():
         if number > 1:
@@ -335,7 +252,7 @@ def _pairs(options):
 
 
 def _loaded(options):
-    found = cytometry.load(options.model, str(options.space or pk.default_space()))
+    found = cytometry.Populations.load(options.model, space=str(options.space or pk.default_space()))
     return found, [cytometry.read(path) for path in options.cells]
 
 

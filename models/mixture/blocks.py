@@ -1,5 +1,5 @@
-"""Points in blocks, which are shards: kept where they are used, or, where they are memory-mapped, read from the file at every
-sweep."""
+"""Points in blocks, which are shards: kept where they are used, or, where they are memory-mapped, read from
+the file at every sweep."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from .sweeps import Piece, Sweeps, padded
 # multiprocessors with two teams each the last of a block's teams end together.
 _BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
-_LEAST, _BLOCKS = (
-    4096,
-    8,
-)  # small data are one block, others at least so many: the logarithms of all are never held
+# small data are one block, others at least so many: the logarithms of all are never held
+_LEAST, _BLOCKS = 4096, 8
 _MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
 
 
@@ -155,8 +153,9 @@ class Points:
             row, column = np.unravel_index(rows.argmax(), rows.shape)
             row += start
             raise FiniteError(
-                f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its log-density is beyond "
-                f"{np.dtype(self.dtype)}. Leave such points out, or divide that column by its own scale"
+                f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its"
+                f" log-density is beyond {np.dtype(self.dtype)}. Leave such points out, or divide that column"
+                " by its own scale"
             )
         return total
 
@@ -169,8 +168,8 @@ class Points:
         """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
 
         change : callable, optional
-            Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the place of l_ij,
-            and returns a tuple of arrays to be added up. With a client it must pickle.
+            Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the
+            place of l_ij, and returns a tuple of arrays to be added up. With a client it must pickle.
         """
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype), chosen
@@ -209,14 +208,16 @@ class Points:
         return sums, numbers.astype(np.float64)[chosen] + self.centre
 
     def pair_entropies(self, components, pairs):
-        """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
+        """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,);
+        `pairs`: ints, shape (n_pairs, 2)."""
         return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[
             0
         ]
 
     def group_entropies(self, components, groups, pairs):
-        """How far groups of components are told apart: of each pair the sum over points of the entropy of being in one
-        of the two rather than the other, and the sums of their probabilities, shape (n_pairs, 3).
+        """How far groups of components are told apart: of each pair the sum over points of the entropy of
+        being in one of the two rather than the other, and the sums of their probabilities, shape (n_pairs,
+        3).
 
         Parameters
         ----------

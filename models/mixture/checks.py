@@ -10,21 +10,21 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_finite, first_not_finite
 
-_ROWS = (
-    8192  # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
-)
+# looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
+_ROWS = 8192
 _SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
 def check_points(points, name="X", n_features=None):
-    """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as float64.
+    """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as
+    float64.
 
     What has one of these dtypes is not copied.
     """
     points = _plain_numbers(points, name)
     if points.ndim != 2:
         raise ShapeError(
-            f"{name} has shape {points.shape}; one row a point is wanted: shape (n_samples, n_features). "
+            f"{name} has shape {points.shape}; one row per point is wanted: shape (n_samples, n_features). "
             f"Reshape your data: {name}.reshape(-1, 1) if it has a single coordinate"
         )
     if not points.shape[1]:
@@ -76,9 +76,11 @@ def check_sample_weight(weights, n):
 
 
 def spread_of(X, weights=None):
-    """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant column.
+    """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant
+    column.
 
-    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing is left.
+    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
+    is left.
     """
     n, p = X.shape
     if n == 1:

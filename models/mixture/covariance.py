@@ -1,7 +1,8 @@
 """The four kinds of covariances, in scikit-learn's shapes, and what EM needs to know of each.
 
-"full": (k, p, p); "tied": (p, p), one for all components; "diag": (k, p) variances; "spherical": (k,) variances.
-A factor is P with Sigma^-1 = P P': upper triangular, or the reciprocal roots of variances, in the same shapes.
+"full": (k, p, p); "tied": (p, p), one for all components; "diag": (k, p) variances; "spherical": (k,)
+variances. A factor is P with Sigma^-1 = P P': upper triangular, or the reciprocal roots of variances, in the
+same shapes.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def collapsed():
 
 
 def inverse_of_lower(lower):
-    """Inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many are small."""
+    """Inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many are
+    small."""
     inverse = np.zeros_like(lower)
     for a in range(lower.shape[-1]):
         inverse[..., a, a] = 1.0

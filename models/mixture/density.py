@@ -28,9 +28,10 @@ def log_density(
     X : array-like, shape (n_samples, n_features)
         float32 is computed in float32, anything else in float64.
     means : array-like, shape (n_components, n_features)
-    precisions_cholesky : array-like, shape (n_components, n_features, n_features) or (n_components, n_features)
-        Upper triangular with a positive diagonal: Sigma^-1 = P P', as in scikit-learn; what lies below is not read.
-        Or the diagonals of diagonal matrices.
+    precisions_cholesky : array-like, shape (n_components, n_features, n_features) or (n_components,
+        n_features)
+        Upper triangular with a positive diagonal: Sigma^-1 = P P', as in scikit-learn; what lies below is not
+        read. Or the diagonals of diagonal matrices.
     weights : array-like, shape (n_components,), adding up to 1
     space : str or Space, optional
         Where to compute; the default space if not given.
@@ -51,7 +52,7 @@ def log_density(
     means = check_array(means, "means")
     if means.ndim != 2 or means.shape[1] != X.shape[1] or not len(means):
         raise InputError(
-            f"means has shape {means.shape}; points of {X.shape[1]} coordinates are wanted, a row a component"
+            f"means has shape {means.shape}; points of {X.shape[1]} coordinates are wanted, one row each"
         )
     k, p = means.shape
     diagonal = np.ndim(precisions_cholesky) == 2

@@ -14,6 +14,7 @@ from portable.errors import InputError, ShapeError
 from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
+from ..progress import bar
 from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Points
@@ -118,6 +119,14 @@ class DirichletMixture(Fitted):
     ----------
     Suchard et al. (2010); equations (1) to (8) of `models.mixture`. Moves: N. Ueda, R. Nakano, Z. Ghahramani,
     G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
+
+    Examples
+    --------
+    >>> from models import mixture
+    >>> X = np.random.default_rng(1).normal(size=(200, 1)) + np.repeat([[0.0], [9.0]], 100, axis=0)
+    >>> model = mixture.DirichletMixture(5, random_state=0, space="serial").fit(X)
+    >>> model.n_active_, np.sort(model.means_[model.weights_ > 0.01, 0]).round(1).tolist()
+    (2, [-0.1, 8.9])
     """
 
     def __init__(
@@ -151,6 +160,7 @@ class DirichletMixture(Fitted):
         sample_weight: npt.ArrayLike | None = None,
         *,
         checkpoint: PathLike | None = None,
+        progress: bool = False,
         client: ClientLike = None,
     ) -> DirichletMixture:
         """Fit by EM.
@@ -165,6 +175,9 @@ class DirichletMixture(Fitted):
             A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the
             same mixture; one with more `max_iter` or `n_init` goes further. It wants a whole number as
             `random_state`.
+        progress : bool
+            Show on standard error how many iterations of EM were made, those of starts and trials among them,
+            and the objective per point.
         client : distributed.Client or "local", optional
             Whose workers share the points. What is computed of sums over points is computed here. The mixture
             is the same for any number of workers.
@@ -201,8 +214,8 @@ class DirichletMixture(Fitted):
         )
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
             raise InputError(
-                f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that the same "
-                "starts are made again"
+                f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that"
+                " the same starts are made again"
             )
         settings = {
             "X": X,
@@ -216,7 +229,17 @@ class DirichletMixture(Fitted):
             "moves": options.moves,
             "random_state": self.random_state,
         }
-        with Store(checkpoint, "mixture.fit", settings) as store, connected(client) as client:
+        with (
+            bar(progress) as shown,
+            Store(checkpoint, "mixture.fit", settings) as store,
+            connected(client) as client,
+        ):
+            task = shown.add_task("EM", total=None)
+
+            def step(climb):
+                value = climb.history[-1] / climb.points.total
+                shown.update(task, advance=1, description=f"EM, objective {value:.8g}")
+
             found = Fit(
                 X,
                 weights,
@@ -228,9 +251,10 @@ class DirichletMixture(Fitted):
                 random,
                 self.space,
                 streamed,
-                Log(store),
+                Log(store, step),
                 client,
             )
+            shown.update(task, total=shown.tasks[0].completed)
         self.prior_, self.converged_, self.moves_, self.starts_ = (
             found.prior,
             found.converged,
@@ -249,8 +273,8 @@ class DirichletMixture(Fitted):
         if not self.converged_ and self.tol >= 0.0:
             grew = (found.history[-1] - found.history[-2]) / found.points.total if self.n_iter_ else np.nan
             warnings.warn(
-                f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by {grew:.2g}, more than "
-                f"tol={self.tol:g}. Raise max_iter or tol",
+                f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by"
+                f" {grew:.2g}, more than tol={self.tol:g}. Raise max_iter or tol",
                 convergence_warning(),
                 stacklevel=2,
             )
@@ -346,18 +370,19 @@ class DirichletMixture(Fitted):
         X: npt.ArrayLike,
         n_draws: Whole = 1000,
         *,
-        n_burn: Whole = 100,
+        n_warmup: Whole = 100,
         n_thin: Whole = 1,
         seed: Whole = 0,
         n_moves: Whole = 1,
         checkpoint: PathLike | None = None,
+        progress: bool = False,
     ) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
-        n_draws, n_burn, n_thin : int
+        n_draws, n_warmup, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
         n_moves : int, default 1
@@ -365,6 +390,8 @@ class DirichletMixture(Fitted):
         checkpoint : path, optional
             A folder that keeps draws every few seconds. The same call goes on from there to the same draws,
             one for more draws adds to them.
+        progress : bool
+            Show a bar of sweeps on standard error.
 
         Returns
         -------
@@ -384,7 +411,7 @@ class DirichletMixture(Fitted):
             raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
         counts = (
             check_count(n_draws, "n_draws", 1),
-            check_count(n_burn, "n_burn", 0),
+            check_count(n_warmup, "n_warmup", 0),
             check_count(n_thin, "n_thin", 1),
         )
         streamed = isinstance(X, np.memmap)
@@ -396,7 +423,7 @@ class DirichletMixture(Fitted):
         points = Points(
             X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
         )
-        n_draws, n_burn, n_thin = counts
+        n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
         settings = (
             vars(self.prior_)
@@ -404,15 +431,26 @@ class DirichletMixture(Fitted):
             | {
                 "X": X,
                 "covariance": self.covariance,
-                "n_burn": n_burn,
+                "n_warmup": n_warmup,
                 "n_thin": n_thin,
                 "seed": seed,
                 "n_moves": n_moves,
             }
         )
-        with Store(checkpoint, "mixture.sample_posterior", settings) as store:
+        with bar(progress) as shown, Store(checkpoint, "mixture.sample_posterior", settings) as store:
+            task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
             return gibbs.sample(
-                points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store
+                points,
+                self.covariance,
+                self.prior_,
+                start,
+                n_draws,
+                n_warmup,
+                n_thin,
+                seed,
+                n_moves,
+                store,
+                lambda done: shown.update(task, completed=done),
             )
 
     def _check_parameters(self):
@@ -443,8 +481,8 @@ class DirichletMixture(Fitted):
         if self.warm_start and hasattr(self, "means_"):
             if self.means_.shape != (k, p) or self.covariances_.shape != covariance.shape(kind, k, p):
                 raise ShapeError(
-                    f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and covariance={kind!r} are "
-                    "asked for now"
+                    f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and"
+                    f" covariance={kind!r} are asked for now"
                 )
             if prior is not None and prior.scale is None and self.prior_ is not None:
                 prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)

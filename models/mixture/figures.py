@@ -6,24 +6,13 @@ import math
 
 import numpy as np
 
-from portable.errors import InputError
 
+from ..extras import need
 from . import covariance
 
 _LEAST_WEIGHT = 0.005  # components below are part of the sum only
 _PLACES, _BINS, _COLUMNS = 400, 120, 4
 _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
-
-
-def figure_class():
-    """Matplotlib's Figure, which needs no screen; InputError where it is not installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "figures are drawn by Matplotlib, which is not installed: pip install 'portable-kernels[plot]'"
-        ) from error
-    return Figure
 
 
 def marginals_of(model, X, names):
@@ -47,7 +36,9 @@ def marginals_of(model, X, names):
     p = len(names)
     columns = min(_COLUMNS, p)
     rows = math.ceil(p / columns)
-    figure = figure_class()(figsize=(3.2 * columns, 2.4 * rows), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=(3.2 * columns, 2.4 * rows), layout="constrained"
+    )
     for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         if c >= p:
             axes.set_axis_off()

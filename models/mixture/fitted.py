@@ -39,7 +39,13 @@ class Fitted(Parameters):
 
     @property
     def precisions_(self) -> Array:
-        """Inverses of `covariances_`, in the same shape."""
+        """Inverses of `covariances_`, in the same shape.
+
+        Raises
+        ------
+        AttributeError
+            There was no fit.
+        """
         if not hasattr(self, "precisions_cholesky_"):
             raise AttributeError("precisions_ is there after fit")
         factors = self.precisions_cholesky_

@@ -9,17 +9,16 @@ import numpy as np
 import portable as pk
 
 from ..sharding import here
+from ..shown import Shown
 from . import covariance
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves
 from .prior import WithoutPrior, WithPrior
 from .starts import Few, typical
-from ..shown import Shown
 
-_COARSE = (
-    1e-4  # growth of the objective per point below which moves are looked for, before `tol` is asked for
-)
+# growth of the objective per point below which moves are looked for, before `tol` is asked for
+_COARSE = 1e-4
 _BEFORE = 60  # iterations of a start, at most, before the widths of its components are looked at
 _ROUNDS, _CHANGED = 5, 0.2  # such looks, at most; logarithm of a variance
 _AMONG_FEW = 300  # iterations among the few, at most
@@ -163,8 +162,8 @@ class Fit:
     def _search_for_widths(self, state, given):
         """A search that also finds the prior's scale: repeated where the components' widths have changed.
 
-        Before moves there are more components than clusters. Of few points these are much narrower, and a prior
-        as narrow as they are would keep them.
+        Before moves there are more components than clusters. Of few points these are much narrower, and a
+        prior as narrow as they are would keep them.
         """
         p, open_prior = len(self._variances), self.prior
         state = self._widen(state, given)

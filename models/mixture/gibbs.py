@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
+from ..extras import need
 from ..store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
@@ -60,19 +60,23 @@ class Assignments:
         return self._table.to_numpy()
 
 
-def sample(points, kind, prior, components, n_draws, n_burn, n_thin, seed, n_moves=1, store=NOWHERE):
+def sample(
+    points, kind, prior, components, n_draws, n_warmup, n_thin, seed, n_moves=1, store=NOWHERE, step=None
+):
     """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
-    chain = _Chain(points, kind, prior, components, n_burn, n_thin, seed, n_moves, store)
-    n_sweeps, rows, likelihoods, accepted = n_burn + n_draws * n_thin, [], [], []
+    chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step)
+    n_sweeps, rows, likelihoods, accepted = n_warmup + n_draws * n_thin, [], [], []
     for part in store.chain("sweeps", n_sweeps, chain.run):
+        if step is not None:
+            step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
         rows.append([part[name] for name in _ROW])
         likelihoods.extend(part["log_likelihood"].tolist())
         accepted.extend(part["accepted"].tolist())
     if len(likelihoods) == n_sweeps:  # they are those of the parameters before each sweep
         likelihoods.append(points.log_likelihood(_components(part, "state")))
     weights, means, covariances, alpha, counts = (np.concatenate(column)[:n_draws] for column in zip(*rows))
-    after = n_burn + n_thin * np.arange(1, n_draws + 1)
+    after = n_warmup + n_thin * np.arange(1, n_draws + 1)
     share = sum(accepted[:n_sweeps]) / max(n_moves * n_sweeps, 1)
     return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[after], counts, kind, share)
 
@@ -84,7 +88,7 @@ class _Chain:
     or with burn-in those of the largest likelihood there, which are named after the mode's themselves.
     """
 
-    def __init__(self, points, kind, prior, components, n_burn, n_thin, seed, n_moves, store):
+    def __init__(self, points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step):
         self._points, self._kind, self._prior, self._start, self._store = (
             points,
             kind,
@@ -92,7 +96,8 @@ class _Chain:
             components,
             store,
         )
-        self._n_burn, self._n_thin, self._seed, self._n_moves = n_burn, n_thin, seed, n_moves
+        self._n_warmup, self._n_thin, self._seed, self._n_moves = n_warmup, n_thin, seed, n_moves
+        self._step = step
         self._assignments, self._labels = Assignments(points, seed), None
         self._moves = SplitMerge(points, kind, prior, self._assignments.labels, seed) if n_moves else None
 
@@ -110,7 +115,7 @@ class _Chain:
             )
             self._assignments.sweep = sweep
             likelihood, *sums = self._points.sweep(components, self._assignments.draw)
-            if sweep < self._n_burn and likelihood > best:
+            if sweep < self._n_warmup and likelihood > best:
                 reference, best = components, likelihood
             sums = centred(self._kind, *sums, components.means)
             done = 0
@@ -125,7 +130,9 @@ class _Chain:
             likelihoods.append(likelihood)
             accepted.append(done)
             sweep += 1
-            if sweep > self._n_burn and (sweep - self._n_burn) % self._n_thin == 0:
+            if self._step is not None:
+                self._step(sweep)
+            if sweep > self._n_warmup and (sweep - self._n_warmup) % self._n_thin == 0:
                 order = self._order(reference)
                 own = covariances if self._kind == "tied" else covariances[order]
                 rows.append((np.exp(log_weights)[order], means[order], own, alpha, sums[0][order]))
@@ -190,10 +197,4 @@ def match(shared):
 
 def assignment_solver():
     """SciPy's; InputError where it is not installed."""
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError as error:
-        raise InputError(
-            "sample_posterior matches labels by SciPy, which is not installed: pip install scipy"
-        ) from error
-    return linear_sum_assignment
+    return need("scipy.optimize", "stats", "sample_posterior matches labels").linear_sum_assignment

@@ -35,10 +35,12 @@ class Log:
     """Runs by their start, so that whatever leads to it again finds what it came to.
 
     Those that have ended are gathered in parts; of the one that goes on the latest two states are kept.
+    `step`, if it is given, is called with the climb after each iteration.
     """
 
-    def __init__(self, store=NOWHERE):
+    def __init__(self, store=NOWHERE, step=None):
         self._store, self._found, self._ended, self._turn, self._damaged = store, {}, {}, 0, []
+        self._step = step
         for part in store.names():
             kept = store.get(part)
             if kept is None:
@@ -53,7 +55,8 @@ class Log:
         self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
 
     def begin(self, climb, n_iter, tol, beat):
-        """The run of at most `n_iter` iterations that `climb` is about to make; what was kept is put in place."""
+        """The run of at most `n_iter` iterations that `climb` is about to make; what was kept is put in
+        place."""
         if self._store.path is None:
             return Run()
         numbers = (
@@ -82,6 +85,8 @@ class Log:
 
     def note(self, run, climb, n_iter, n_before):
         """After an iteration: keep the state if it is time."""
+        if self._step is not None:
+            self._step(climb)
         if self._store.due():
             self.flush()
             self._store.put(f"now-{self._turn}", **self._record(run, climb, n_iter, n_before))

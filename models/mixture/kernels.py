@@ -1,21 +1,25 @@
 """Kernels of Gaussian mixtures; the equations are numbered in `models.mixture`.
 
-Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array of points and
-components is larger.
+Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array
+of points and components is larger.
 
 Arguments that recur
     p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
     diagonal    pk.static: 1 where covariances are diagonal
     rows        pk.static: points that a member of `log_joint` keeps in registers
-    x           a block of points less a common centre, shape (p, width); width is a multiple of rows * PAD, and columns
-                beyond the n points of the block are zeros
-    records     of all components, of each in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
-                L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2) log 2 pi - sum log diag L
+    x           a block of points less a common centre, shape (p, width); width is a multiple of rows * PAD,
+                and columns beyond the n points of the block are zeros
+    records     of all components, of each in the order in which the kernels read: for each coordinate a
+                -(L^-1 mu)_a and the row L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2)
+                log 2 pi - sum log diag L
     points      a block of points as they were given, one a row
-    joint       l_ij, shape (width / PAD, rows, PAD): of each tile of PAD points all components, and LOG_ZERO in rows beyond k
-    lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds those by all
-    sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d' with d = x less
-                a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r d, all r d^2), float64
+    joint       l_ij, shape (width / PAD, rows, PAD): of each tile of PAD points all components, and LOG_ZERO
+                in rows beyond k
+    lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds
+                those by all
+    sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d'
+                with d = x less a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r
+                d, all r d^2), float64
 
 All but `sums` have the dtype of x.
 """
@@ -35,7 +39,8 @@ LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, an
 
 @pk.function
 def place(team, q, width):
-    """Row and column of a team's q-th pass over a table of `width` columns; a pack of lanes stays in its row."""
+    """Row and column of a team's q-th pass over a table of `width` columns; a pack of lanes stays in its
+    row."""
     e = q * team.size
     whole = width % team.size == 0
     row = e // width if whole else (e + team.rank) // width
@@ -51,14 +56,16 @@ def passes(team, rows, width):
 
 @pk.kernel
 def lay_out(i, points, centre, x):
-    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or 8."""
+    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or
+    8."""
     for c in range(x.shape[0]):
         x[c, i] = pk.float64(points[i, c]) - centre[c] if i < points.shape[0] else 0.0
 
 
 @pk.function
 def squares(p, rows, own, staged, o, y, square):
-    """|L^-1 (x - mu)|^2 for each of a member's points; the place of the record's last number. p (p + 3) operations."""
+    """|L^-1 (x - mu)|^2 for each of a member's points; the place of the record's last number. p (p + 3)
+    operations."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
@@ -88,7 +95,8 @@ def diagonal_squares(p, rows, own, staged, o, y, square):
 
 @pk.function
 def stage_records(team, first, n, records, some, staged):
-    """n numbers of the records from the one numbered `first`, as many on their way from memory at a time as `some` holds."""
+    """n numbers of the records from the one numbered `first`, as many on their way from memory at a time as
+    `some` holds."""
     q = 0
     while q * team.size < n:
         for b in range(pk.static(some.shape[0])):
@@ -101,10 +109,11 @@ def stage_records(team, first, n, records, some, staged):
 
 @pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
-    """l_ij of (1) for TILES tiles and `slice` components, and their log-sum-exp with the largest so far factored out.
+    """l_ij of (1) for TILES tiles and `slice` components, and their log-sum-exp with the largest so far
+    factored out.
 
-    The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p / slice + 8
-    bytes a pair.
+    The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p /
+    slice + 8 bytes a pair.
     """
     n_tiles = x.shape[1] // PAD
     n_parts = (n_tiles + TILES - 1) // TILES
@@ -179,8 +188,8 @@ def normalise(i, n, lse):
 
 @pk.kernel
 def normalise_weighted(i, n, weights, lse):
-    """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is kept, so that exp(l_ij - lse_i)
-    is the weighted share."""
+    """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is
+    kept, so that exp(l_ij - lse_i) is the weighted share."""
     some = pk.local(BATCH, lse.dtype)
     value = log_sum_exp(i, lse, some)
     counts = i < n and weights[min(i, n - 1)] > 0.0
@@ -191,7 +200,8 @@ def normalise_weighted(i, n, weights, lse):
 
 @pk.function
 def products(team, p, base, first, last, at, some, points, features):
-    """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to `last`; d_0 = 1."""
+    """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to
+    `last`; d_0 = 1."""
     for q in range(passes(team, PAD, COLUMNS)):
         t, column = place(team, q, COLUMNS)
         if t < PAD:
@@ -303,15 +313,17 @@ def moments(
     chosen,
     sums,
 ):
-    """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
+    """The sums of (3) for `group` components, a block of features and a slice of points: shares times
+    features.
 
-    Shares and features of a tile of points at a time are staged in one half of scratch, while members that are behind still
-    read the other: a barrier a tile. The product has places: rows of components by COLUMNS of features; a
-    member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as many as half of them hold.
-    2 operations a pair and feature, and one exponential a pair.
+    Shares and features of a tile of points at a time are staged in one half of scratch, while members that
+    are behind still read the other: a barrier a tile. The product has places: rows of components by COLUMNS
+    of features; a member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as
+    many as half of them hold. 2 operations a pair and feature, and one exponential a pair.
 
     begin, end      components, in groups of whole `group`s
-    number          of the reference: sums are those of the points less references[number], for components whose `chosen` it is
+    number          of the reference: sums are those of the points less references[number], for components
+                    whose `chosen` it is
     n_blocks        blocks of features of n_own * COLUMNS each, pk.static
     n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
     unroll          points of a step of the product, pk.static
@@ -327,9 +339,8 @@ def moments(
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
     features = team.scratch((2 * PAD, n_own * COLUMNS), x.dtype)
-    shares = team.scratch(
-        (2 * rows * depth, PAD + 4), x.dtype
-    )  # rows lie in different banks, as those of points do
+    # rows lie in different banks, as those of points do
+    shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)
     total = pk.local((n_places, depth, n_own), x.dtype)
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)

@@ -17,13 +17,13 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shown import Shown
 from . import covariance, search_kernels
 from .blocks import Components, Points
 from .climb import Climb
 from .kept import NOTHING
 from .prior import centred
 from .sweeps import by_tile
-from ..shown import Shown
 
 _TRIAL = 6  # iterations before a move is judged
 _TRIES = 6  # trials of a kind of move in a round
@@ -160,9 +160,9 @@ class Moves:
         return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
 
     def _groups(self, merges, state):
-        """Groups to merge at once: those that raise the bound all together; (gain, group) of three or more; and
-        (gain, groups) of several at the same time, the best first. What a component costs falls with their
-        number, so that many merges may gain what none of them does.
+        """Groups to merge at once: those that raise the bound all together; (gain, group) of three or more;
+        and (gain, groups) of several at the same time, the best first. What a component costs falls with
+        their number, so that many merges may gain what none of them does.
 
         A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of
         pairs are added up, which is more than what is lost: gains come out too low.
@@ -385,7 +385,8 @@ class _State:
 
 @dataclass(frozen=True)
 class _ShareOut:
-    """For `Points.gather`: shares of 2 k children in place of l_ij; the entropies of the children's shares where these are wanted."""
+    """For `Points.gather`: shares of 2 k children in place of l_ij; the entropies of the children's shares
+    where these are wanted."""
 
     k: int
     entropies: bool

@@ -22,7 +22,7 @@ ENTRIES = P * (P + 1) // 2
 SIGMAS = {
     1: "calcSigma as printed, a launch an entry",
     2: "one launch, an index an entry",
-    3: "a team an entry",
+    3: "one team per entry",
     4: "squares of entries in registers",
 }
 

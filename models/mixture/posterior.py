@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import InputError, ShapeError
+from portable.errors import ShapeError
 
+from .. import posteriors
+from ..annotations import PathLike
+from ..checks import check_choice
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
+from ..extras import need
 from ..shown import Shown
 
 
@@ -95,19 +98,14 @@ class Posterior(Shown):
         InputError
             ArviZ is not installed.
         """
-        try:
-            base = importlib.import_module("arviz_base")
-        except ImportError as error:
-            raise InputError(
-                "ArviZ objects: the module 'arviz_base' is not installed. pip install \"portable-kernels[arviz]\""
-            ) from error
+        base = need("arviz_base", "arviz", "ArviZ objects")
         features = {
             "full": ["component", "feature", "other"],
             "tied": ["feature", "other"],
             "diag": ["component", "feature"],
             "spherical": ["component"],
         }
-        return base.from_dict(
+        tree = base.from_dict(
             {
                 "posterior": {
                     name: getattr(self, name)[None] for name in ("weights", "means", "covariances", "alpha")
@@ -121,3 +119,49 @@ class Posterior(Shown):
                 "counts": ["component"],
             },
         )
+        tree["posterior"].attrs.update({"covariance": self.covariance, "accepted": self.accepted})
+        return tree
+
+    def save(self, path: PathLike) -> None:
+        """Write NetCDF that ArviZ reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that is there is replaced.
+
+        Raises
+        ------
+        InputError
+            ArviZ or h5netcdf is not installed.
+        StorageError
+            The file cannot be written; one that was there stays.
+        """
+        posteriors.write(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Posterior:
+        """The Posterior that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or holds something else; h5netcdf or xarray is not installed.
+        """
+        names = "weights", "means", "covariances", "alpha"
+        with posteriors.read(path, "mixture") as (draws, told, stats):
+            return cls(
+                *(draws[name].to_numpy()[0] for name in names),
+                stats["lp"].to_numpy()[0],
+                stats["counts"].to_numpy()[0],
+                check_choice(str(told["covariance"]), "covariance", covariance.KINDS),
+                float(told["accepted"]),
+            )

@@ -26,7 +26,8 @@ _PRIOR_ARRAYS = ("mean", "scale")
 
 
 def save(model, path, more=None):
-    """Write a model; see `DirichletMixture.save`. `more` are arrays that go beside it, by names with "cytometry" in front."""
+    """Write a model; see `DirichletMixture.save`. `more` are arrays that go beside it, by names with
+    "cytometry" in front."""
     if not Path(path).absolute().parent.is_dir():
         raise InputError(f"path is {path}: there is no folder {Path(path).absolute().parent}")
     arguments = {

@@ -110,8 +110,8 @@ def share_out(tile, column, k, n, first, weights, joint, lse):
 
 @pk.kernel
 def group_entropies(team, n, begins, members, pairs, joint, lse, total):
-    """Adds to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and to
-    total[q, 1] and total[q, 2] those of R_a and R_b, a and b being pairs[q].
+    """Adds to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and
+    to total[q, 1] and total[q, 2] those of R_a and R_b, a and b being pairs[q].
 
     R_a, the probability of a group, is the sum of r_ij over its members members[begins[a]], ...,
     members[begins[a + 1] - 1]. An exponential and 8 bytes a point and member, and two logarithms a point.

@@ -49,7 +49,8 @@ class Parameters:
         for name, value in params.items():
             if name not in self._names():
                 raise InputError(
-                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {self._names()!r}."
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are:"
+                    f" {self._names()!r}."
                 )
             setattr(self, name, value)
         return self

@@ -1,9 +1,11 @@
 """The M-step for full covariances, a component an index: its matrices stay where the points are.
 
-Arguments that recur; components are the last index, neighbours in memory, and all numbers but `records` are float64
+Arguments that recur; components are the last index, neighbours in memory, and all numbers but `records` are
+float64
     means       shape (p, k)
     covariance, factor
-                lower triangles, shape (p (p + 1) / 2, k): number a (a + 1) / 2 + b is entry (a, b); the factor is L^-1
+                lower triangles, shape (p (p + 1) / 2, k): number a (a + 1) / 2 + b is entry (a, b); the
+                factor is L^-1
     m, scale    of the prior: its mean, shape (p,), and Psi, shape (p, p); zeros without one
     pull        1 / g, and 0 without a prior
     dof         nu + p + 2, and 0 without a prior
@@ -28,7 +30,8 @@ def counts(j, added, n):
 
 @pk.kernel
 def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_covar, means, covariance):
-    """Means (5) and covariances (6) from the sums of `moments`; a component without points and prior keeps its mean."""
+    """Means (5) and covariances (6) from the sums of `moments`; a component without points and prior keeps
+    its mean."""
     p = means.shape[0]
     n = added[j, 0]
     share, whole, divisor = 1.0 / max(n, TINY), max(n + pull, TINY), max(n + dof, TINY)
@@ -77,7 +80,8 @@ def factorise(j, p, covariance, factor):
 def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, factor, records):
     """What `log_joint` reads of a component, and its part of the objective.
 
-    Returns pivots that are not positive, what (8) takes off twice for this component, and |L^-1 (mu - centre)|^2.
+    Returns pivots that are not positive, what (8) takes off twice for this component, and |L^-1 (mu -
+    centre)|^2.
     """
     p = means.shape[0]
     o = j * (p * (p + 3) // 2 + 1)

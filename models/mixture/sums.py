@@ -8,13 +8,15 @@ import portable as pk
 
 from . import kernels
 
-SLICE = 1024  # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
+# points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
+SLICE = 1024
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
 _UNROLL = {np.float64: 4, np.float32: 1}  # points of a step of the product: as registers last
 _SHARE = 64  # sums of a member of a team on a GPU
 
-# |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a covariance loses.
+# |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
+# covariance loses.
 CANCELS = {np.float64: 1e8, np.float32: 1e4}
 
 
@@ -41,7 +43,8 @@ class Copy:
 
 
 class Sums:
-    """Sums of r (1, d) (1, d)' for blocks of at most `block` points, d being points less a component's reference.
+    """Sums of r (1, d) (1, d)' for blocks of at most `block` points, d being points less a component's
+    reference.
 
     Parameters
     ----------
@@ -65,7 +68,8 @@ class Sums:
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
     def begin(self, numbers, chosen):
-        """Sums of nothing, for points less a reference of each component; as `references` gives them, in the points' dtype."""
+        """Sums of nothing, for points less a reference of each component; as `references` gives them, in the
+        points' dtype."""
         self._passes = [(0, 0, self.k)]
         for number in range(1, len(numbers)):
             own = np.flatnonzero(chosen == number)
@@ -76,9 +80,8 @@ class Sums:
     def add(self, x, joint, lse):
         """What a block adds; arguments as in `kernels`."""
         n_tiles = x.shape[1] // kernels.PAD
-        n_slices = -(
-            -n_tiles // -(-n_tiles // self._n_slices)
-        )  # whole tiles may be too few for all: none is left empty
+        # whole tiles may be too few for all: none is left empty
+        n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
         for number, begin, end in self._passes:
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
             pk.parallel_for(
@@ -111,9 +114,11 @@ class Sums:
 
 
 def references(components, centre, limit):
-    """What sums are taken about, less `centre`, shape (n, p), and which of them each component takes, shape (k,).
+    """What sums are taken about, less `centre`, shape (n, p), and which of them each component takes, shape
+    (k,).
 
-    The centre of all, number 0; a component that is too far from it for its width takes its own mean, which others near it share.
+    The centre of all, number 0; a component that is too far from it for its width takes its own mean, which
+    others near it share.
     """
     shift, factors = components.means - centre, components.factors
 

@@ -32,8 +32,8 @@ def resample(
     Parameters
     ----------
     method : str, default "auto"
-        A scheme's name, or "auto": what a study on this machine found fastest for the number of particles and the
-        evenness of the weights; without a study systematic: docs/measured.md says by how much.
+        A scheme's name, or "auto": what a study on this machine found fastest for the number of particles and
+        the evenness of the weights; without a study systematic: docs/measured.md says by how much.
     decisions : str or path, optional
         The study.json that `python -m models.resampling experiment` wrote.
     weights, log_weights, space, **options : as in the schemes
@@ -45,7 +45,14 @@ def resample(
     Raises
     ------
     InputError
-        A method that is not listed; decisions that are no study, or of another machine; what the scheme itself refuses.
+        A method that is not listed; decisions that are no study, or of another machine; what the scheme
+        itself refuses.
+
+    Examples
+    --------
+    >>> from models import resampling
+    >>> resampling.resample([0.1, 0.2, 0.7], method="systematic", seed=1, space="serial").tolist()
+    [1, 2, 2]
     """
     check_choice(method, "method", ("auto", *SCHEMES))
     if method == "auto":
@@ -54,7 +61,8 @@ def resample(
 
 
 def _fastest(path, weights, log_weights, space):
-    """The scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis steps it would take."""
+    """The scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis steps it
+    would take."""
     table = _table(str(path))
     kind = kind_of(pk.default_space() if space is None else space)
     if kind not in table:

@@ -15,20 +15,21 @@ autocorrelation says nothing of the rank.
 from __future__ import annotations
 
 import functools
-import importlib
 from dataclasses import dataclass
 
 import numpy as np
 
-from portable.errors import InputError
+
+import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
+from ..extras import need
 from ..processes import map_numbers, space_of
 from ..shown import Shown
 from . import priors, ready
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
-from .posterior import Posterior, need
+from .posterior import Posterior
 from .walk import random_of
 
 PRIORS = {
@@ -47,7 +48,7 @@ class Calibration(Shown):
 
     Attributes
     ----------
-    sampler : str
+    method : str
     ranks : ndarray of int, shape (n_sets, n_params), 0 to n_kept
     n_kept : int
     p_values : dict
@@ -57,7 +58,7 @@ class Calibration(Shown):
         parameter.
     """
 
-    sampler: str
+    method: str
     ranks: np.ndarray
     n_kept: int
     p_values: dict
@@ -65,11 +66,11 @@ class Calibration(Shown):
 
     def __str__(self) -> str:
         values = ", ".join(f"{name} p = {p:.3g}" for name, p in self.p_values.items())
-        return f"{self.sampler}: {values}; chains of at least {self.shortest:.0f} autocorrelation times"
+        return f"{self.method}: {values}; chains of at least {self.shortest:.0f} autocorrelation times"
 
 
 def calibrate(
-    sampler: str,
+    method: str,
     *,
     n_sets: int = 200,
     n_kept: int = 49,
@@ -77,16 +78,17 @@ def calibrate(
     long_enough: float = LONG_ENOUGH,
     n_observed: int = 20,
     seed: int = 0,
-    space=None,
+    space: pk.SpaceLike | None = None,
     jobs: int = 1,
     progress: bool = False,
-    client=None,
+    client: object = None,
 ) -> Calibration:
     """Calibrate a sampler on the linear Gaussian model, with a tenth of the observations missing.
 
     Parameters
     ----------
-    sampler : {"pmmh", "correlated", "gibbs"}
+    method : {"pmmh", "correlated", "gibbs"}
+        The sampler.
     n_sets : int
         Simulated data sets. Each depends on the seed and its number alone.
     n_kept : int
@@ -101,7 +103,7 @@ def calibrate(
     seed : int
     space : str or Space, optional
     jobs : int
-        Processes that share the data sets out, each on the space "serial" if none is given.
+        Processes that share the data sets out, each on one core unless a space is named.
     progress : bool
     client : distributed.Client or "local", optional
         Whose workers share the data sets out in place of `jobs`.
@@ -111,24 +113,19 @@ def calibrate(
     Calibration
         A p-value below 0.001 / 3 happens by chance once in a thousand calibrations.
     """
-    check_choice(sampler, "sampler", tuple(STEPS))
+    check_choice(method, "method", tuple(STEPS))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
-    n_steps = check_count(STEPS[sampler] if n_steps is None else n_steps, "n_steps", 20)
-    try:
-        stats = importlib.import_module("scipy.stats")
-    except ImportError as error:
-        raise InputError(
-            "calibration: the module 'scipy' is not installed. pip install \"portable-kernels[stats]\""
-        ) from error
+    n_steps = check_count(STEPS[method] if n_steps is None else n_steps, "n_steps", 20)
+    stats = need("scipy.stats", "stats", "calibration")
     need("arviz_stats", "arviz", "autocorrelation times")
     one = functools.partial(
-        _ranks, sampler, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs, client)
+        _ranks, method, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs, client)
     )
     found = map_numbers(
         one,
         n_sets,
         jobs=jobs,
-        description=f"{n_sets} data sets, {sampler}",
+        description=f"{n_sets} data sets, {method}",
         progress=progress,
         client=client,
         space=space,
@@ -139,10 +136,10 @@ def calibrate(
         name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
         for name, column in zip(PRIORS, ranks.T)
     }
-    return Calibration(sampler, ranks, n_kept, p_values, min(length for _, length in found))
+    return Calibration(method, ranks, n_kept, p_values, min(length for _, length in found))
 
 
-def _ranks(sampler, n_kept, n_steps, long_enough, n_observed, seed, space, k):
+def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):
     """Of data set k: the ranks of the true parameters, and how many autocorrelation times its chains held."""
     random = random_of(seed, k)
     truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
@@ -158,11 +155,11 @@ def _ranks(sampler, n_kept, n_steps, long_enough, n_observed, seed, space, k):
             "seed": own + 1,
             "space": space,
         }
-        if sampler == "gibbs":
+        if method == "gibbs":
             found = sample_gibbs(ready.linear_gaussian, y, 20, **options)
         else:
             found = sample_pmmh(
-                ready.linear_gaussian, y, 64, n_blocks=4 if sampler == "correlated" else 1, **options
+                ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **options
             )
         length = _autocorrelation_times(found)
         if length >= long_enough:

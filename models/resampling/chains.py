@@ -16,7 +16,8 @@ SEGMENT = 32  # particles that Megopolis moves together: a warp
 
 @pk.function
 def proposal(seed, stream, draw, n):
-    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from 53."""
+    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from
+    53."""
     w = pk.random.words(seed, stream, draw)
     j = (pk.uint64(w[1]) * n + ((pk.uint64(w[0]) * n) >> 32)) >> 32
     u = pk.float64(pk.int64((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11))) * 2.0**-53
@@ -25,7 +26,8 @@ def proposal(seed, stream, draw, n):
 
 @pk.kernel
 def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
-    """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8 bytes out."""
+    """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8
+    bytes out."""
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
@@ -41,10 +43,12 @@ def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
 
 @pk.kernel
 def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
-    """A Metropolis chain whose proposals are particle k's, shifted by an offset that all chains of a row share.
+    """A Metropolis chain whose proposals are particle k's, shifted by an offset that all chains of a row
+    share.
 
-    Neighbours read neighbours: segments move as a whole and rotate in themselves (Chesser, Emerson and Fehr, 2021); where
-    n is no multiple of SEGMENT, the row rotates. Half a block of random bits and a neighbouring weight a step.
+    Neighbours read neighbours: segments move as a whole and rotate in themselves (Chesser, Emerson and Fehr,
+    2021); where n is no multiple of SEGMENT, the row rotates. Half a block of random bits and a neighbouring
+    weight a step.
     """
     n = w.shape[1]
     row_scale = scale(extremes, r, 0, log)
@@ -66,7 +70,8 @@ def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
 
 @pk.kernel
 def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
-    """First particle k mod n, then uniform ones until one is accepted. A block and a gather each, 8 bytes out."""
+    """First particle k mod n, then uniform ones until one is accepted. A block and a gather each, 8 bytes
+    out."""
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     draw = step
@@ -101,7 +106,7 @@ def find(cumulative, r, position):
 
 @pk.kernel
 def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
-    """Q_i; a team a tile. One read of the weights, 8 bytes out."""
+    """Q_i; one team per tile. One read of the weights, 8 bytes out."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles

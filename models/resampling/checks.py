@@ -13,7 +13,8 @@ MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers s
 
 
 def check_rows(values, name, kinds="fiu"):
-    """`values` as a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy array."""
+    """`values` as a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy
+    array."""
     if not isinstance(values, pk.View):
         refuse_mask(values, name)
         try:
@@ -22,8 +23,8 @@ def check_rows(values, name, kinds="fiu"):
             raise ShapeError(f"{name} is not a rectangular array: {error}") from error
     if len(values.shape) not in (1, 2):
         raise ShapeError(
-            f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,), or (n_rows, n) of "
-            "several filters"
+            f"{name} has shape {values.shape}; one number per particle is wanted: shape (n,), or (n_rows, n)"
+            " of several filters"
         )
     if not values.size:
         raise ShapeError(f"{name} is empty; at least one particle is wanted")

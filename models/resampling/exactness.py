@@ -23,7 +23,7 @@ FILTERS = [
     ("float32", {"dtype": np.float32}, N_PARTICLES),
     ("in place", {"in_place": True}, N_PARTICLES),
     *(
-        (name, {"scheme": name}, N_PARTICLES)
+        (name, {"method": name}, N_PARTICLES)
         for name in ("stratified", "multinomial", "residual", "ssp", "killing")
     ),
     ("many particles", {}, LONG),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 from rich.progress import track
 
 import portable as pk
@@ -78,7 +79,7 @@ class ParticleFilter:
     lagged : bool, default False
         The observation before stands behind params (and before inputs), NaN at step 0 and where it is
         missing.
-    scheme : str, default "systematic"
+    method : str, default "systematic"
         A name in `SCHEMES`; "metropolis" and "megopolis" take n_steps.
     n_steps : int, optional
     threshold : float, 0 to 1, default 0.5
@@ -91,6 +92,11 @@ class ParticleFilter:
     dtype : float64 or float32
         Of states and log-weights.
     space : str or Space, optional
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A function that is no `pk.function`, a guide without its density, an option out of its range.
     """
 
     def __init__(
@@ -103,7 +109,7 @@ class ParticleFilter:
         log_guide: ModelFunction | None = None,
         names: Sequence[str] | None = None,
         lagged: bool = False,
-        scheme: Literal[
+        method: Literal[
             "systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis"
         ] = "systematic",
         n_steps: Whole | None = None,
@@ -123,16 +129,16 @@ class ParticleFilter:
                 raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
         if (guide is None) != (log_guide is None):
             raise InputError(
-                f"{'log_guide' if guide is None else 'guide'} is given without {'guide' if guide is None else 'log_guide'}; "
-                "a guided filter wants both"
+                f"{'log_guide' if guide is None else 'guide'} is given without"
+                f" {'guide' if guide is None else 'log_guide'}; a guided filter wants both"
             )
         self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
-        self.scheme = check_choice(scheme, "scheme", tuple(SCHEMES))
-        self.draw = SCHEMES[scheme]
-        if scheme in ("metropolis", "megopolis"):
+        self.method = check_choice(method, "method", tuple(SCHEMES))
+        self.draw = SCHEMES[method]
+        if method in ("metropolis", "megopolis"):
             self.draw = functools.partial(self.draw, n_steps=check_count(n_steps, "n_steps", 1, 2**31 - 1))
         elif n_steps is not None:
-            raise InputError(f"n_steps is {n_steps}; scheme {scheme!r} takes none")
+            raise InputError(f"n_steps is {n_steps}; method {method!r} takes none")
         self.threshold = check_number(threshold, "threshold", least=0.0)
         if self.threshold > 1:
             raise InputError(f"threshold is {threshold}; 0 to 1 is wanted")
@@ -141,9 +147,10 @@ class ParticleFilter:
             check_flag(ordered, "ordered"),
             space,
         )
-        if self.ordered and (scheme != "systematic" or self.in_place):
+        if self.ordered and (method != "systematic" or self.in_place):
             raise InputError(
-                f"ordered is True; it wants scheme 'systematic', got {scheme!r}, and in_place False, got {in_place}"
+                f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
+                f" {in_place}"
             )
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
@@ -160,7 +167,7 @@ class ParticleFilter:
         -------
         bool
         """
-        return self.scheme == "systematic" and not self.in_place and n <= row_kernels.MOST
+        return self.method == "systematic" and not self.in_place and n <= row_kernels.MOST
 
     def run(
         self,
@@ -169,7 +176,7 @@ class ParticleFilter:
         *,
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
-        seed: Whole,
+        seed: Whole = 0,
         keep: bool = False,
         means: bool = True,
         variances: bool = False,
@@ -190,7 +197,7 @@ class ParticleFilter:
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
             What is known of each step, such as the time since the last one; the model finds it behind its
             params. NaN reach it.
-        seed : int
+        seed : int, default 0
         keep : bool
             Keep states, log-weights and ancestors of all steps, for smoothing.
         means, variances : bool
@@ -228,7 +235,11 @@ class ParticleFilter:
                 [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
             )
             for begin, end in track(
-                pieces, "filtering", disable=not check_flag(progress, "progress"), transient=True
+                pieces,
+                "filtering",
+                disable=not check_flag(progress, "progress"),
+                console=Console(stderr=True),
+                transient=True,
             ):
                 run.steps(begin, end)
                 if summaries.wanted:
@@ -242,7 +253,7 @@ class ParticleFilter:
         *,
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
-        seed: Whole,
+        seed: Whole = 0,
     ) -> NumberOrArray:
         """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
 
@@ -274,7 +285,7 @@ class ParticleFilter:
         params: Params | None = None,
         n_values: Whole = 1,
         n_inputs: Whole = 0,
-        seed: Whole,
+        seed: Whole = 0,
         variances: bool = False,
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
@@ -349,7 +360,8 @@ class ParticleFilter:
         known = not_infinite(known, "inputs")
         if known.ndim not in (1, 2) or len(known) != len(y):
             raise ShapeError(
-                f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step"
+                f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted,"
+                " one row per step"
             )
         known = known.reshape(len(y), -1)
         if self.lagged:
@@ -421,7 +433,9 @@ class ParticleFilter:
             try:
                 found = tried(name, function, params, *args)
             except ArithmeticError:
-                continue  # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step they matter
+                # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step
+                # they matter
+                continue
             if not wanted and (found is None or np.ndim(found) or isinstance(found, tuple)):
                 raise DTypeError(f"{name} must return a number, got {found!r:.60}")
             if wanted and len(check_state(found, name)) != wanted:

@@ -11,7 +11,8 @@ Arguments that recur
     log_w        shape (n_slots, n_rows, n)
     w            shape (n_rows, n): exp(log_w) with the largest of the row as 1; all 1 in a row of no use
     extremes     of w, and whether the row idles
-    now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their weights
+    now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their
+                 weights
 """
 
 import functools
@@ -142,7 +143,7 @@ def model_kernels(functions, n_dims):
 
     @pk.kernel
     def start(team, sweep, n_params, n_values, n_inputs, seed, y, inputs, params, x, log_w, now):
-        """States and log-weights of step 0, and the largest of these; a team a sweep."""
+        """States and log-weights of step 0, and the largest of these; one team per sweep."""
         n = log_w.shape[2]
         n_sweeps = (n + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
@@ -199,7 +200,7 @@ def model_kernels(functions, n_dims):
         log_w,
         now,
     ):
-        """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
+        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
 
         A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
         numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
@@ -388,7 +389,7 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
 
 @pk.kernel
 def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, evidence, sizes):
-    """Sums of a row, and its `verdict`; a team a row. `extremes` are those of w. 32 bytes a tile."""
+    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]
@@ -418,7 +419,7 @@ def overwrite(r, k, now, ancestors, x):
 
 @pk.kernel
 def average(team, sums, parts, means):
-    """Weighted means of a row, shape (n_dims, n_rows); a team a row."""
+    """Weighted means of a row, shape (n_dims, n_rows); one team per row."""
     r = team.league_rank
     weight = pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
     for c in range(parts.shape[0]):

@@ -29,8 +29,8 @@ def check_largest(extremes, single):
         t, r = bad[0]
         where = f"step {t}" if single else f"step {t} of filter {r}"
         raise FiniteError(
-            f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted. (Where an "
-            "observation is missing in part, log_weight decides by pk.isnan.)"
+            f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted."
+            " (Where an observation is missing in part, log_weight decides by pk.isnan.)"
         )
     return largest
 
@@ -203,7 +203,7 @@ class Filtered(Shown):
             raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
         return self.history.reached()
 
-    def trajectories(self, n: int, *, seed: int) -> np.ndarray:
+    def trajectories(self, n: int, *, seed: int = 0) -> np.ndarray:
         """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors
         kept.
 
@@ -214,7 +214,7 @@ class Filtered(Shown):
         ----------
         n : int
             Paths of each filter.
-        seed : int
+        seed : int, default 0
 
         Returns
         -------

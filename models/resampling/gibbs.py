@@ -73,7 +73,8 @@ class Gibbs:
         )
         if (found.died >= 0).any():
             raise InputError(
-                f"a filter of {self.tables.n} particles died at the start of chain {found.died.argmax()}; more particles are wanted"
+                f"a filter of {self.tables.n} particles died at the start of chain {found.died.argmax()};"
+                " more particles are wanted"
             )
         pk.deep_copy(
             self.path, np.ascontiguousarray(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))

@@ -42,7 +42,8 @@ class Data:
             )
         if model.names is not None and p.shape[-1] != len(model.names):
             raise ShapeError(
-                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}"
+                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted:"
+                f" {', '.join(model.names)}"
             )
         self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
         self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
@@ -58,7 +59,8 @@ def as_table(params, names):
         return as_numbers(params, "params")
     if names is None:
         raise DTypeError(
-            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them"
+            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=)"
+            " gives them"
         )
     if set(params) != set(names):
         raise InputError(
@@ -76,7 +78,8 @@ def not_infinite(values, name):
     if np.isinf(values).any():
         index = tuple(np.argwhere(np.isinf(values))[0].tolist())
         raise FiniteError(
-            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing"
+            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN"
+            " where one is missing"
         )
     return values
 

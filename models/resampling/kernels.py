@@ -1,4 +1,5 @@
-"""Kernels of sums over weights, of conversions and of permutations; the notation is that of `models.resampling`.
+"""Kernels of sums over weights, of conversions and of permutations; the notation is that of
+`models.resampling`.
 
 r is the row of a filter, k a draw, i a particle.
 """
@@ -9,17 +10,21 @@ from .weighing import ordered
 
 
 @pk.kernel
-def moments(i, r, log, w, extremes):
-    """w_i relative to the largest of its row, and its square. 4 or 8 bytes."""
+def moments(team, tile_size, log, w, extremes, found):
+    """Sums over a tile of w_i relative to the largest of its row, and of its square; one team per tile. 4 or
+    8 bytes."""
+    r, tile = team.league_rank // found.shape[1], team.league_rank % found.shape[1]
     largest = ordered(extremes[r, 0])
-    x = pk.exp(pk.float64(w[r, i]) - largest) if log else pk.float64(w[r, i]) / largest
-    return x, x * x
-
-
-@pk.kernel
-def log_weight(i, r, log_w):
-    """log w_i in float64. 4 or 8 bytes."""
-    return pk.float64(log_w[r, i])
+    begin = tile * tile_size
+    total, squares = 0.0, 0.0
+    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
+        x = pk.exp(pk.float64(w[r, i]) - largest) if log else pk.float64(w[r, i]) / largest
+        total += x
+        squares += x * x
+    total, squares = team.reduce(total), team.reduce(squares)
+    if team.single():
+        found[r, tile, 0] = total
+        found[r, tile, 1] = squares
 
 
 @pk.kernel
@@ -42,7 +47,7 @@ def count(r, k, ancestors, offspring):
 
 @pk.kernel
 def sum_tiles(team, tile_size, x, sums):
-    """The sum of a tile of whole numbers; a team a tile. 8 bytes a number."""
+    """The sum of a tile of whole numbers; one team per tile. 8 bytes a number."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -56,7 +61,7 @@ def sum_tiles(team, tile_size, x, sums):
 
 @pk.kernel
 def scan_tiles(team, tile_size, sums, x, cumulative):
-    """x_0 + ... + x_i from what lies before each tile; a team a tile. 16 bytes a number."""
+    """x_0 + ... + x_i from what lies before each tile; one team per tile. 16 bytes a number."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -89,8 +94,8 @@ def claim(r, k, ancestors, owner):
 def settle(r, k, ancestors, owner, permuted):
     """Every draw finds its slot: owners theirs, any other follows owners from slot k to a free one.
 
-    Each slot has one owner and each owner one slot, so no two walks meet: nothing is atomic. Two reads for each slot
-    passed, 8 bytes out.
+    Each slot has one owner and each owner one slot, so no two walks meet: nothing is atomic. Two reads for
+    each slot passed, 8 bytes out.
     """
     n = ancestors.shape[1]
     slot = pk.int64(ancestors[r, k])

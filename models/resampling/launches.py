@@ -1,7 +1,9 @@
-"""The launches of every scheme, in order. Nothing here waits for the space: a filter calls these at every step.
+"""The launches of every scheme, in order. Nothing here waits for the space: a filter calls these at every
+step.
 
-Each takes the `Tables` of weights whose extremes and sums are known (extremes alone for metropolis, megopolis, rejection), seed and step as uint64 (the key, and the first draw of the
-call), and fills ancestors, a View of int64, shape (n_rows, n_draws).
+Each takes the `Tables` of weights whose extremes and sums are known (extremes alone for metropolis,
+megopolis, rejection), seed and step as uint64 (the key, and the first draw of the call), and fills ancestors,
+a View of int64, shape (n_rows, n_ancestors).
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def stratified(tables, seed, step, ancestors):
 
 def multinomial(tables, seed, step, ancestors):
     wanted, records, before = tables.multinomial_draws
-    pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_draws, wanted, before)
+    pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(spreading.spread_multinomial, tables, (wanted, records), seed, step, ancestors)
 
@@ -65,7 +67,7 @@ def residual(tables, seed, step, ancestors):
         tables.tile_size,
         tables.bits,
         tables.log,
-        tables.n_draws,
+        tables.n_ancestors,
         tables.values,
         tables.extremes,
         tables.sums,
@@ -75,7 +77,7 @@ def residual(tables, seed, step, ancestors):
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
     wanted, records, before = tables.multinomial_draws
-    pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_draws, copies, wanted, before)
+    pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(spreading.spread_residual, tables, (wanted, records, copies, residues), seed, step, ancestors)
 
@@ -111,7 +113,7 @@ def ssp(tables, seed, step, ancestors):
             n_items,
             tables.bits,
             tables.log,
-            tables.n_draws,
+            tables.n_ancestors,
             tables.values,
             tables.extremes,
             tables.sums,

@@ -1,4 +1,5 @@
-"""Ancestors, offspring and cumulative offspring, one from another; ancestors permuted for propagation in place.
+"""Ancestors, offspring and cumulative offspring, one from another; ancestors permuted for propagation in
+place.
 
 Each takes a vector or the rows of several filters, and gives back a View where it was given one.
 """
@@ -56,9 +57,9 @@ def ancestors_to_offspring(
 
     Parameters
     ----------
-    ancestors : array-like of int or View of int64, shape (n_draws,) or (n_rows, n_draws), 0 to n - 1
+    ancestors : array-like of int or View of int64, shape (n_ancestors,) or (n_rows, n_ancestors), 0 to n - 1
     n : int, optional
-        Particles before resampling; n_draws if not given.
+        Particles before resampling; n_ancestors if not given.
     space : str or Space, optional
 
     Returns
@@ -221,11 +222,12 @@ def offspring_to_ancestors(
 
 
 def permute(ancestors: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
-    """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes 9 and 10).
+    """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes
+    9 and 10).
 
-    A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle a_i while
-    others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the same everywhere, and
-    that of the serial Code 9.
+    A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle
+    a_i while others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the
+    same everywhere, and that of the serial Code 9.
 
     Parameters
     ----------

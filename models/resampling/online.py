@@ -65,6 +65,11 @@ class Online:
         Values of an observation; inputs of a step.
     levels : ndarray
         Of quantiles.
+
+    Raises
+    ------
+    DTypeError, InputError
+        As in `ParticleFilter.run`.
     """
 
     def __init__(
@@ -152,7 +157,8 @@ class Online:
         found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)
         if len(found) != n:
             raise ShapeError(
-                f"{name} has {len(found)} numbers; {n} are wanted: online(..., n_{'values' if name == 'observation' else name}=)"
+                f"{name} has {len(found)} numbers; {n} are wanted: online(...,"
+                f" n_{'values' if name == 'observation' else name}=)"
             )
         if np.isinf(found).any():
             raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
@@ -182,7 +188,7 @@ class Online:
         model, run = self.model, self._run
         return json.dumps(
             {
-                "scheme": model.scheme,
+                "method": model.method,
                 "threshold": model.threshold,
                 "in_place": model.in_place,
                 "ordered": model.ordered,

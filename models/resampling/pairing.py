@@ -1,15 +1,17 @@
-"""Kernels of SSP resampling: fractional parts meet in pairs until all are 0 or 1 (Srinivasan's sampling process).
+"""Kernels of SSP resampling: fractional parts meet in pairs until all are 0 or 1 (Srinivasan's sampling
+process).
 
-e_i = M q_i / Q is a whole part and a fraction f_i / Q, with f_i a whole number. Two fractions meet; their sum stays:
-one of them becomes 0 or Q, the other takes the rest and meets the next. Chances are such that expectations stay. Sums
-are of whole numbers, so that the last fraction is 0 exactly. Any order of meetings will do: here items are cut into
-groups of LANES * SPAN, a lane takes the items of its group that lie LANES apart, what is left of each lane meets again,
-and so on until one is left.
+e_i = M q_i / Q is a whole part and a fraction f_i / Q, with f_i a whole number. Two fractions meet; their sum
+stays: one of them becomes 0 or Q, the other takes the rest and meets the next. Chances are such that
+expectations stay. Sums are of whole numbers, so that the last fraction is 0 exactly. Any order of meetings
+will do: here items are cut into groups of LANES * SPAN, a lane takes the items of its group that lie LANES
+apart, what is left of each lane meets again, and so on until one is left.
 
 Arguments beyond those of `spreading`
     later      compile-time: whether there was a level before, whose remains are read instead of weights
     n_lanes    of a row; the last group may have fewer than LANES
-    items      shape (n_rows, n_items), int64: their particles; next_items is the next level's, shape (n_rows, n_lanes)
+    items      shape (n_rows, n_items), int64: their particles; next_items is the next level's, shape (n_rows,
+               n_lanes)
     parts      shape (n_rows, n_items), int64: f, 0 to Q - 1; next_parts is the next level's
     offspring  shape (n_rows, n), int64
 """
@@ -24,9 +26,11 @@ SPAN, LANES = 16, 32
 
 @pk.function
 def meeting(part, other, whole, u):
-    """(whether the first takes the rest, the rest, whether one has become whole) of two fractions; u is uniform.
+    """(whether the first takes the rest, the rest, whether one has become whole) of two fractions; u is
+    uniform.
 
-    Below Q together, the first keeps all with a chance of f / (f + g); above, it becomes whole with (Q - g) / (2 Q - f - g).
+    Below Q together, the first keeps all with a chance of f / (f + g); above, it becomes whole with (Q - g) /
+    (2 Q - f - g).
     """
     both = part + other
     over = both >= whole
@@ -55,7 +59,8 @@ def meet(
     next_parts,
     offspring,
 ):
-    """The meetings of a group; a team a group. One read of the weights at level 0, a block of random bits an item."""
+    """The meetings of a group; one team per group. One read of the weights at level 0, a block of random bits
+    an item."""
     n_lanes = next_items.shape[1]
     n_groups = (n_lanes + LANES - 1) // LANES
     r = team.league_rank // n_groups

@@ -128,8 +128,8 @@ class Paper(page.Study):
             "bias from",
             "about 2^19 particles on, because sums and N W / W_N + u keep 24 bits. Metropolis and rejection "
             "have no",
-            "sums; ours add whole numbers of up to 51 bits. Systematic resampling has one random number a "
-            "vector:",
+            "sums; ours add whole numbers of up to 51 bits. Systematic resampling has one random number "
+            "per vector:",
             "its bias share is known to some K numbers only, so its row scatters about 0 far more than the "
             "others.",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,19 +11,10 @@ import numpy as np
 
 from portable.errors import InputError
 
+from .. import posteriors
 from ..annotations import PathLike
-from ..files import replacing
+from ..extras import need
 from ..shown import Shown
-
-
-def need(module: str, extra: str, purpose: str):
-    """That module, or an error that says what to install."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\""
-        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +36,7 @@ class Posterior(Shown):
     fixed : dict
     parameters : tuple of str
         All parameters of the model, in its order.
-    sampler : str
+    method : str
     seed : int
     complete : bool
         False if sampling was stopped.
@@ -58,7 +49,7 @@ class Posterior(Shown):
     priors: dict[str, str] = field(repr=False)
     fixed: dict[str, float]
     parameters: tuple[str, ...] = field(repr=False)
-    sampler: str
+    method: str
     seed: int
     complete: bool
 
@@ -84,9 +75,11 @@ class Posterior(Shown):
         flat = self.draws.reshape(-1, len(self.names))
         rows = flat[np.unique(np.linspace(0, len(flat) - 1, min(n_draws, len(flat))).astype(int))]
         return {
-            name: rows[:, self.names.index(name)]
-            if name in self.names
-            else np.full(len(rows), self.fixed[name])
+            name: (
+                rows[:, self.names.index(name)]
+                if name in self.names
+                else np.full(len(rows), self.fixed[name])
+            )
             for name in self.parameters
         }
 
@@ -103,30 +96,15 @@ class Posterior(Shown):
         InputError
             arviz-stats is not installed.
         """
-        stats, found = need("arviz_stats", "arviz", "posterior summaries"), {}
-        for name in self.names:
-            draws = self[name]
-            low, high = np.quantile(draws, [0.025, 0.975])
-            found[name] = {
-                "mean": draws.mean(),
-                "sd": draws.std(ddof=1),
-                "q2.5": low,
-                "q97.5": high,
-                "r_hat": stats.rhat(draws),
-                "ess_bulk": stats.ess(draws, method="bulk"),
-                "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
-                "mcse": stats.mcse(draws, method="mean"),
-            }
-            found[name] = {key: float(value) for key, value in found[name].items()}
-        return found
+        return {name: posteriors.summary(self[name]) for name in self.names}
 
     def lines(self) -> Iterator[str]:
         """The summary as a table's lines."""
         yield f"{'':10} {'mean':>9} {'sd':>9} {'2.5 %':>9} {'97.5 %':>9} {'R-hat':>6} {'ESS':>7}"
         for name, row in self.summary().items():
             yield (
-                f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g} {row['r_hat']:6.3f} "
-                f"{row['ess_bulk']:7.0f}"
+                f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g}"
+                f" {row['r_hat']:6.3f} {row['ess_bulk']:7.0f}"
             )
 
     def to_arviz(self) -> Any:
@@ -149,7 +127,8 @@ class Posterior(Shown):
             }
         )
         tree["posterior"].attrs.update(
-            {"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete)}
+            {"method": self.method, "seed": str(self.seed), "complete": int(self.complete)}
+            | {"parameters": json.dumps(self.parameters), "acceptance": json.dumps(self.acceptance.tolist())}
         )
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
         tree["posterior"].attrs.update({f"fixed {name}": value for name, value in self.fixed.items()})
@@ -170,6 +149,38 @@ class Posterior(Shown):
         StorageError
             It cannot be written.
         """
-        need("h5netcdf", "arviz", "NetCDF files")
-        with replacing(path, "path") as beside:
-            self.to_arviz().to_netcdf(beside, engine="h5netcdf")
+        posteriors.write(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Posterior:
+        """The Posterior that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or holds something else; ArviZ or h5netcdf is not installed.
+        """
+        with posteriors.read(path, "resampling") as (draws, told, stats):
+            parameters = tuple(json.loads(told["parameters"]))
+            fixed = {k.removeprefix("fixed "): float(v) for k, v in told.items() if k.startswith("fixed ")}
+            names = tuple(name for name in parameters if name not in fixed)
+            return cls(
+                names,
+                np.stack([draws[name].to_numpy() for name in names], axis=-1),
+                stats["log_likelihood"].to_numpy(),
+                np.array(json.loads(told["acceptance"])),
+                {name: str(told[f"prior of {name}"]) for name in names},
+                fixed,
+                parameters,
+                str(told["method"]),
+                int(told["seed"]),
+                bool(told["complete"]),
+            )

@@ -12,7 +12,8 @@ import portable as pk
 from portable.errors import InputError
 
 from ..annotations import Whole
-from .posterior import Posterior, need
+from ..extras import need
+from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel
 
@@ -47,6 +48,11 @@ def posterior_paths(
     params : dict of names and arrays of shape (n_rows,)
     paths : ndarray, shape (n_steps, n_dims, n_rows)
         n_rows is n_draws, less the filters that died.
+
+    Raises
+    ------
+    DTypeError, InputError
+        An argument is out of range; all filters died.
     """
     rows = posterior.thinned(n_draws)
     found = model.filter(space=space).run(
@@ -125,6 +131,11 @@ def posterior_densities(posterior: Posterior, truth: Mapping[str, float] | None 
     Returns
     -------
     matplotlib Figure
+
+    Raises
+    ------
+    InputError
+        Matplotlib is not installed.
     """
     names = posterior.names
     figure = need("matplotlib.figure", "plot", "figures").Figure(

@@ -20,58 +20,65 @@ from ..arrays import reached
 
 
 @pk.kernel
-def itself(k, x):
+def itself(k, r, w):
     """What a scan adds up."""
-    return x[k]
+    return w[r, k]
+
+
+@pk.function
+def step_of(r, first):
+    """The step of a row's random numbers."""
+    return pk.uint64(first + r) << pk.uint64(32)
 
 
 @pk.kernel
-def draw_multinomial(k, seed, step, sums, offspring):
-    """Code 5: draw k, by bisection."""
-    n = sums.shape[0]
-    u = random.uniform32(seed, k, step) * sums[n - 1]
+def draw_multinomial(r, k, seed, first, sums, offspring):
+    """Code 5: draw k of row r, by bisection."""
+    n = sums.shape[1]
+    u = random.uniform32(seed, k, step_of(r, first)) * sums[r, n - 1]
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
-        if sums[middle] < u:
+        if sums[r, middle] < u:
             low = middle + 1
         else:
             high = middle
-    pk.atomic_add(offspring, low, 1)
+    pk.atomic_add(offspring, (r, low), 1)
 
 
 @pk.kernel(packed=False)
-def draw_sorted(one, seed, step, sums, offspring):
-    """Code 6: all draws in falling order, by one index. Its W is exclusive: `sums` of the place before."""
-    n = sums.shape[0]
+def draw_sorted(r, seed, first, sums, offspring):
+    """Code 6: all draws of a row in falling order, by one index. Its W is exclusive: `sums` of the place
+    before."""
+    n = sums.shape[1]
     log_max, j = pk.float32(0.0), n - 1
     for k in range(n):
         i = n - k
-        log_max += pk.log(random.uniform_open32(seed, i, step)) / pk.float32(i)
-        u = sums[n - 1] * pk.exp(log_max)
-        while j > 0 and u < sums[j - 1]:
+        log_max += pk.log(random.uniform_open32(seed, i, step_of(r, first))) / pk.float32(i)
+        u = sums[r, n - 1] * pk.exp(log_max)
+        while j > 0 and u < sums[r, j - 1]:
             j -= 1
-        offspring[j] += 1
+        offspring[r, j] += 1
 
 
 @pk.kernel
-def place_stratified(i, seed, step, sums, cumulative):
-    """Code 7: cumulative offspring of particle i."""
-    n = sums.shape[0]
-    r = pk.float32(n) * sums[i] / sums[n - 1]
-    stratum = min(n - 1, int(r))
-    cumulative[i] = min(n, int(r + random.uniform32(seed, stratum, step)))
+def place_stratified(r, i, seed, first, sums, cumulative):
+    """Code 7: cumulative offspring of particle i of row r."""
+    n = sums.shape[1]
+    place = pk.float32(n) * sums[r, i] / sums[r, n - 1]
+    stratum = min(n - 1, int(place))
+    cumulative[r, i] = min(n, int(place + random.uniform32(seed, stratum, step_of(r, first))))
 
 
 @pk.kernel
-def place_systematic(i, seed, step, sums, cumulative):
+def place_systematic(r, i, seed, first, sums, cumulative):
     """Code 8: the same with one number for all strata."""
-    n = sums.shape[0]
-    r = pk.float32(n) * sums[i] / sums[n - 1]
-    cumulative[i] = min(n, int(r + random.uniform32(seed, 0, step)))
+    n = sums.shape[1]
+    place = pk.float32(n) * sums[r, i] / sums[r, n - 1]
+    cumulative[r, i] = min(n, int(place + random.uniform32(seed, 0, step_of(r, first))))
 
 
-def _peer(kernel, linear, one_index=False, cumulative=False):
+def _peer(kernel, linear, by_rows=False, cumulative=False):
     def offspring(weights, seed, step=0, space=None):
         """Offspring of each row of weights; rows have steps of their own.
 
@@ -86,26 +93,25 @@ def _peer(kernel, linear, one_index=False, cumulative=False):
         ndarray of int64, shape (n_rows, n)
         """
         weights = np.asarray(weights, np.float32)
-        n = weights.shape[1]
-        found = np.empty(weights.shape, np.int64)
+        n_rows, n = weights.shape
         with pk.use(pk.default_space() if space is None else space):
-            for row, w in enumerate(weights):
-                draw = (step * len(weights) + row) << 32
-                there, out = reached(w), pk.zeros((n,), np.int64)
-                if linear:
-                    sums = reached(np.cumsum(w, dtype=np.float32))
-                else:
-                    sums = pk.empty((n,), np.float32)
-                    pk.parallel_scan(n, itself, there, out=sums)
-                pk.parallel_for(1 if one_index else n, kernel, np.uint64(seed), np.uint64(draw), sums, out)
-                found[row] = out.to_numpy()
+            if linear:
+                sums = reached(np.cumsum(weights, axis=1, dtype=np.float32))
+            else:
+                there, sums = reached(weights), pk.empty((n_rows, n), np.float32)
+                for r in range(n_rows):
+                    pk.parallel_scan(n, itself, r, there, out=sums[r])
+            found = pk.zeros((n_rows, n), np.int64)
+            policy = n_rows if by_rows else pk.MDRangePolicy((0, 0), (n_rows, n))
+            pk.parallel_for(policy, kernel, np.uint64(seed), step * n_rows, sums, found)
+            found = found.to_numpy()
         return np.diff(found, prepend=0, axis=1) if cumulative else found
 
     return offspring
 
 
 PEERS: dict[str, Callable] = {
-    "multinomial, code 6, linear": _peer(draw_sorted, True, True),
+    "multinomial, code 6, linear": _peer(draw_sorted, True, by_rows=True),
     "multinomial, code 5, scan": _peer(draw_multinomial, False),
     "stratified, code 7, linear": _peer(place_stratified, True, cumulative=True),
     "stratified, code 7, scan": _peer(place_stratified, False, cumulative=True),

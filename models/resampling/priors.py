@@ -220,6 +220,11 @@ class Priors:
     Attributes
     ----------
     free : tuple of str
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A parameter that is not the model's, or neither or both in `priors` and `fixed`; what is no prior.
     """
 
     def __init__(
@@ -239,8 +244,8 @@ class Priors:
         for name, prior in priors.items():
             if not isinstance(prior, Prior):
                 raise DTypeError(
-                    f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or beta of "
-                    f"models.resampling.priors, got {prior!r:.60}"
+                    f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
+                    f" beta of models.resampling.priors, got {prior!r:.60}"
                 )
         both, neither = (
             [n for n in names if n in priors and n in fixed],

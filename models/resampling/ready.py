@@ -1,9 +1,11 @@
 """State-space models that are ready to use; each with a reference in `models.resampling.exact`::
 
-    linear_gaussian           x_0 ~ N(0, sigma^2 / (1 - phi^2)), x_t = phi x_(t-1) + sigma e_t, y_t = x_t + tau d_t
-    stochastic_volatility     log-volatility x_t = mu + phi (x_(t-1) - mu) + sigma e_t, returns y_t = exp(x_t / 2) d_t, and leverage:
-                              e_t and d_(t-1) are correlated by rho
-    sir, seir                 an epidemic in a closed population by binomial steps; a share rho of new cases is reported
+    linear_gaussian           x_0 ~ N(0, sigma^2 / (1 - phi^2)), x_t = phi x_(t-1) + sigma e_t, y_t = x_t +
+                              tau d_t
+    stochastic_volatility     log-volatility x_t = mu + phi (x_(t-1) - mu) + sigma e_t, returns y_t = exp(x_t
+                              / 2) d_t, and leverage: e_t and d_(t-1) are correlated by rho
+    sir, seir                 an epidemic in a closed population by binomial steps; a share rho of new cases
+                              is reported
     lotka_volterra            prey and predators, reaction by reaction, seen with normal errors
 
 e_t and d_t are standard normal and independent but for rho. Functions of `pk` and `math` only: read them as

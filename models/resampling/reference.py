@@ -1,4 +1,5 @@
-"""The schemes in plain Python: whole numbers of any size and exact fractions, draw after draw. For tests; slow."""
+"""The schemes in plain Python: whole numbers of any size and exact fractions, draw after draw. For tests;
+slow."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def _expanded(cumulative):
 
 
 def _places(q, parts):
-    """Where cumulative weights lie on a line of so many parts, rounded as in float64: (k, from 0 to 1) of each."""
+    """Where cumulative weights lie on a line of so many parts, rounded as in float64: (k, from 0 to 1) of
+    each."""
     total, whole = float(sum(q)), float(parts)
     ratio = whole / total
     if total * ratio < whole:

@@ -7,7 +7,8 @@ depend on their order. (Means do, to rounding.) All that a step leaves for the n
 that launches may be cut between any two steps.
 
 Arguments beyond those of `filter_kernels`
-    seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the `horizon`
+    seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the
+             `horizon`
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
@@ -151,8 +152,8 @@ def row_kernel(functions, n_dims):
         means,
         sums_of_logs,
     ):
-        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32, and for n_sorted numbers and
-        their places.
+        """Steps begin .. end - 1 of a row; one team per row, scratch for n int32, and for n_sorted numbers
+        and their places.
 
         A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64,
         which stay in a cache.

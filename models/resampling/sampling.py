@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import rich.progress
 
 import portable as pk
 from portable.errors import InputError
 
 from ..annotations import PathLike
 from ..checks import as_numbers, check_count, check_flag, check_seed
-from ..store import Store
+from ..progress import bar
 from ..shown import Shown
+from ..store import Store
 from .filter import ParticleFilter
 from .given import Data
 from .posterior import Posterior
@@ -135,7 +135,7 @@ class Sampling(Shown):
             priors=known.texts,
             fixed=known.fixed,
             parameters=known.names,
-            sampler=name,
+            method=name,
             seed=seed,
             complete=complete,
         )
@@ -154,18 +154,8 @@ class Chains:
     def run(self, store, progress):
         """The arrays of all parts, and whether all steps were done: an interruption keeps what there is."""
         n_steps, parts, self.store = self.n_warmup + self.n_draws, [], store
-        columns = [
-            "[progress.description]{task.description}",
-            rich.progress.BarColumn(),
-            rich.progress.MofNCompleteColumn(),
-            rich.progress.TimeRemainingColumn(),
-            "{task.fields[rates]}",
-        ]
-        with rich.progress.Progress(*columns, disable=not progress) as bar:
-            self._bar, self._task = (
-                bar,
-                bar.add_task(f"{self.sampler.n_chains} chains", total=n_steps, rates=""),
-            )
+        with bar(progress, "{task.fields[rates]}") as self._bar:
+            self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=n_steps, rates="")
             with contextlib.suppress(KeyboardInterrupt):
                 for part in store.chain("steps", n_steps, self._part):
                     parts.append(part)

@@ -35,7 +35,7 @@ _ARGUMENTS = """
     seed : int, 0 to 2^64 - 1
     step : int, 0 to 2^31 - 1, default 0
         Calls of one seed with different steps are independent, and so are the rows of one call.
-    n_draws : int, optional
+    n_ancestors : int, optional
         M; n if not given.
     permuted : bool, default False
         Order the ancestors for propagation in place: o_i > 0 implies a_i = i (see `permute`; M = n only).
@@ -47,7 +47,7 @@ _ARGUMENTS = """
 
     Returns
     -------
-    ndarray of int64, shape (n_draws,) or (n_rows, n_draws); (n,) or (n_rows, n) for offspring
+    ndarray of int64, shape (n_ancestors,) or (n_rows, n_ancestors); (n,) or (n_rows, n) for offspring
         A View on the space if the weights are one.
 
     Raises
@@ -60,15 +60,17 @@ _ARGUMENTS = """
 class Call:
     """One checked call of a scheme: weights, tables, key, options."""
 
-    def __init__(self, weights, log_weights, seed, step, n_draws, on_degenerate):
+    def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate):
         self.seed = np.uint64(check_seed(seed))
         self.step = np.uint64(check_count(step, "step", 0, 2**31 - 1) << 32)
         self.degenerate_allowed = (
             check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
         )
         self.weights = Weights(weights, log_weights)
-        self.n_draws = self.weights.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
-        self.tables = Tables(self.weights.values, self.weights.log, self.n_draws, ROOM)
+        self.n_ancestors = (
+            self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
+        )
+        self.tables = Tables(self.weights.values, self.weights.log, self.n_ancestors, ROOM)
 
     def check(self):
         """The largest weight of each row; raises if the weights are of no use."""
@@ -78,13 +80,14 @@ class Call:
         """Ancestors by rows, from sums over the weights or without."""
         if sums:
             self.tables.add_up()
-        ancestors = pk.empty((self.tables.n_rows, self.n_draws), np.int64)
+        ancestors = pk.empty((self.tables.n_rows, self.n_ancestors), np.int64)
         launch(self.tables, self.seed, self.step, ancestors, *options)
         return ancestors
 
 
 class Scheme(Protocol):
-    """What type checkers take a scheme for; `options` are n_steps and error, or max_weight, of those that have them."""
+    """What type checkers take a scheme for; `options` are n_steps and error_bound, or max_weight, of those
+    that have them."""
 
     __name__: str
 
@@ -95,7 +98,7 @@ class Scheme(Protocol):
         seed: Whole,
         log_weights: Rows | None = None,
         step: Whole = 0,
-        n_draws: Whole | None = None,
+        n_ancestors: Whole | None = None,
         permuted: bool = False,
         output: Output = "ancestors",
         on_degenerate: Degenerate = "raise",
@@ -113,7 +116,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
         seed: Whole,
         log_weights: Rows | None = None,
         step: Whole = 0,
-        n_draws: Whole | None = None,
+        n_ancestors: Whole | None = None,
         permuted: bool = False,
         output: Output = "ancestors",
         on_degenerate: Degenerate = "raise",
@@ -122,10 +125,10 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
     ) -> ArrayOrView:
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
         with on(space):
-            call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
-            if check_flag(permuted, "permuted") and call.n_draws != call.weights.n:
+            call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate)
+            if check_flag(permuted, "permuted") and call.n_ancestors != call.weights.n:
                 raise InputError(
-                    f"n_draws is {call.n_draws}; permuted ancestors are as many as there are particles, "
+                    f"n_ancestors is {call.n_ancestors}; as many permuted ancestors as particles are wanted, "
                     f"{call.weights.n}"
                 )
             call.tables.find_extremes()
@@ -160,54 +163,62 @@ def stratified(call):
 
 @_scheme
 def multinomial(call):
-    """Independent draws, in ascending order: a single pass over weights and draws (see `models.resampling.strata`)."""
+    """Independent draws, in ascending order: a single pass over weights and draws (see
+    `models.resampling.strata`)."""
     return call.draw(launches.multinomial)
 
 
 @_scheme
 def residual(call):
-    """floor(e_i) copies of each particle; the remaining draws are multinomial from the residues. Ancestors ascend."""
+    """floor(e_i) copies of each particle; the remaining draws are multinomial from the residues. Ancestors
+    ascend."""
     return call.draw(launches.residual)
 
 
 @_scheme
 def ssp(call):
-    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. `|o_i - e_i|` < 1, ancestors ascend."""
+    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. `|o_i - e_i|` < 1, ancestors
+    ascend."""
     return call.draw(launches.ssp)
 
 
 @_scheme
-def metropolis(call, *, n_steps=None, error=0.01):
-    """B = n_steps Metropolis steps of a chain that starts at particle k (k mod n if M > n): no sums over the weights.
+def metropolis(call, *, n_steps=None, error_bound=0.01):
+    """B = n_steps Metropolis steps of a chain that starts at particle k (k mod n if M > n): no sums over the
+    weights.
 
-    Biased towards the start: E[o] = 1^T P^B. Without n_steps, B is that of `metropolis_steps` for the given error. A
-    particle of weight zero keeps its place only if each of its B proposals has weight zero too.
-    """
-    return call.draw(launches.metropolis, _steps(call, n_steps, error), sums=False)
+    Biased towards the start: E[o] = 1^T P^B. Without n_steps, B is that of `metropolis_steps` for the given
+    error_bound. A particle of weight zero keeps its place only if each of its B proposals has weight zero
+    too."""
+    return call.draw(launches.metropolis, _steps(call, n_steps, error_bound), sums=False)
 
 
 @_scheme
-def megopolis(call, *, n_steps=None, error=0.01):
-    """Metropolis whose chains share their offsets, so that neighbours read neighbours; options as `metropolis`.
+def megopolis(call, *, n_steps=None, error_bound=0.01):
+    """Metropolis whose chains share their offsets, so that neighbours read neighbours; options as
+    `metropolis`.
 
     Each chain is that of `metropolis`; chains of one call depend on each other.
     """
-    return call.draw(launches.megopolis, _steps(call, n_steps, error), sums=False)
+    return call.draw(launches.megopolis, _steps(call, n_steps, error_bound), sums=False)
 
 
-def _steps(call, n_steps, error):
+def _steps(call, n_steps, error_bound):
     if n_steps is not None:
         return check_count(n_steps, "n_steps", 1, 2**31 - 1)
     given = call.weights.given
-    return metropolis_steps(**{"log_weights" if call.weights.log else "weights": given}, error=error)
+    return metropolis_steps(
+        **{"log_weights" if call.weights.log else "weights": given}, error_bound=error_bound
+    )
 
 
 @_scheme
 def rejection(call, *, max_weight=None):
-    """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased where n divides M.
+    """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased where n
+    divides M.
 
-    max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given. One below
-    the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
+    max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given.
+    One below the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
     """
     return call.draw(launches.rejection, _bound(call, max_weight, capped=False), sums=False)
 
@@ -223,20 +234,20 @@ def _bound(call, max_weight, capped):
         check_number(max_weight, "max_weight", above=-np.inf if call.weights.log or not capped else 0.0)
         if not capped and max_weight < largest.max():
             raise InputError(
-                f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at least "
-                "that is wanted"
+                f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at"
+                " least that is wanted"
             )
         bound = np.where(usable, _scaled(max_weight, largest, usable, call.weights.log), 1.0)
         if (usable & (bound > _MOST_PROPOSALS * means)).any():
             worst = (bound / means).max()
             raise InputError(
-                f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at most "
-                "2^20 are wanted. Give a tighter max_weight, or take another scheme"
+                f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at"
+                " most 2^20 are wanted. Give a tighter max_weight, or take another scheme"
             )
     elif (usable & (bound > _MOST_PROPOSALS * means)).any():
         raise InputError(
-            f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are wanted. "
-            "Take another scheme"
+            f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are"
+            " wanted. Take another scheme"
         )
     return reached(bound)
 
@@ -258,24 +269,24 @@ def partial_rejection(
     max_weight: Real,
     log_weights: Rows | None = None,
     step: Whole = 0,
-    n_draws: Whole | None = None,
+    n_ancestors: Whole | None = None,
     on_degenerate: Degenerate = "raise",
     space: pk.SpaceLike | None = None,
 ) -> tuple[ArrayOrView, ArrayOrView]:
     """Partial rejection control: `rejection` with a max_weight that may lie below the largest weight.
 
-    Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so that
-    weighted draws are unbiased: E sum_k [a_k = i] max(w_i / v, 1) is proportional to w_i.
+    Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so
+    that weighted draws are unbiased: E sum_k [a_k = i] max(w_i / v, 1) is proportional to w_i.
 
     Parameters
     ----------
     max_weight : float, positive (a log-weight with log_weights=)
         v_max: lower ones make draws faster, and weights less even.
-    weights, log_weights, seed, step, n_draws, on_degenerate, space : as in `rejection`
+    weights, log_weights, seed, step, n_ancestors, on_degenerate, space : as in `rejection`
 
     Returns
     -------
-    ancestors : ndarray of int64, shape (n_draws,) or (n_rows, n_draws)
+    ancestors : ndarray of int64, shape (n_ancestors,) or (n_rows, n_ancestors)
     weights : ndarray of float64, of the same shape, at least 1
         Views if the weights are one.
 
@@ -285,7 +296,7 @@ def partial_rejection(
         As `rejection`; a max_weight that is not positive.
     """
     with on(space):
-        call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
+        call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate)
         call.tables.find_extremes()
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
@@ -306,8 +317,8 @@ def partial_rejection(
 @_scheme
 def killing(call):
     """Particle k survives with probability w_k / w_max; else a multinomial draw replaces it. M = n only."""
-    if call.n_draws != call.weights.n:
+    if call.n_ancestors != call.weights.n:
         raise InputError(
-            f"n_draws is {call.n_draws}; killing makes as many draws as there are particles, {call.weights.n}"
+            f"n_ancestors is {call.n_ancestors}; killing makes as many as particles, {call.weights.n}"
         )
     return call.draw(launches.killing)

@@ -1,8 +1,10 @@
 """States given all observations, from a run that kept its particles.
 
 method                     cost                           what it is good for
-Filtered.trajectories      n_steps reads a path           the last steps; far back all paths share few ancestors
-lagged_moments             lag reads a particle and step  means and variances of states given observations up to lag steps later
+Filtered.trajectories      n_steps reads a path           the last steps; far back all paths share few
+                           ancestors
+lagged_moments             lag reads a particle and step  means and variances of states given observations up
+                           to lag steps later
 backward_paths             n densities a path and step    draws of whole paths, which do not degenerate
 
 References
@@ -26,7 +28,7 @@ from .state_space import StateSpaceModel
 from .weights import SWEEP_TEAM, on
 
 
-def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int) -> np.ndarray:
+def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int = 0) -> np.ndarray:
     """Draws of p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
 
     Parameters
@@ -37,12 +39,17 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
         Of a run with `keep=True` of the model's filter.
     n : int
         Paths of each filter; n_steps * n_particles densities each.
-    seed : int
+    seed : int, default 0
 
     Returns
     -------
     ndarray, shape (n_steps, n_dims, n_filters, n)
         Without the axis of filters where params were of one; NaN for a filter that died.
+
+    Raises
+    ------
+    DTypeError, InputError
+        The model has no log_transition, `found` is of another one, or a number is out of range.
     """
     model.need("backward simulation", "log_transition")
     n, seed = check_count(n, "n", 1, MOST), np.uint64(check_seed(seed))
@@ -51,7 +58,8 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
         n_dims, n_rows = kept.x.shape[1:3]
         if n_dims != len(model.states):
             raise InputError(
-                f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another model"
+                f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another"
+                " model"
             )
         kernel = smoothing_kernels.backward_kernel(model.log_transition, n_dims)
         paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
@@ -86,6 +94,11 @@ def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     means, variances : ndarray, shape (n_steps, n_dims, n_filters)
+
+    Raises
+    ------
+    DTypeError, InputError
+        `lag` is out of range; particles were not kept.
     """
     lag = check_count(lag, "lag", 0, MOST)
     with on(found.history.space if found.history else None):

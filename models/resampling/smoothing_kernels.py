@@ -21,8 +21,8 @@ def backward_kernel(log_transition, n_dims):
 
     @pk.kernel
     def simulate_backward(team, n_params, n_inputs, n_paths, seed, params, inputs, x, log_w, paths):
-        """A path from the last step to the first; a team a path. A density and two logarithms a particle and
-        step."""
+        """A path from the last step to the first; one team per path. A density and two logarithms a particle
+        and step."""
         r = team.league_rank // n_paths
         j = team.league_rank % n_paths
         n_steps = x.shape[0]
@@ -55,8 +55,8 @@ def backward_kernel(log_transition, n_dims):
 
 @pk.kernel
 def lagged_moments(team, lag, extremes, ancestors, x, log_w, means, variances):
-    """Means and variances of the states at t under the weights of t + lag; a team a step and row. lag reads a
-    particle."""
+    """Means and variances of the states at t under the weights of t + lag; one team per step and row. lag
+    reads a particle."""
     n_rows = log_w.shape[1]
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
@@ -115,8 +115,8 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
         ancestors,
         path,
     ):
-        """All steps of a row, whose particle 0 follows `path`; a team a row. Resamples at every step, by a
-        search a particle.
+        """All steps of a row, whose particle 0 follows `path`; one team per row. Resamples at every step, by
+        a search a particle.
 
         path, shape (n_steps, n_dims, n_rows), holds the old path, and at the end the new one.
         """
@@ -213,8 +213,8 @@ def complete_kernel(log_initial, log_transition, log_weight, n_dims):
 
     @pk.kernel
     def complete_rows(team, n_params, n_values, n_inputs, y, inputs, params, path, terms, found):
-        """The density of a row's path and observations; a team a row. Terms are added up in their order, the
-        same everywhere."""
+        """The density of a row's path and observations; one team per row. Terms are added up in their order,
+        the same everywhere."""
         r = team.league_rank
         own_params = pk.local(n_params + n_inputs, params.dtype)
         own_y = pk.local(n_values, y.dtype)

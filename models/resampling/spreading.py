@@ -1,15 +1,17 @@
-"""Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of `models.resampling`.
+"""Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of
+`models.resampling`.
 
-A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans its tile and
-writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the particle, more by the whole
-team, which finds the O_i of such heavy particles in scratch, and stretches of LONG, which are left to `fill_stretches`, by
-teams of their own.
+A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans
+its tile and writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the
+particle, more by the whole team, which finds the O_i of such heavy particles in scratch, and stretches of
+LONG, which are left to `fill_stretches`, by teams of their own.
 
 Arguments beyond those of `weighing`
     seed, step   uint64: the key, and the first draw of this call
     sums         shape (n_rows, n_tiles + 1), uint64: q before each tile, and at the end Q
-    draws        of multinomial schemes, else 0: (wanted, records) as in `models.resampling.strata`, and of residual
-                 resampling (wanted, records, copies, residues): whole copies and what they leave, both as `sums`
+    draws        of multinomial schemes, else 0: (wanted, records) as in `models.resampling.strata`, and of
+                 residual resampling (wanted, records, copies, residues): whole copies and what they leave,
+                 both as `sums`
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
 """
 
@@ -43,10 +45,11 @@ def one_start(r, total, seed, step):
 
 @pk.function
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
-    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) / Q.
+    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) /
+    Q.
 
-    1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it says how many;
-    else the products do, exactly.
+    1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it
+    says how many; else the products do, exactly.
     """
     steps = pk.bits(
         pk.fma(
@@ -58,9 +61,8 @@ def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draw
     k = (steps >> 20) & MOST
     if ((steps + 4) & (2**20 - 1)) < 8:
         k = (((steps + 2**19) >> 20) & MOST) - 1
-        rest = pk.int64(
-            position * n_draws - pk.uint64(k) * total - start
-        )  # of 64 bits, and right although products wrap
+        # of 64 bits, and right although products wrap
+        rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)
         k += pk.where(rest > 0, 1, 0)
     return k
 
@@ -79,13 +81,13 @@ def below_stratified(position, r, start, total, n_draws, ratio, seed, step, draw
 
 @pk.function
 def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws):
-    """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a block."""
+    """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a
+    block."""
     b, part = place(position, parts, ratio)
     record = draws[1][r, b >> 2]
     shift = pk.uint64((b & 3) << 3)
-    earlier = (
-        record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF
-    )  # counts of strata that share the record
+    # counts of strata that share the record
+    earlier = record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF
     found = pk.int64((record >> 32) + (((earlier * 0x010101) >> 16) & 255))
     n_here = pk.int64((record >> shift) & 255)
     limit = pk.int64(part * 2.0**32)
@@ -104,7 +106,8 @@ def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws
 def place(position, parts, ratio):
     """(k, part): which of equal parts of Q a position is in, or `parts` at its end, and how far from 0 to 1.
 
-    Right to parts 2^-51 and never descending: from 2,048 parts on less than what weights lose on their way to whole numbers.
+    Right to parts 2^-51 and never descending: from 2,048 parts on less than what weights lose on their way to
+    whole numbers.
     """
     y = min(pk.float64(pk.int64(position)) * ratio, pk.float64(pk.int64(parts)))
     k = pk.int64(y)
@@ -157,19 +160,20 @@ def spreading(begin_row, below, of="weights"):
     below : function
         Cumulative offspring of a scanned position.
     of : {"weights", "residues", "offspring"}
-        What is scanned: weights, what whole copies leave of them (which are scanned beside), or counts (w is int64).
+        What is scanned: weights, what whole copies leave of them (which are scanned beside), or counts (w is
+        int64).
     """
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
 
     @pk.kernel(teams=BANKS)
     def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
-        """Ancestors of a tile of particles; a team a tile. Reads the weights once, writes 8 bytes a draw."""
+        """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
+        draw."""
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        shelf = team.scratch(
-            (BANKS, ITEMS + 1), w.dtype
-        )  # a row a member, which do not all begin in one bank
+        # a row a member, which do not all begin in one bank
+        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
@@ -282,8 +286,9 @@ def take(team, w, r, begin, end, log, shelf):
 def write_from_marks(team, r, begin, before, here, marks, ancestors):
     """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
 
-    Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide team pass on
-    what they found in many steps, so each looks at neighbours by itself first; a narrow one moves as a pack, draw by draw.
+    Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide
+    team pass on what they found in many steps, so each looks at neighbours by itself first; a narrow one
+    moves as a pack, draw by draw.
     """
     if team.size == BANKS:
         fill_in(team, here, marks)
@@ -320,7 +325,8 @@ def fill_in(team, here, marks):
 
 @pk.function
 def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
-    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`; ends item by item."""
+    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`; ends
+    item by item."""
     low = before
     for i in range(length):
         high = before + ends[i % ITEMS * team.size + i // ITEMS]
@@ -353,7 +359,8 @@ spread_offspring = spreading(no_start, as_it_is, of="offspring")
 
 @pk.kernel
 def fill_stretches(team, n_stretches, stretches, ancestors):
-    """LONG draws of one particle, where `spread` left them; a team for GROUP stretches. 8 bytes in, 8 bytes a draw out."""
+    """LONG draws of one particle, where `spread` left them; a team for GROUP stretches. 8 bytes in, 8 bytes a
+    draw out."""
     n_groups = (n_stretches + GROUP - 1) // GROUP
     r = team.league_rank // n_groups
     begin = team.league_rank % n_groups * GROUP

@@ -119,7 +119,8 @@ class StateSpaceModel:
         """
         if set(values) != set(self.parameters):
             raise InputError(
-                f"params has {', '.join(map(repr, values))}; wanted exactly {', '.join(map(repr, self.parameters))}"
+                f"params has {', '.join(map(repr, values))}; wanted exactly"
+                f" {', '.join(map(repr, self.parameters))}"
             )
         return self.Parameters(**values)
 
@@ -141,7 +142,8 @@ class StateSpaceModel:
         for name in names:
             if getattr(self, name) is None:
                 raise InputError(
-                    f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=) gives it"
+                    f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=)"
+                    " gives it"
                 )
 
     def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
@@ -152,7 +154,7 @@ class StateSpaceModel:
         guided : bool, default False
             Draw states by the model's guide.
         **options
-            scheme, n_steps, threshold, in_place, ordered, dtype, space, as in `ParticleFilter`.
+            method, n_steps, threshold, in_place, ordered, dtype, space, as in `ParticleFilter`.
 
         Returns
         -------
@@ -206,7 +208,7 @@ class StateSpaceModel:
         params: Params,
         n_steps: Whole,
         *,
-        seed: Whole,
+        seed: Whole = 0,
         inputs: npt.ArrayLike | None = None,
         start: npt.ArrayLike | None = None,
         first: int = 0,
@@ -218,7 +220,7 @@ class StateSpaceModel:
         ----------
         params : as in `ParticleFilter.run`
         n_steps : int
-        seed : int
+        seed : int, default 0
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
         start : array-like, shape (n_dims,) or (n_dims, n_rows), optional
             States one step before: a forecast. The model's initial distribution if not given.
@@ -278,7 +280,7 @@ class StateSpaceModel:
         paths: npt.ArrayLike,
         params: Params,
         *,
-        seed: Whole,
+        seed: Whole = 0,
         inputs: npt.ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> np.ndarray:
@@ -305,7 +307,8 @@ class StateSpaceModel:
         x = as_numbers(paths, "paths", 3).astype(np.float64)
         if x.shape[1:] != (len(self.states), len(table)):
             raise ShapeError(
-                f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a row of params"
+                f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a"
+                " row of params"
             )
         known = (
             np.zeros((len(x), 0))

@@ -1,15 +1,16 @@
 """Kernels of multinomial draws in ascending order, without a search or a sort.
 
-M independent uniform positions are cut into B strata of equal size. How many fall into a stratum is Poisson(1) for each,
-independently, but for what is missing to M: given their sum L <= M the counts are those of L independent positions, and
-M - L further positions are drawn one by one. B is M - 10 sqrt(M), so that L > M has a probability below 10^-20 (draws
-beyond the M-th are dropped). Below a hundred draws all are drawn one by one.
+M independent uniform positions are cut into B strata of equal size. How many fall into a stratum is
+Poisson(1) for each, independently, but for what is missing to M: given their sum L <= M the counts are those
+of L independent positions, and M - L further positions are drawn one by one. B is M - 10 sqrt(M), so that L >
+M has a probability below 10^-20 (draws beyond the M-th are dropped). Below a hundred draws all are drawn one
+by one.
 
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
-    records  shape (n_rows, more than B / 4), uint64: the draws of strata 4 g, ..., 4 g + 3 in 8 bits each, the first lowest,
-             and above them 32 bits, the draws before these strata. (That four strata have more than 255 draws has a
-             probability below 10^-300.)
+    records  shape (n_rows, more than B / 4), uint64: the draws of strata 4 g, ..., 4 g + 3 in 8 bits each,
+             the first lowest, and above them 32 bits, the draws before these strata. (That four strata have
+             more than 255 draws has a probability below 10^-300.)
     before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of TILE strata
 """
 
@@ -63,7 +64,8 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
 
 @pk.kernel
 def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
-    """Whole copies floor(M q / Q) of a tile, and what they leave, M q mod Q; a team a tile. One read of the weights."""
+    """Whole copies floor(M q / Q) of a tile, and what they leave, M q mod Q; one team per tile. One read of
+    the weights."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -93,7 +95,8 @@ def sum_of_counts(record):
 
 @pk.kernel
 def fill_strata(team, wanted, seed, step, records, before):
-    """Poisson counts of a tile of strata; a team a tile. A block of random bits and 8 bytes out for four strata."""
+    """Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out for four
+    strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -117,7 +120,8 @@ def fill_strata(team, wanted, seed, step, records, before):
 
 @pk.kernel
 def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
-    """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a draw."""
+    """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a
+    draw."""
     missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
     j = pk.int64(k)
@@ -131,7 +135,8 @@ def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
 
 @pk.kernel
 def lay_strata(team, wanted, before, records):
-    """Counts get the draws before them, and beyond the last stratum M; a team a tile of strata. 16 bytes for four strata."""
+    """Counts get the draws before them, and beyond the last stratum M; one team per tile of strata. 16 bytes
+    for four strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles

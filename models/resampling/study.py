@@ -8,8 +8,8 @@ e = N w / sum w:
     seconds        of a call until a permuted ancestor vector, median                 (Figure 5)
     decision       the fastest scheme at each N and y                                 (Figure 6)
 
-Both errors are means over the sets. Each set of each cell (scheme, N, y) has a seed of its own, so that
-cells are independent; `excess` takes the 1 / K off the bias share. `Design` says how many sets and vectors.
+Both errors are means over the sets. Sets that fit into memory together are rows of one call, and each call
+of each cell (scheme, N, y) has a seed of its own, so that cells are independent; `excess` takes the 1 / K off the bias share. `Design` says how many sets and vectors.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ SCHEMES = (
 )
 CHAINS = "metropolis", "megopolis"
 MOST_AT_ONCE = 1 << 20  # particles of replicates that are held together
+_MOST_WEIGHTS = 1 << 26  # that are kept for the next scheme
 FEWEST = 4  # vectors of a set
 ERRORS = "sets", "runs", "mse", "bias_share"
 LONG_ENOUGH = 1.0  # seconds of timed calls
@@ -132,8 +133,8 @@ def study(
     names : list of str
         Schemes of SCHEMES, peers of `models.resampling.prefix_sums`, or "metropolis / C" for B = B* / C.
     client : distributed.Client or "local", optional
-        Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this machine's,
-        and measured here.
+        Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this
+        machine's, and measured here.
 
     Yields
     ------
@@ -155,11 +156,14 @@ def study(
         for space in spaces:
             for n in sizes:
                 for y in ys:
-                    steps = metropolis_steps(weight_set(n, y, 0, design.dtype), space=space)
+                    weights = _weights(n, y, design)
+                    steps = metropolis_steps(weights(0), space=space)
                     for name in names:
                         cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
                         if _place(cell) not in done:
-                            done[_place(cell)] = found = _measured(cell, errors, design, steps, space, store)
+                            done[_place(cell)] = found = _measured(
+                                cell, errors, design, weights, steps, space, store
+                            )
                             if found:
                                 store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
                         if done[_place(cell)]:
@@ -176,6 +180,12 @@ def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndar
     """Weights of equation (12), at most 1; the same normal numbers for every y."""
     x = np.random.default_rng((n, number) if number else n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
+
+
+def _weights(n, y, design):
+    """The cell's weight sets by their number."""
+    kept = functools.lru_cache(max(1, _MOST_WEIGHTS // n))
+    return kept(lambda number: weight_set(n, y, number, design.dtype))
 
 
 def excess(cell: dict) -> float:
@@ -199,40 +209,41 @@ def _name(what, cell):
     return "{}-{kind}-{n:010d}-{y}-{}".format(what, scheme, **cell)
 
 
-def _measured(cell, errors, design, steps, space, store):
+def _measured(cell, errors, design, weights, steps, space, store):
     draw, steps, own = _drawing(cell["scheme"], steps, space)
     sets, runs = design.share(cell["n"], steps)
     if not sets:
         return None
     if _drawn(cell) not in errors:
-        errors[_drawn(cell)] = _errors_of(cell, draw, design, sets, runs, steps, store)
-    seconds = _seconds(own, weight_set(cell["n"], cell["y"], 0, design.dtype), space, design) if own else None
+        errors[_drawn(cell)] = _errors_of(cell, draw, weights, sets, runs, steps, store)
+    seconds = _seconds(own, weights(0), space, design) if own else None
     return cell | errors[_drawn(cell)] | {"seconds": seconds}
 
 
-def _errors_of(cell, draw, design, sets, runs, steps, store):
-    """What ERRORS names, means over the sets; the store keeps the sets of a cell that takes long."""
+def _errors_of(cell, draw, weights, sets, runs, steps, store):
+    """What ERRORS names, means over the sets; the store keeps the calls of a cell that takes long."""
     found, long = [], cell["n"] * steps * runs * sets > _LONG
-    for number in range(sets):
-        name = f"{_name('set', cell)}-{number:03d}"
+    together = max(1, MOST_AT_ONCE // (cell["n"] * runs))
+    for first in range(0, sets, together):
+        name = f"{_name('sets', cell)}-{first:03d}"
         part = store.get(name) if long else None
         if part is None:
-            w = weight_set(cell["n"], cell["y"], number, design.dtype)
-            part = {"errors": np.array(_errors(draw, w, runs, _seed(cell, number)))}
+            w = np.stack([weights(number) for number in range(first, min(first + together, sets))])
+            part = {"errors": _errors(draw, w, runs, _seed(cell, first))}
             if long:
                 store.put(name, **part)
         found.append(part["errors"])
-    return dict(zip(ERRORS, (sets, runs, *np.mean(found, axis=0).tolist())))
+    return dict(zip(ERRORS, (sets, runs, *np.concatenate(found).mean(axis=0).tolist())))
 
 
 def _errors_elsewhere(cells, design, k):
     """On a worker: the errors of a cell, which no machine changes; None if the design leaves it out."""
     cell = cells[k]
-    steps = metropolis_steps(weight_set(cell["n"], cell["y"], 0, design.dtype), space="serial")
-    draw, steps, _ = _drawing(cell["scheme"], steps, "serial")
+    weights = _weights(cell["n"], cell["y"], design)
+    draw, steps, _ = _drawing(cell["scheme"], metropolis_steps(weights(0), space="serial"), "serial")
     sets, runs = design.share(cell["n"], steps)
     with Store(None, "resampling.study", {}) as nothing:
-        return _errors_of(cell, draw, design, sets, runs, steps, nothing) if sets else None
+        return _errors_of(cell, draw, weights, sets, runs, steps, nothing) if sets else None
 
 
 def _drawing(name, steps, space):
@@ -260,7 +271,7 @@ def _drawing(name, steps, space):
 
 
 def _seed(cell, number):
-    """A seed for each set of each cell."""
+    """A seed for each call of each cell, which begins with that set."""
     words = zlib.crc32(cell["scheme"].encode()), cell["n"], round(2 * cell["y"]), number
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
@@ -270,16 +281,22 @@ def kind_of(space: object) -> str:
     return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
-def _errors(draw: Callable, w: np.ndarray, n_runs: int, seed: int) -> tuple[float, float]:
-    """(MSE / N, bias share)."""
-    n, at_once = len(w), max(1, min(n_runs, MOST_AT_ONCE // len(w)))
-    e, total, squares, done = n * w / w.sum(dtype=np.float64), 0.0, 0.0, 0
+def _errors(draw: Callable, w: np.ndarray, n_runs: int, seed: int) -> np.ndarray:
+    """(MSE / N, bias share) of each set, shape (sets, 2), of weights of shape (sets, n)."""
+    sets, n = w.shape
+    at_once = max(1, min(n_runs, MOST_AT_ONCE // w.size))
+    e, total, squares, done = n * w / w.sum(axis=1, dtype=np.float64, keepdims=True), 0.0, 0.0, 0
     for step in range(-(-n_runs // at_once)):
         rows = min(at_once, n_runs - done)
-        o = draw(np.tile(w, (rows, 1)), seed, step)
-        total, squares, done = total + o.sum(axis=0), squares + ((o - e) ** 2).sum(), done + rows
-    mse = squares / n_runs
-    return float(mse / n), float(((total / n_runs - e) ** 2).sum() / mse) if mse else 0.0
+        o = draw(np.repeat(w, rows, axis=0), seed, step).reshape(sets, rows, n)
+        total, squares, done = total + o.sum(axis=1), squares + _squares(o - e[:, None]), done + rows
+    mse, bias = squares / n_runs, _squares(total / n_runs - e)
+    return np.stack([mse / n, np.divide(bias, mse, out=np.zeros(sets), where=mse > 0.0)], axis=1)
+
+
+def _squares(x):
+    x = x.reshape(len(x), -1)
+    return np.einsum("ij,ij->i", x, x)
 
 
 def _seconds(call, w, space, design, repeats=5):

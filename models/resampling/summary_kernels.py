@@ -20,7 +20,7 @@ def moment_kernel(moment, n_dims, n_moments):
 
     @pk.kernel
     def moment_sums(team, tile_size, bits, t, slot, x, params, w, extremes, sums, parts):
-        """Sums of q times each moment over a tile; a team a tile. Reads weights and states."""
+        """Sums of q times each moment over a tile; one team per tile. Reads weights and states."""
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
@@ -46,7 +46,7 @@ def moment_kernel(moment, n_dims, n_moments):
 
 @pk.kernel
 def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
-    """Sums of q times the squared distance from the mean over a tile; a team a tile. Reads weights and
+    """Sums of q times the squared distance from the mean over a tile; one team per tile. Reads weights and
     states."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
@@ -64,7 +64,7 @@ def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, par
 
 @pk.kernel
 def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
-    """The least state with a share of at least levels[j] of the weights at or below it; a team a row,
+    """The least state with a share of at least levels[j] of the weights at or below it; one team per row,
     component and level.
 
     By halving the whole numbers that order float64 like themselves: 64 passes over the row, and the same bits

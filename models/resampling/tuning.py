@@ -52,7 +52,7 @@ def particles_needed(
     *,
     inputs: npt.ArrayLike | None = None,
     n_runs: Whole = 100,
-    most: Whole = 2**16,
+    max_particles: Whole = 2**16,
     seed: Whole = 0,
     **options: Any,
 ) -> Needed:
@@ -66,7 +66,7 @@ def particles_needed(
         In the middle of the posterior, as far as it is known: a first short PMMH run tells.
     n_runs : int
         Filters, rows of one batch, from which a variance is taken; its relative error is sqrt(2 / n_runs).
-    most : int
+    max_particles : int
         More particles are not tried.
     **options : as in `StateSpaceModel.filter`
 
@@ -77,9 +77,9 @@ def particles_needed(
     Raises
     ------
     InputError
-        Filters die, or vary too much, even with `most` particles.
+        Filters die, or vary too much, even with `max_particles` particles.
     """
-    n_runs, most = check_count(n_runs, "n_runs", 10), check_count(most, "most", 32)
+    n_runs, max_particles = check_count(n_runs, "n_runs", 10), check_count(max_particles, "max_particles", 32)
     row = as_table(params, model.parameters)
     if row.ndim != 1:
         raise InputError(f"params is of {row.shape[0]} filters; one is wanted")
@@ -89,12 +89,12 @@ def particles_needed(
             observations, n, params=np.tile(row, (n_runs, 1)), inputs=inputs, seed=seed
         )
         tried[n] = float(values.var(ddof=1)) if np.isfinite(values).all() else math.nan
-        if tried[n] <= 2.0 * WANTED or n >= most:
+        if tried[n] <= 2.0 * WANTED or n >= max_particles:
             break
         # the variance falls as 1 / n, once it is small
         n = int(
             min(
-                most,
+                max_particles,
                 32
                 * math.ceil(
                     n / 32 * (4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED)))
@@ -103,13 +103,13 @@ def particles_needed(
         )
     if not tried[n] <= 2.0 * WANTED:
         raise InputError(
-            f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs, where about 1 is wanted: "
-            "a guide, parameters nearer to the posterior, or most= are wanted"
+            f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs,"
+            " where about 1 is wanted: a guide, nearer parameters, or a larger max_particles are wanted"
         )
     needed = 32 * max(1, math.ceil(n * tried[n] / WANTED / 32))
     seen = "; ".join(f"{variance:.2g} with {count:,}" for count, variance in tried.items())
     text = (
-        f"{needed:,} particles bring the variance of the log-likelihood to about 1: it was {seen} particles, over {n_runs} runs "
-        f"(each right to {math.sqrt(2 / n_runs):.0%})."
+        f"{needed:,} particles bring the variance of the log-likelihood to about 1: it was {seen} particles,"
+        f" over {n_runs} runs (each right to {math.sqrt(2 / n_runs):.0%})."
     )
     return Needed(needed, tried, text)

@@ -1,7 +1,9 @@
-"""Kernels that bring weights to whole numbers q_i and add them up; the notation is that of `models.resampling`.
+"""Kernels that bring weights to whole numbers q_i and add them up; the notation is that of
+`models.resampling`.
 
-Rows are weight vectors of their own, one for each filter. A row is cut into n_tiles tiles, a team each; totals of tiles
-become what lies before each tile, on the device, so that no number travels to the host between kernels.
+Rows are weight vectors of their own, one for each filter. A row is cut into n_tiles tiles, a team each;
+totals of tiles become what lies before each tile, on the device, so that no number travels to the host
+between kernels.
 
 Arguments that recur
     tile_size    numbers of a tile; a league has n_rows * n_tiles teams
@@ -9,7 +11,8 @@ Arguments that recur
     bits         b, at most MOST_BITS: the largest q of a row lies in [2^(b - 1), 2^b]
     log          compile-time: w holds WEIGHTS or LOGS
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
-    extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if the row idles
+    extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if
+                 the row idles
     offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
 """
 
@@ -62,8 +65,9 @@ def exponent(x):
 
 @pk.function
 def scale(extremes, r, bits, log):
-    """(usable, subtract, factors) of a row: q = (w or exp(w - subtract)) times two factors, one after the other, so that neither
-    overflows; or factors[2], 1, throughout a row that has no positive weight, a negative one or one that is not finite."""
+    """(usable, subtract, factors) of a row: q = (w or exp(w - subtract)) times two factors, one after the
+    other, so that neither overflows; or factors[2], 1, throughout a row that has no positive weight, a
+    negative one or one that is not finite."""
     largest = ordered(extremes[r, 0])
     smallest = ordered(extremes[r, 1])
     if log:
@@ -106,10 +110,12 @@ def fixed(x, scale, log):
 
 @pk.function
 def split(position, parts, total, ratio):
-    """(k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a product of 128 bits.
+    """(k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a product of
+    128 bits.
 
-    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total: position * ratio is right to 2^-20, so that the
-    estimate of k is right or too small by one; the rest then fits into 64 bits and is right although the products wrap.
+    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total: position * ratio is right to 2^-20,
+    so that the estimate of k is right or too small by one; the rest then fits into 64 bits and is right
+    although the products wrap.
     """
     k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, -(2.0**-18)))
     rest = pk.int64(position * parts - pk.uint64(k) * total)
@@ -119,7 +125,7 @@ def split(position, parts, total, ratio):
 
 @pk.kernel
 def begin(team, extremes, stretches):
-    """Rows without a weight seen yet, and no stretches; a team a row. 24 bytes and 8 a stretch."""
+    """Rows without a weight seen yet, and no stretches; one team per row. 24 bytes and 8 a stretch."""
     r = team.league_rank
     if team.single():
         extremes[r, 0] = NONE
@@ -131,7 +137,8 @@ def begin(team, extremes, stretches):
 
 @pk.kernel
 def find_extremes(team, sweep, w, extremes):
-    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two atomics a team."""
+    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two
+    atomics a team."""
     n_sweeps = (w.shape[1] + sweep - 1) // sweep
     r = team.league_rank // n_sweeps
     begin = team.league_rank % n_sweeps * sweep
@@ -165,7 +172,8 @@ def find_extremes(team, sweep, w, extremes):
 
 @pk.kernel
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
-    """The sum of q over a tile; a team a tile, the last first: those are still in a cache. One read of the weights."""
+    """The sum of q over a tile; one team per tile, the last first: those are still in a cache. One read of
+    the weights."""
     n_tiles = offsets.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = n_tiles - 1 - team.league_rank % n_tiles
@@ -192,9 +200,8 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
 def lay_out(team, r, offsets, shelf):
     """Totals of tiles become what lies before each tile; returns their sum. The shelf is scratch for them."""
     last = offsets.shape[1] - 1
-    share = (
-        last + team.size - 1
-    ) // team.size | 1  # neighbours are one member's: one scan for all; odd, as memory has banks
+    # neighbours are one member's: one scan for all; odd, as memory has banks
+    share = (last + team.size - 1) // team.size | 1
     for tile in team.thread_range(last):
         shelf[tile] = offsets[r, tile]
     team.barrier()
@@ -219,6 +226,7 @@ def lay_out(team, r, offsets, shelf):
 
 @pk.kernel
 def add_up(team, offsets):
-    """Totals of tiles become what lies before each tile; a team a row, with scratch for them. 16 bytes a tile."""
+    """Totals of tiles become what lies before each tile; one team per row, with scratch for them. 16 bytes a
+    tile."""
     shelf = team.scratch(offsets.shape[1], pk.uint64)
     lay_out(team, team.league_rank, offsets, shelf)

@@ -1,4 +1,5 @@
-"""Weights on a space, by rows, and the tables from which they are resampled; what is computed of them without drawing."""
+"""Weights on a space, by rows, and the tables from which they are resampled; what is computed of them without
+drawing."""
 
 from __future__ import annotations
 
@@ -18,11 +19,8 @@ from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
-TEAM, SWEEP_TEAM, ROW_TEAM = (
-    32,
-    128,
-    1024,
-)  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
+# members of a tile's team, of a sweep's and a row's, where the space lets one choose
+TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024
 MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
 MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 
@@ -33,12 +31,14 @@ def row_policy(n_rows, n_tiles):
 
 
 def tile_size(n):
-    """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
+    """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the
+    others."""
     return LEAST_TILE * max(1, 2 ** math.ceil(math.log2(n / (LEAST_TILE * MOST_TILES))))
 
 
 class Room(threading.local):
-    """Scratch arrays of calls that follow each other in one thread: those of equal shape share them, and pages are cleared once.
+    """Scratch arrays of calls that follow each other in one thread: those of equal shape share them, and
+    pages are cleared once.
 
     Of each name the last array is kept, if it has at most 64 MiB.
     """
@@ -106,7 +106,7 @@ class Tables:
     values : View, shape (n_rows, n)
     log : int
         WEIGHTS or LOGS of `models.resampling.weighing`.
-    n_draws : int
+    n_ancestors : int
     room : function (name, shape, dtype) -> View
         Where scratch comes from: `new` arrays, or ROOM where nothing outlives the call.
 
@@ -117,10 +117,10 @@ class Tables:
     tile_size, n_tiles, sweep : int
     """
 
-    def __init__(self, values, log, n_draws, room=new):
-        self.room, self.values, self.log, self.n_draws = room, values, pk.static(log), n_draws
+    def __init__(self, values, log, n_ancestors, room=new):
+        self.room, self.values, self.log, self.n_ancestors = room, values, pk.static(log), n_ancestors
         self.n_rows, self.n = values.shape
-        self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_draws) - 1).bit_length())
+        self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_ancestors) - 1).bit_length())
         self.tile_size = tile_size(self.n)
         self.n_tiles = -(-self.n // self.tile_size)
         self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))
@@ -128,10 +128,10 @@ class Tables:
         self.wide_tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, SWEEP_TEAM)
         self.sweeps = pk.TeamPolicy(self.n_rows * -(-self.n // self.sweep), SWEEP_TEAM)
         self.rows = row_policy(self.n_rows, self.n_tiles)
-        self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
+        self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_ancestors))
         self.extremes = room("extremes", (self.n_rows, 3), np.int64)
         self.sums = room("sums", (self.n_rows, self.n_tiles + 1), np.uint64)
-        self.stretches = room("stretches", (self.n_rows, max(1, n_draws // spreading.LONG)), np.int64)
+        self.stretches = room("stretches", (self.n_rows, max(1, n_ancestors // spreading.LONG)), np.int64)
 
     def find_extremes(self):
         pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
@@ -154,10 +154,10 @@ class Tables:
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, records, before)."""
-        n_tiles = -(-self.n_draws // strata.TILE)
+        n_tiles = -(-self.n_ancestors // strata.TILE)
         return (
             self.room("wanted", (self.n_rows,), np.int64),
-            self.room("records", (self.n_rows, self.n_draws // 4 + 1), np.uint64),
+            self.room("records", (self.n_rows, self.n_ancestors // 4 + 1), np.uint64),
             self.room("before", (self.n_rows, n_tiles + 1), np.uint64),
         )
 
@@ -170,7 +170,8 @@ class Tables:
 
     @functools.cached_property
     def meetings(self):
-        """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items, next_parts)."""
+        """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items,
+        next_parts)."""
         levels, n_items = [], self.n
         kept = (
             self.room("items", (self.n_rows, 1), np.int64),
@@ -208,7 +209,8 @@ class Tables:
 
 
 def on_space(values):
-    """An array as a row-major view where the default space reaches it, in float32 or float64; a View as it is."""
+    """An array as a row-major view where the default space reaches it, in float32 or float64; a View as it
+    is."""
     if isinstance(values, pk.View):
         if values.dtype.kind != "f":
             raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")
@@ -220,21 +222,17 @@ def on(space):
     return pk.use(pk.default_space() if space is None else space)
 
 
-def _moments(weights, log_weights):
-    """(the weights, their sum and the sum of squares relative to the largest) row by row."""
+def _moments(weights, log_weights, degenerate_allowed=False):
+    """(the weights, the largest of each row, the sums of weights relative to it, those of their squares)."""
     w = Weights(weights, log_weights)
     tables = Tables(w.values, w.log, w.n)
     tables.find_extremes()
-    tables.check(w)
-    reducer = pk.Sum, pk.Sum
-    return w, np.array(
-        [
-            pk.parallel_reduce(
-                w.n, kernels.moments, r, tables.log, w.values, tables.extremes, reducer=reducer
-            )
-            for r in range(w.n_rows)
-        ]
+    parts = pk.empty((w.n_rows, tables.n_tiles, 2), np.float64)
+    pk.parallel_for(
+        tables.wide_tiles, kernels.moments, tables.tile_size, tables.log, w.values, tables.extremes, parts
     )
+    largest = tables.check(w, degenerate_allowed)
+    return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # one after the other
 
 
 def effective_sample_size(
@@ -262,8 +260,8 @@ def effective_sample_size(
         Both or none of the two; NaN, infinite or negative weights; a row of zeros.
     """
     with on(space):
-        w, moments = _moments(weights, log_weights)
-    found = moments[:, 0] ** 2 / moments[:, 1]
+        w, _, totals, squares = _moments(weights, log_weights)
+    found = totals**2 / squares
     return float(found[0]) if w.is_vector else found
 
 
@@ -285,27 +283,26 @@ def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | N
         NaN or +inf among them.
     """
     with on(space):
-        w = Weights(None, log_weights)
-        found = [
-            pk.parallel_reduce(w.n, kernels.log_weight, r, w.values, reducer=pk.LogSumExp)
-            for r in range(w.n_rows)
-        ]
-    return float(found[0]) if w.is_vector else np.array(found)
+        w, largest, totals, _ = _moments(None, log_weights, degenerate_allowed=True)
+    impossible = largest == -np.inf  # their totals are of -inf less -inf
+    found = largest + np.log(totals, out=np.zeros_like(totals), where=~impossible)
+    return float(found[0]) if w.is_vector else found
 
 
 def metropolis_steps(
     weights: npt.ArrayLike | pk.View | None = None,
     *,
     log_weights: npt.ArrayLike | pk.View | None = None,
-    error: Real = 0.01,
+    error_bound: Real = 0.01,
     space: pk.SpaceLike | None = None,
 ) -> int:
-    """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about `error`.
+    """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about
+    `error_bound`.
 
     Parameters
     ----------
     weights, log_weights, space : as in `effective_sample_size`
-    error : float, between 0 and 1
+    error_bound : float, between 0 and 1
 
     Returns
     -------
@@ -314,15 +311,17 @@ def metropolis_steps(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        As `effective_sample_size`; an error that is not between 0 and 1.
+        As `effective_sample_size`; an error_bound that is not between 0 and 1.
 
     References
     ----------
     Murray, Lee and Jacob (2016), cited in `models.resampling`.
     """
-    if isinstance(error, bool) or not isinstance(error, float) or not 0.0 < error < 1.0:
-        raise InputError(f"error is {error!r}; a float between 0 and 1, neither included, is wanted")
+    if isinstance(error_bound, bool) or not isinstance(error_bound, float) or not 0.0 < error_bound < 1.0:
+        raise InputError(
+            f"error_bound is {error_bound!r}; a float between 0 and 1, neither included, is wanted"
+        )
     with on(space):
-        w, moments = _moments(weights, log_weights)
-    beta = min(moments[:, 0].min() / w.n, 1.0)
-    return 1 if beta == 1.0 else max(1, math.ceil(math.log(error) / math.log1p(-beta)))
+        w, _, totals, _ = _moments(weights, log_weights)
+    beta = min(totals.min() / w.n, 1.0)
+    return 1 if beta == 1.0 else max(1, math.ceil(math.log(error_bound) / math.log1p(-beta)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_count
+from ..checks import as_numbers, check_choice, check_number
 
 # Between these, logarithms and products with rates of like range stay within float64's normal numbers.
 SMALLEST, LARGEST = 1e-150, 1e150
@@ -102,6 +102,6 @@ def check_dtype(dtype):
     ]
 
 
-def check_memory(memory_limit):
-    """Bytes, or None."""
-    return None if memory_limit is None else check_count(memory_limit, "memory_limit")
+def check_memory(memory_mb):
+    """MiB as bytes, or None."""
+    return None if memory_mb is None else int(2**20 * check_number(memory_mb, "memory_mb", above=0.0))

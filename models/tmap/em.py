@@ -1,4 +1,5 @@
-"""The EM iteration, for several models of the same orders at once: sums of shards, and the M-step on a space of this process."""
+"""The EM iteration, for several models of the same orders at once: sums of shards, and the M-step on a space
+of this process."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Sums:
     ----------
     loglik : float
     first, last, opened, time : ndarray, shape (n_branches,)
-        Expected numbers of runs that begin in each branch, of those that end there, of open gaps, and time spent.
+        Expected numbers of runs that begin in each branch, of those that end there, of open gaps, and time
+        spent.
     moves : ndarray, shape (n_branches, n_branches)
         Expected numbers M_ij of switches.
     """
@@ -55,7 +57,7 @@ class Sums:
 
 
 class EM:
-    """Runs in a space, and models that climb there together.
+    """Runs in a space, and models that EM fits there side by side.
 
     Parameters
     ----------
@@ -65,16 +67,16 @@ class EM:
     dtype : type
         Of the recursions. Sums and the M-step are in float64.
     space : str, Space or a list of them
-    memory_limit : int, optional
-        Bytes of the space that gaps may take, packed. What is more is streamed: the parts wait on the host, and each E-step
-        copies them to the space in turn.
+    memory_bytes : int, optional
+        Bytes of the space that gaps may take, packed. What is more is streamed: the parts wait on the host,
+        and each E-step copies them to the space in turn.
     client : distributed.Client, optional
         Whose workers have the runs. The M-step is made here.
     """
 
-    def __init__(self, runs, orders, n_models, dtype, space, memory_limit=None, client=None):
+    def __init__(self, runs, orders, n_models, dtype, space, memory_bytes=None, client=None):
         check_range(runs, dtype)
-        parts, whole = parts_of(runs, dtype, memory_limit)
+        parts, whole = parts_of(runs, dtype, memory_bytes)
         self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.shortest = SHORTEST * runs.shortest
@@ -85,7 +87,7 @@ class EM:
         self._state = pk.zeros((n_models, 2), np.int64, own)
         self._totals = pk.zeros((len(parts), n_models, n_sums), np.float64, own)
         self._total, self._factorials = self._totals[0], pk.copy_of(log_factorials(orders), own)
-        self.space = self._exact.space
+        self.space, self.shown = self._exact.space, None  # the bar of a fit
         make = functools.partial(Expectation, n_models, n, dtype, self.unit)
         if not whole and client is None:  # laid out once, though they are copied to the space at each step
             method = make(self.space)
@@ -96,7 +98,8 @@ class EM:
         self._own = self._shards.own()
 
     def _launches(self):
-        """All of an E-step on the space of this process that has all runs: sums, and their sums in the order of (1) of `sharding`."""
+        """All of an E-step on the space of this process that has all runs: sums, and their sums in the order
+        of (1) of `sharding`."""
         method, shards = self._own
         found = []
 
@@ -152,7 +155,7 @@ class EM:
             model.switching * row[1 + 4 * n :].reshape(n, n),
         )
 
-    def climb(self, models, max_iter, tol, store=NOWHERE):
+    def run_em(self, models, max_iter, tol, store=NOWHERE):
         """EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
 
         A store keeps where they have come to.
@@ -168,10 +171,13 @@ class EM:
         iterations = self.iterations(
             1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history
         )
-        while (self._state.to_numpy()[:, kernels.STATUS] == kernels.RUNNING).any():
+        ended = 0
+        while (running := self._state.to_numpy()[: len(models), kernels.STATUS] == kernels.RUNNING).any():
             iterations.replay()
             if store.due():
                 kept.keep()
+            ended = self._show(ended, len(models) - int(running.sum()))
+        self._show(ended, len(models))
         kept.keep()
         exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
         return [
@@ -183,8 +189,15 @@ class EM:
             for k in range(len(models))
         ]
 
+    def _show(self, before, ended):
+        """So many models have come to rest."""
+        if self.shown is not None:
+            self.shown.advance(self.shown.tasks[0].id, ended - before)
+        return ended
+
     def iterations(self, n_iterations, max_iter, tol, history):
-        """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in them."""
+        """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in
+        them."""
         maximise = (
             pk.TeamPolicy(self.n_models, 32, space=self.space),
             kernels.maximise,

@@ -18,11 +18,16 @@ from .runs import Runs
 class Laid(NamedTuple):
     """Runs as the E-step takes them.
 
-    censoring   whether any is open
-    views       what the kernel `expectation` takes of them, in its order: Views, or arrays that wait on the
-    host n_rows      of `filtered` that are wanted
-    half, distinct      half the resolution, in units, and the View of what is tabulated, or None where gaps
-    are not rounded
+    Attributes
+    ----------
+    censoring : bool
+        Whether any is open.
+    views : tuple
+        What the kernel `expectation` takes of them, in its order: Views, or arrays that wait on the host.
+    n_rows : int
+        Rows of `filtered` that are wanted.
+    half, distinct : float and View, or None
+        Half the resolution, in units, and what is tabulated; None where gaps are not rounded.
     """
 
     censoring: bool

@@ -1,4 +1,5 @@
-"""Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install "portable-kernels[plot]"`)."""
+"""Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install
+"portable-kernels[plot]"`)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ..checks import check_count
+from ..extras import need
 
 _POINTS = 200
 
@@ -34,11 +36,7 @@ def overview(model, runs, *, most_lags=8):
 
 def new_figure():
     """An empty matplotlib.figure.Figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError('matplotlib is wanted for figures: pip install "portable-kernels[plot]"') from error
-    return Figure(figsize=(12.0, 3.6), layout="constrained")
+    return need("matplotlib.figure", "plot", "figures").Figure(figsize=(12.0, 3.6), layout="constrained")
 
 
 def complete_gaps(runs):
@@ -88,7 +86,8 @@ def plot_correlations(axes, model, runs, most_lags=8):
 
 
 def empirical_correlation(runs, lag):
-    """Correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there are too few."""
+    """Correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there are too
+    few."""
     complete = complete_gaps(runs)
     run = np.repeat(np.arange(runs.n_runs), runs.lengths)
     early = (

@@ -1,9 +1,8 @@
-"""Runs from tables and files, and models to and from files."""
+"""Runs from tables and files."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import os
 from typing import Any, Literal, TypeAlias
 
@@ -13,12 +12,12 @@ from portable.errors import DTypeError, FiniteError, InputError, OrderError, Sha
 
 from ..checks import as_numbers, check_number
 from ..dates import as_date, as_dates, looks_dated
-from ..files import check_csv, check_file, read_json, read_npz, reading, write
-from .model import TransientMAP
+from ..extras import need
+from ..files import check_csv, check_file, read_npz, reading
 from .runs import Runs
 
 DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
-_Moment: TypeAlias = "float | str | datetime.date | np.datetime64"
+_Moment: TypeAlias = float | str | datetime.date | np.datetime64
 
 
 def from_frame(
@@ -35,9 +34,11 @@ def from_frame(
     ----------
     frame : pandas.DataFrame, or mapping of column names to arrays
     run, gap : str
-        Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep their order.
+        Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep
+        their order.
     censored : str, optional
-        Column of True or False: whether the run's last gap is still open. Its value in the run's last row counts.
+        Column of True or False: whether the run's last gap is still open. Its value in the run's last row
+        counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
 
@@ -80,16 +81,20 @@ def from_events(
     ----------
     frame : pandas.DataFrame, or mapping of column names to arrays
     time : str
-        Column of numbers or of dates (NumPy's, pandas's with or without time zones, or text); gaps of dates are in seconds.
+        Column of numbers or of dates (NumPy's, pandas's with or without time zones, or text); gaps of dates
+        are in seconds.
     run : str, optional
-        Column of names, of users for example; all events are of one if not given. Events of one name are sorted by time.
+        Column of names, of users for example; all events are of one if not given. Events of one name are
+        sorted by time.
     timeout : float, optional
         A longer gap ends a run, and the next event begins another one of the same name.
     end : float or date, optional
-        When the record ended. The last run of each name is then censored: its last gap is open, from its last event to the
-        end. With `timeout`, only where that is no longer than the time-out; the others have ended.
+        When the record ended. The last run of each name is then censored: its last gap is open, from its last
+        event to the end. With `timeout`, only where that is no longer than the time-out; the others have
+        ended.
     censored : str, optional
-        With `end`: column of True or False, whether a name's run still goes on. Its value in the name's last row counts.
+        With `end`: column of True or False, whether a name's run still goes on. Its value in the name's last
+        row counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
     date_order : {"year first", "month first", "day first"}, optional
@@ -103,8 +108,8 @@ def from_events(
     Raises
     ------
     InputError, ShapeError, DTypeError, FiniteError
-        A column that is not there, of another length, of words or with gaps in it; no two events of one run; an event after
-        the end; `censored` without `end`.
+        A column that is not there, of another length, of words or with gaps in it; no two events of one run;
+        an event after the end; `censored` without `end`.
     """
     column = _column(frame, time, raw=True)
     if looks_dated(column):
@@ -125,8 +130,8 @@ def from_events(
     still = _still(frame, censored, times, time, end)
     if end is not None and times.max() > end:
         raise InputError(
-            f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the record "
-            "ended is wanted"
+            f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the"
+            " record ended is wanted"
         )
     codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
@@ -160,8 +165,8 @@ def _still(frame, censored, times, time, end):
         return None
     if end is None:
         raise InputError(
-            f"censored names the column '{censored}', but how long its runs have been open is not known: give end, "
-            "when the record ended"
+            f"censored names the column '{censored}', but how long its runs have been open is not known: give"
+            " end, when the record ended"
         )
     still = _column(frame, censored)
     _check_same(still, censored, times, time)
@@ -189,12 +194,22 @@ def read(
     path : str or Path
         .npz with arrays of gaps and of run lengths, called `x` and `K` or `values` and `lengths`, and perhaps
         `censored`; or .csv with a header, for which pandas must be installed.
-    gap, run, censored : str
-        Columns of a .csv with a row for each gap; see `from_frame`.
-    time, timeout, end, date_order : optional
-        For a .csv with a row for each event, as run and censored; see `from_events`. All events are of one run with run=None.
+    gap : str, default "gap"
+        Column of gaps. A .csv then has a row for each gap; see `from_frame`.
+    run : str or None, default "run"
+        Column of run names. With `time` all events are of one run if it is None.
+    time : str, optional
+        Column of event times, in place of gaps. A .csv then has a row for each event; see `from_events`.
+    timeout : float, optional
+        With `time`: a longer gap ends a run.
+    end : float or date, optional
+        With `time`: when the record ended, a number or a date; runs that go on then are censored.
+    censored : str, optional
+        Column that is true where a run's last gap is still open.
     resolution : float, optional
-        The gaps are rounded to multiples of this; see `Runs`.
+        Gaps are rounded to multiples of this; see `Runs`.
+    date_order : {"year first", "month first", "day first"}, optional
+        Of dates in text that may be read in two ways.
 
     Returns
     -------
@@ -207,12 +222,7 @@ def read(
     """
     if check_file(path, (".npz", ".csv", ".csv.gz", ".txt")) == ".npz":
         return _from_npz(path, resolution)
-    try:
-        import pandas
-    except ImportError as error:
-        raise InputError(
-            f"pandas is wanted to read '{path}': pip install 'portable-kernels[files]'"
-        ) from error
+    pandas = need("pandas", "files", f"reading '{path}'")
     check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
     with reading(path):
         frame = pandas.read_csv(path)
@@ -239,51 +249,9 @@ def _from_npz(path, resolution):
         if values in arrays and lengths in arrays:
             return Runs(arrays[values], arrays[lengths], arrays.get("censored"), resolution=resolution)
     raise InputError(
-        f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted"
+        f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are"
+        " wanted"
     )
-
-
-def save(path: str | os.PathLike[str], model: TransientMAP) -> None:
-    """Write a TransientMAP as JSON.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file that is there is replaced.
-    model : TransientMAP
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written; one that was there stays.
-    """
-    parts = {name: getattr(model, name).tolist() for name in ("alpha", "orders", "rates", "switching")}
-    write(path, json.dumps(parts, indent=1) + "\n", "path")
-
-
-def load(path: str | os.PathLike[str]) -> TransientMAP:
-    """The TransientMAP that `save` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    TransientMAP
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or holds no model.
-    """
-    parts = read_json(path)
-    try:
-        return TransientMAP(**{name: parts[name] for name in ("alpha", "orders", "rates", "switching")})
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"'{path}' holds no model: {type(error).__name__}: {error}") from error
 
 
 def _check_same(column, name, other, its_name):

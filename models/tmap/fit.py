@@ -15,9 +15,10 @@ from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
 from ..cluster import connected
+from ..progress import bar
 from ..sharding import here
-from ..store import Store
 from ..shown import Shown
+from ..store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
@@ -26,11 +27,11 @@ from .runs import Runs
 
 N_STARTS = 8
 _NEAR = 1.0  # of the log-likelihood
-_TRIED, _STEPS = 4, 15  # starts that are tried for each that climbs to the end, and steps of a trial
+_TRIED, _STEPS = 4, 15  # starts that are tried for each that EM runs to the end, and steps of a trial
 _TRIES = 20  # for another order of strata
 _SAMPLE = 10_000  # gaps whose quantiles a start is drawn from
 _PAPERS_MOST = 60.0  # of a gap times a rate
-_AT_ONCE = 16  # starts that climb together; each takes room for the vectors of the longest runs
+_AT_ONCE = 16  # starts that run together; each needs memory for the vectors of the longest runs
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class FitInfo(Shown):
     starts : ndarray, shape (n_starts,)
         Log-likelihood that each start came to.
     notes : tuple of str
-        What the data say too little about: dead branches, such as take zero gaps only, fewer runs than branches.
-        Empty if nothing.
+        What the data say too little about: dead branches, such as take zero gaps only, fewer runs than
+        branches. Empty if nothing.
     """
 
     log_likelihood: float
@@ -65,14 +66,15 @@ def fit(
     runs: Runs,
     *,
     orders: npt.ArrayLike,
-    max_iter: int = 500,
+    max_iter: int = 1000,
     tol: float = 1e-8,
     seed: int = 0,
     n_starts: int | None = None,
-    initial: TransientMAP | Literal["paper"] | None = None,
+    start: TransientMAP | Literal["paper"] | None = None,
     dtype: Literal["float64", "float32"] = "float64",
-    memory_limit: int | None = None,
+    memory_mb: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
     space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
     client: object = None,
 ) -> tuple[TransientMAP, FitInfo]:
@@ -84,29 +86,34 @@ def fit(
         Censored ones included: what their open gap tells counts.
     orders : array-like of int, shape (n_branches,)
         One of them must be 1 where a gap is zero, unless gaps are rounded (`Runs`).
-    max_iter : int, at most 1,000,000
+    max_iter : int, at most 1,000,000, default 1000
         EM steps of each start.
-    tol : float
-        Stop once a step raises the log-likelihood by no more than `tol` for each gap.
-    seed : int, 0 to 2^64 - 1
+    tol : float, default 1e-8
+        Gain of the log-likelihood per gap at which a start stops.
+    seed : int, 0 to 2^64 - 1, default 0
         Of the random starts.
     n_starts : int, optional
-        Starts, which climb side by side; the best is returned. The likelihood has many local maxima: 8 by default, or 1 where
-        `initial` is given. `info.starts` and `info.notes` tell where they ended.
-    initial : TransientMAP or "paper", optional
+        Starts of EM, of which the best is returned. They run side by side. The likelihood has many local
+        maxima: 8 by default, or 1 where `start` is given. `info.starts` and `info.notes` tell where they
+        ended.
+    start : TransientMAP or "paper", optional
         The first start, of the same orders; the others are random. "paper" is that of `paper_start`.
     dtype : {"float64", "float32"}
         Of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
-    memory_limit : int, optional
-        Bytes of the space that gaps may take, 16 a gap in float64 and 8 in float32. More data than that are streamed: they
-        stay in the host's memory, and each EM step copies them to the space part by part.
+    memory_mb : float, optional
+        MiB of the space that gaps may take; what is more is streamed. 16 bytes a gap in float64 and 8 in
+        float32. More data than that are streamed: they stay in the host's memory, and each EM step copies
+        them to the space part by part.
     checkpoint : path, optional
-        A folder that keeps where each start has come to, every few seconds. The same call goes on from there to the same model,
-        one with more `max_iter` or `n_starts` goes further.
+        A folder that keeps the state of each start, from which the same call goes on. The same call goes on
+        from there to the same model, one with more `max_iter` or `n_starts` goes further.
+    progress : bool
+        Show a bar on standard error: starts that have come to rest, short trials of others among them.
     space : str, Space or a list of them, optional
         Spaces of a list, such as several GPUs, work side by side.
     client : distributed.Client or "local", optional
-        Whose workers share the runs; the M-step is made here. The model is the same for any number of workers.
+        Whose workers share the runs; the M-step is made here. The model is the same for any number of
+        workers.
 
     Returns
     -------
@@ -117,27 +124,34 @@ def fit(
     Raises
     ------
     InputError
-        All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, `initial` has
-        other orders or cannot make the runs, or `memory_limit` does not hold the longest runs; a checkpoint of another fit, or in
-        use.
+        All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends,
+        `start` has other orders or cannot make the runs, or `memory_mb` does not hold the longest runs;
+        a checkpoint of another fit, or in use.
     StorageError
         The checkpoint cannot be written; what was kept before stays.
     ClusterError
         A worker of another version or without the space; a scheduler that is gone.
+
+    Examples
+    --------
+    >>> from models import tmap
+    >>> process = tmap.TransientMAP([1.0, 0.0], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.0, 0.6]])
+    >>> runs = process.simulate(200, seed=1, space="serial")
+    >>> model, info = tmap.fit(runs, orders=[1, 2], n_starts=1, space="serial")
+    >>> info.converged, model.orders.tolist()
+    (True, [1, 2])
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
     max_iter = check_count(max_iter, "max_iter", most=1_000_000)
-    n_starts = (N_STARTS if initial is None else 1) if n_starts is None else check_count(n_starts, "n_starts")
+    n_starts = (N_STARTS if start is None else 1) if n_starts is None else check_count(n_starts, "n_starts")
     tol, dtype = check_number(tol, "tol", least=0.0), check_dtype(dtype)
     random = np.random.default_rng(check_seed(seed))
-    memory_limit = check_memory(memory_limit)
+    memory_bytes = check_memory(memory_mb)
     check_fit(runs, orders)
-    initial = paper_start(runs, orders, seed) if isinstance(initial, str) and initial == "paper" else initial
+    start = paper_start(runs, orders, seed) if isinstance(start, str) and start == "paper" else start
     first = (
-        []
-        if initial is None
-        else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
+        [] if start is None else [in_order(_check_start(start, orders, runs, memory_mb, here(client, space)))]
     )
     settings = {
         "values": runs.values,
@@ -148,15 +162,21 @@ def fit(
         "tol": tol,
         "seed": seed,
         "dtype": str(np.dtype(dtype)),
-        "memory_limit": memory_limit,
+        "memory_bytes": memory_bytes,
     }
-    with Store(checkpoint, "tmap.fit", settings) as store, connected(client) as client:
-        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit, client)
-        starts = first + _promising(em, runs, orders, n_starts - len(first), max_iter, random)
+    with (
+        bar(progress) as shown,
+        Store(checkpoint, "tmap.fit", settings) as store,
+        connected(client) as client,
+    ):
+        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_bytes, client)
+        em.shown, drawn = shown, n_starts - len(first)
+        shown.add_task("EM", total=n_starts + (drawn > 1) * _TRIED * drawn)
+        starts = first + _promising(em, runs, orders, drawn, max_iter, random)
         found = [
             end
             for begin in range(0, n_starts, _AT_ONCE)
-            for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
+            for end in em.run_em(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
         ]
         model, history, converged = max(found, key=lambda end: end[1][-1])
         model = in_order(model)
@@ -186,16 +206,14 @@ def check_fit(runs, orders):
         )
 
 
-def _check_initial(model, orders, runs, memory_limit, space):
+def _check_start(model, orders, runs, memory_mb, space):
     if not isinstance(model, TransientMAP):
         got = repr(model) if isinstance(model, str) else type(model).__name__
-        raise DTypeError(f"initial must be a TransientMAP or 'paper', got {got}")
+        raise DTypeError(f"start must be a TransientMAP or 'paper', got {got}")
     if not np.array_equal(np.sort(model.orders), orders):
-        raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
-    if model.log_likelihood(runs, memory_limit=memory_limit, space=space) == -np.inf:
-        raise InputError(
-            "initial cannot make these runs: their likelihood is zero, from where EM does not climb"
-        )
+        raise InputError(f"start has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
+    if model.log_likelihood(runs, memory_mb=memory_mb, space=space) == -np.inf:
+        raise InputError("start cannot make these runs: their likelihood is zero, which EM cannot raise")
     return model
 
 
@@ -215,7 +233,7 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
     ends = [
         end
         for begin in range(0, len(tried), em.n_models)
-        for end in em.climb(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)
+        for end in em.run_em(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)
     ]
     best = sorted(range(len(tried)), key=lambda k: -ends[k][1][-1])[:n_starts]
     return [tried[k] for k in best]
@@ -224,14 +242,13 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
 def random_starts(runs, orders, n_starts, random):
     """Branches whose means are gaps drawn from the data, and switching that gives runs of the mean length.
 
-    Each branch draws from another of as many strata of equal numbers of gaps, short to long, so that no two begin alike; which
-    branch has which differs from start to start as long as it can. A branch of order 1 that draws a zero starts as one that
-    makes nothing else: from longer means EM seldom gets there.
+    Each branch draws from another of as many strata of equal numbers of gaps, short to long, so that no two
+    begin alike; which branch has which differs from start to start as long as it can. A branch of order 1
+    that draws a zero starts as one that makes nothing else: from longer means EM seldom gets there.
     """
     n, used, found = len(orders), set(), []
-    shortest = (
-        runs.shortest if runs.resolution is None else 0.25 * runs.resolution
-    )  # the mean of what is recorded as zero
+    # the mean of what is recorded as zero
+    shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
     some = runs.values if runs.n_gaps <= _SAMPLE else random.choice(runs.values, _SAMPLE)
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
@@ -296,8 +313,10 @@ def _of_starts(finals):
     near = int((finals > finals.max() - _NEAR).sum())
     if len(finals) > 2 and near == 1:
         return (
-            f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher maximum may have been "
-            "missed; give more n_starts",
+            (
+                f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher"
+                " maximum may have been missed; give more n_starts"
+            ),
         )
     return ()
 
@@ -309,7 +328,10 @@ def _notes(em, runs, model):
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
         few = (
-            f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly known",
+            (
+                f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly"
+                " known"
+            ),
         )
     visits = em.expectation([model])[0].visits
     means = model.orders / model.rates
@@ -318,8 +340,9 @@ def _notes(em, runs, model):
         for i in np.flatnonzero(visits <= DEAD)
     )
     short = (
-        f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the shortest other gap, "
-        "which the log-likelihood depends on; give the runs' resolution if gaps are rounded"
+        f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the"
+        " shortest other gap, which the log-likelihood depends on; give the runs' resolution if gaps are"
+        " rounded"
         for i in np.flatnonzero((means <= em.shortest * (1 + 1e-12)) & (visits > DEAD))
         if runs.resolution is None
     )

@@ -43,8 +43,8 @@ class Goodness(Shown):
 def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | None = None) -> Goodness:
     """Test whether a process made runs, from gaps rescaled to be uniform and independent.
 
-    The p-values are exact for many gaps, for parameters that were not fitted to the same runs: after a fit they are too
-    large. Data that are rounded are no continuous gaps: many gaps fail by that alone.
+    The p-values are exact for many gaps, for parameters that were not fitted to the same runs: after a fit
+    they are too large. Data that are rounded are no continuous gaps: many gaps fail by that alone.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
 
 
 def kolmogorov(uniforms):
-    """Largest distance from the uniform distribution, and its p-value for many numbers (Stephens, JRSS B 32, 1970)."""
+    """Largest distance from the uniform distribution, and its p-value for many numbers (Stephens, JRSS B 32,
+    1970)."""
     n = len(uniforms)
     if not n:
         return np.nan, np.nan

@@ -9,7 +9,8 @@ from .kernels import RUNNING, STATUS, STEP, MAX_ITER
 
 
 class Kept:
-    """The state of starts that climb together, kept one by one: more of them, or more steps, go on from there.
+    """The state of starts that run together, kept one by one: more of them, or more steps, go on from
+    there.
 
     Parameters
     ----------

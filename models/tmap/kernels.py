@@ -1,24 +1,27 @@
 """Kernels of the TMAP's likelihood and fit; the equations are numbered in `models.tmap`.
 
 Arguments that recur
-    n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds loops, and is one
-                up to UNROLLED, so that they unroll
-    models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
-    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
+    n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds
+                loops, and is one up to UNROLLED, so that they unroll
+    models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r -
+                1)!
+    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are
+                                               different ones
     censoring   whether any run is open, a compile-time constant
-    rounded     whether gaps are rounded, a compile-time constant: then `gaps` holds the number of a distinct gap in place of a
-                complete one, and `table`, shape (3, R, n_values), what `models.tmap.rounding` says of it
+    rounded     whether gaps are rounded, a compile-time constant: then `gaps` holds the number of a distinct
+                gap in place of a complete one, and `table`, shape (3, R, n_values), what
+                `models.tmap.rounding` says of it
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
     sums        shape (n_starts, n_sums, n_teams), rows as named below
 
-Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and the
-logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered vector
-g_i[k] = a_i[k-1] f_i(x_k) of the way forward, kept, and q[k+1],
+Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and
+the logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered
+vector g_i[k] = a_i[k-1] f_i(x_k) of the way forward, kept, and q[k+1],
 
-    u_j = q_j[k+1] / sum_i g_i[k] pi_ij;        q_ij[k] = g_i[k] pi_ij u_j;        q_i[k] = sum_j q_ij[k]           (8)
+    u_j = q_j[k+1] / sum_i g_i[k] pi_ij;        q_ij[k] = g_i[k] pi_ij u_j;        q_i[k] = sum_j q_ij[k]  (8)
 
-so that all factors of g cancel, every term is positive, and nothing is subtracted. Contributions are added up in the
-dtype of the gaps, a few dozen at a time, and those partial sums in float64.
+so that all factors of g cancel, every term is positive, and nothing is subtracted. Contributions are added up
+in the dtype of the gaps, a few dozen at a time, and those partial sums in float64.
 """
 
 import math
@@ -50,7 +53,8 @@ def row_of(kind, n, i):
 
 @pk.function
 def at(row, n_items, item, lane):
-    """Where an item of a lane is, in rows of n_items each: an index, for constant distances cost no registers."""
+    """Where an item of a lane is, in rows of n_items each: an index, for constant distances cost no
+    registers."""
     return (row * n_items + item) * PACK + lane
 
 
@@ -80,7 +84,8 @@ def time_of(rounded, table, i, x):
 def weigh(r, rounded, table, model, x, log_x, faded, a, g):
     """Put g_i = a_i f_i(x), divided by some number, into g; returns that number's logarithm. R exponentials.
 
-    Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided by instead.
+    Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided
+    by instead.
     """
     divisor = -math.inf
     for i in range(r):
@@ -128,10 +133,11 @@ def step_back(r, model, tiny, g, q, u):
 
 @pk.function
 def log_survival(model, i, x, log_x):
-    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in float64.
+    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in
+    float64.
 
-    A Poisson variable of mean y = rate x is below r: r terms, from the largest down if that is the last, else upwards
-    from exp(-y / 2), which does not vanish for y < r.
+    A Poisson variable of mean y = rate x is below r: r terms, from the largest down if that is the last, else
+    upwards from exp(-y / 2), which does not vanish for y < r.
     """
     order = pk.float64(model[POWER, i]) + 1.0
     rate = pk.float64(model[RATE, i])
@@ -163,7 +169,8 @@ def log_survival(model, i, x, log_x):
 
 @pk.function
 def survive(n, r, model, x, log_x, a, q, stretched):
-    """The last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns the log of its factor."""
+    """The last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns the log of
+    its factor."""
     divisor = pk.float64(-math.inf)
     logs = pk.local(n, pk.float64)
     for i in range(r):
@@ -183,7 +190,8 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 def log_likelihood(
     team, n, r, censoring, rounded, faded, model, table, shares, offset, steps, lengths, open_end, gaps
 ):
-    """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
+    """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a
+    run."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
@@ -261,12 +269,13 @@ def expectation(
     filtered,
     sums,
 ):
-    """Sums (4) and (6), a team a column of `sums`, for each start that still climbs.
+    """Sums (4) and (6), one team per column of `sums`, for each start that still runs.
 
-    A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its order. Row
-    kept[team] + k of `filtered`, shape (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and
-    stays in cache. Lanes go on beyond the end of their runs, where nothing counts: that is cheaper than to hold them
-    back. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
+    A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its
+    order. Row kept[team] + k of `filtered`, shape (n_starts, n_rows R PACK), takes g of gap k: it is used
+    again for each pack, and stays in cache. Lanes go on beyond the end of their runs, where nothing counts:
+    that is cheaper than to hold them back. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4
+    items a gap.
     """
     n_teams = kept.shape[0]
     start = team.league_rank // n_teams
@@ -384,9 +393,8 @@ def expectation(
     team.barrier()
     for row in team.thread_range(sums.shape[1]):
         total = pk.float64(0.0)
-        for c in range(
-            team.size
-        ):  # each member begins in a column of its own: no two want the same bank of memory
+        # each member begins in a column of its own: no two want the same bank of memory
+        for c in range(team.size):
             column = team.rank + c
             total += own[row, column - team.size if column >= team.size else column]
         sums[start, row, share] = total
@@ -394,7 +402,7 @@ def expectation(
 
 @pk.kernel
 def add_sums(team, sums, total):
-    """Add up a row of `sums`; a team a row. 8 n_teams bytes."""
+    """Add up a row of `sums`; one team per row. 8 n_teams bytes."""
     start = team.league_rank // sums.shape[1]
     row = team.league_rank - start * sums.shape[1]
     value = 0.0
@@ -407,11 +415,11 @@ def add_sums(team, sums, total):
 
 @pk.kernel
 def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
-    """The M-step (7) of a start, or its end; a team a start.
+    """The M-step (7) of a start, or its end; one team per start.
 
-    Notes the likelihood, then stops where the last step has raised it by no more than `least_gain` or where it was the
-    last that is allowed. A dead branch keeps what it has, and no branch's mean falls below `shortest`. `exact` is the
-    model in float64, `models` the same in the dtype of the gaps.
+    Notes the likelihood, then stops where the last step has raised it by no more than `least_gain` or where
+    it was the last that is allowed. A dead branch keeps what it has, and no branch's mean falls below
+    `shortest`. `exact` is the model in float64, `models` the same in the dtype of the gaps.
     """
     start = team.league_rank
     status = state[start, STATUS]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,12 +17,14 @@ from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from ..cluster import connected
+from ..files import read_json, write
 from ..sharding import Shards
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import FADED, NEVER, Packed, check_range, log_factorials, log_unit, parts_of, tiny, unit_of
 from .runs import Runs
 
+_KEPT = "alpha", "orders", "rates", "switching"  # of a file
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
 
 
@@ -36,7 +40,8 @@ class TransientMAP:
     rates : array-like, shape (n_branches,), per unit of time
         Rate of each stage; a branch's mean gap is orders / rates.
     switching : array-like, shape (n_branches, n_branches)
-        Probability of the next gap's branch given this one's; what a row lacks to 1 is the probability to end.
+        Probability of the next gap's branch given this one's; what a row lacks to 1 is the probability to
+        end.
 
     Attributes
     ----------
@@ -55,6 +60,13 @@ class TransientMAP:
         A value is NaN or infinite.
     InputError
         Probabilities are negative or do not fit together, a rate is not positive, or runs would never end.
+
+    Examples
+    --------
+    >>> from models import tmap
+    >>> process = tmap.TransientMAP([1.0, 0.0], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.0, 0.6]])
+    >>> round(float(process.mean_arrivals()), 4), round(float(process.mean_gap()), 4)
+    (3.5, 2.0)
     """
 
     n_branches: int
@@ -317,10 +329,8 @@ class TransientMAP:
             `x` holds what is no number, or not finite.
         """
         y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
-        found, term = (
-            np.zeros_like(y),
-            np.exp(-0.5 * y),
-        )  # twice half the exponential: it must not vanish too soon
+        # twice half the exponential: it must not vanish too soon
+        found, term = np.zeros_like(y), np.exp(-0.5 * y)
         for m in range(self.orders.max()):
             found += np.where(m < self.orders, term, 0.0)
             term = term * y / (m + 1)
@@ -332,7 +342,7 @@ class TransientMAP:
         runs: Runs,
         *,
         dtype: Literal["float64", "float32"] = "float64",
-        memory_limit: int | None = None,
+        memory_mb: float | None = None,
         space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
         client: object = None,
     ) -> float:
@@ -343,8 +353,8 @@ class TransientMAP:
         runs : Runs
         dtype : {"float64", "float32"}
             Of the recursion; sums over runs are in float64 either way.
-        memory_limit : int, optional
-            Bytes of the space that gaps may take: more than that goes there in parts, one after the other.
+        memory_mb : float, optional
+            MiB of the space that gaps may take: more than that goes there in parts, one after the other.
         space : str, Space or a list of them, optional
         client : distributed.Client or "local", optional
             Whose workers share the runs.
@@ -357,12 +367,12 @@ class TransientMAP:
         Raises
         ------
         DTypeError, InputError
-            What are no Runs; a memory_limit that is too small for one part.
+            What are no Runs; a memory_mb that is too small for one part.
         """
         check_type(runs)
         dtype = check_dtype(dtype)
         check_range(runs, dtype)
-        parts, _ = parts_of(runs, dtype, check_memory(memory_limit))
+        parts, _ = parts_of(runs, dtype, check_memory(memory_mb))
         with connected(client) as client:
             make = functools.partial(_Likelihood, self, dtype, unit_of(runs))
             (loglik,) = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce(
@@ -436,9 +446,10 @@ class TransientMAP:
     ) -> npt.NDArray[np.float64]:
         """Probability of a gap no longer than each, given the gaps before it and that there is one.
 
-        These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et al., Neural
-        Computation 14, 2002). A gap of zero gives 0; an open one what it is so far; a rounded one a gap drawn within its
-        interval (Dunn and Smyth, Journal of Computational and Graphical Statistics 5, 1996).
+        These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et
+        al., Neural Computation 14, 2002). A gap of zero gives 0; an open one what it is so far; a rounded one
+        a gap drawn within its interval (Dunn and Smyth, Journal of Computational and Graphical Statistics 5,
+        1996).
 
         Parameters
         ----------
@@ -501,11 +512,52 @@ class TransientMAP:
             table[0],
         )
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the process as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that is there is replaced.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written; one that was there stays.
+        """
+        parts = {name: getattr(self, name).tolist() for name in _KEPT}
+        write(path, json.dumps(parts, indent=1) + "\n", "path")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TransientMAP:
+        """The process that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        TransientMAP
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or holds no process.
+        """
+        parts = read_json(path)
+        try:
+            return cls(**{name: parts[name] for name in _KEPT})
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"'{path}' holds no model: {type(error).__name__}: {error}") from error
+
     def simulate(
         self,
         n_runs: int,
         *,
-        seed: int,
+        seed: int = 0,
         space: pk.SpaceLike | None = None,
         max_gaps: int = 100_000_000,
     ) -> Runs:
@@ -514,7 +566,8 @@ class TransientMAP:
         Parameters
         ----------
         n_runs : int
-        seed : int, 0 to 2^64 - 1
+            How many.
+        seed : int, 0 to 2^64 - 1, default 0
         space : str or Space, optional
         max_gaps : int
             More are refused.
@@ -568,7 +621,8 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (5 + n_branches, n_branches)
-            alpha, constants of the branches' log-densities, rates, orders less 1, exits, and the rows of switching.
+            alpha, constants of the branches' log-densities, rates, orders less 1, exits, and the rows of
+            switching.
         """
         rates = self.rates * unit
         constant = self.orders * np.log(rates) - log_factorials(self.orders)

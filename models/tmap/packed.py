@@ -12,14 +12,16 @@ from portable.errors import InputError
 from . import rounding, run_kernels
 from .kernels import PACK
 
-# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0 it is 0.
+# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
+# it is 0.
 NEVER = {np.float32: -1e30, np.float64: -1e300}
 
 # A vector of smaller sum is weighed again: a third of the dtype's range, for entries differ much.
 FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
-# Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more sums. An H200's
-# multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are three and four rounds of it.
+# Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more
+# sums. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are
+# three and four rounds of it.
 ROUNDS, LEAST_TEAMS = 3, 64
 
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
@@ -44,15 +46,18 @@ class Packed:
     n_packs, n_rows : int
         Packs, and the sum of their longest runs.
     gaps : View of dtype, shape (n_rows * 2 * PACK,)
-        Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of zero.
+        Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of
+        zero.
     offset, steps : Views of int64, shape (n_packs,)
         A pack's first row, and its longest run.
     lengths, begin : Views of int64, shape (n_packs, PACK)
-        Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack has no run.
+        Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack
+        has no run.
     open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
         1 where the last gap is an open one.
     rounded : bool
-        Then a complete gap's row holds its place among `distinct`, View of float64, shape (n_values,), in units.
+        Then a complete gap's row holds its place among `distinct`, View of float64, shape (n_values,), in
+        units.
     """
 
     def __init__(self, runs, space, dtype=np.float64, unit=None):
@@ -104,7 +109,8 @@ class Packed:
         return self.offset, self.steps, self.lengths, self.open_end, self.gaps
 
     def table(self, n_models, n_branches):
-        """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to none."""
+        """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to
+        none."""
         shape = (n_models, 3, n_branches, self.distinct.size) if self.rounded else (1, 1, 1, 1)
         return pk.zeros(shape, self.dtype, self.space)
 
@@ -125,7 +131,8 @@ class Packed:
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
     def shares(self):
-        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape (n_teams + 1,)."""
+        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape
+        (n_teams + 1,)."""
         n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
         wanted = np.arange(n_teams) * self.n_rows // n_teams
         return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
@@ -151,7 +158,8 @@ def unit_of(runs):
 
 
 def log_unit(runs):
-    """What the logarithm of the density of gaps in these units is too large by; rounded gaps have probabilities."""
+    """What the logarithm of the density of gaps in these units is too large by; rounded gaps have
+    probabilities."""
     if runs.resolution is not None:
         return 0.0
     return (runs.n_gaps - int(runs.censored.sum())) * np.log(unit_of(runs))
@@ -166,14 +174,15 @@ def check_range(runs, dtype):
         )
 
 
-def parts_of(runs, dtype, memory_limit=None):
-    """The same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the memory holds once they are packed.
+def parts_of(runs, dtype, memory_bytes=None):
+    """The same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the memory holds
+    once they are packed.
 
     Parameters
     ----------
     runs : Runs
     dtype : type
-    memory_limit : int or None
+    memory_bytes : int or None
         Bytes.
 
     Returns
@@ -185,15 +194,15 @@ def parts_of(runs, dtype, memory_limit=None):
     order = _by_length(runs.lengths)
     item = 2 * PACK * np.dtype(dtype).itemsize
     size = runs.lengths[order][::PACK] * item
-    if memory_limit is not None and size[0] > memory_limit:
+    if memory_bytes is not None and size[0] > memory_bytes:
         raise InputError(
-            f"memory_limit is {memory_limit} bytes, but {PACK} runs of up to {runs.lengths[order[0]]} gaps take "
-            f"{size[0]}"
+            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {runs.lengths[order[0]]} gaps"
+            f" take {size[0] / 2**20:.3g}"
         )
     most = max(SHARD // PACK * item, int(size[0]))
-    most = most if memory_limit is None else min(most, memory_limit)
+    most = most if memory_bytes is None else min(most, memory_bytes)
     ends = np.cumsum(size)
-    whole = memory_limit is None or bool(ends[-1] <= memory_limit)
+    whole = memory_bytes is None or bool(ends[-1] <= memory_bytes)
     cuts = [0]
     while cuts[-1] < len(size):
         before = ends[cuts[-1] - 1] if cuts[-1] else 0

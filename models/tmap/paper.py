@@ -107,7 +107,7 @@ class Paper(page.Study):
         return {}
 
     @functools.cached_property
-    def climbs(self):
+    def timed(self):
         """{data: (runs, {(space, dtype): (history, seconds)})}, of spaces on this machine."""
         found = {}
         for data in PRINTED:
@@ -116,9 +116,9 @@ class Paper(page.Study):
             for space in self.spaces():
                 for dtype in ("float64", "float32"):
                     em = EM(runs, start.orders, 1, np.dtype(dtype).type, space)
-                    em.climb([start], N_ITERATIONS, 0.0)  # compiles
+                    em.run_em([start], N_ITERATIONS, 0.0)  # compiles
                     begin = time.perf_counter()
-                    ((_, history, _),) = em.climb([start], N_ITERATIONS, 0.0)
+                    ((_, history, _),) = em.run_em([start], N_ITERATIONS, 0.0)
                     times[space, dtype] = history, time.perf_counter() - begin
             found[data] = runs, times
         return found
@@ -126,7 +126,7 @@ class Paper(page.Study):
     def table_1(self):
         """Ours on each space of this machine, from the same start."""
         names = "", "log-likelihood", "for each gap", "time", "ns a gap and iteration", "beside"
-        for data, (runs, times) in self.climbs.items():
+        for data, (runs, times) in self.timed.items():
             n_runs, n_gaps, printed = PRINTED[data]
             rows = []
             for (space, dtype), (history, seconds) in times.items():
@@ -160,7 +160,7 @@ class Paper(page.Study):
         )
 
     def _comparable(self):
-        for data, (runs, times) in self.climbs.items():
+        for data, (runs, times) in self.timed.items():
             _, n_gaps, printed = PRINTED[data]
             for (machine, dtype), like in LIKE.items():
                 here = [
@@ -186,7 +186,7 @@ class Paper(page.Study):
 
     def lost(self, data, space=None):
         """|float32 less float64| of the last log-likelihood, as a share of it."""
-        times = self.climbs[data][1]
+        times = self.timed[data][1]
         space = self.space if space is None else space
         single, double = (times[space, dtype][0][-1] for dtype in ("float32", "float64"))
         return abs(single - double) / abs(double)
@@ -198,7 +198,7 @@ class Paper(page.Study):
         self._history("2 million runs")
 
     def _history(self, data):
-        runs, times = self.climbs[data]
+        runs, times = self.timed[data]
         figure = page.new_figure(8.0, 3.2)
         left, right = figure.subplots(1, 2)
         first = self.spaces()[0]
@@ -224,9 +224,9 @@ class Paper(page.Study):
             "unrestricted matrices, 6 states": (77, self._matrices()),
         }
         rows, histories = [], {}
-        for name, (n_parameters, climb) in kinds.items():
+        for name, (n_parameters, fitted) in kinds.items():
             begin = time.perf_counter()
-            found = [climb(runs, fresh, k) for k in range(self.size.n_starts)]
+            found = [fitted(runs, fresh, k) for k in range(self.size.n_starts)]
             each = (time.perf_counter() - begin) / len(found)
             rows.append((name, *self._ends(name, n_parameters, runs, found), f"{each:.3g} s"))
             histories[name] = [history for history, _ in found]
@@ -251,7 +251,7 @@ class Paper(page.Study):
 
     def _branches(self, runs, fresh, k):
         """The history of a start, and where it leads on other runs."""
-        how = {"initial": "paper", "seed": k, "max_iter": self.size.n_steps, "tol": 0.0}
+        how = {"start": "paper", "seed": k, "max_iter": self.size.n_steps, "tol": 0.0}
         model, info = fit(runs, orders=ORDERS, space=self.space, **how)
         return info.history, model.log_likelihood(fresh, space=self.space)
 
@@ -259,14 +259,14 @@ class Paper(page.Study):
         """The same for unrestricted matrices."""
         unrestricted, random = page.example("unrestricted_map"), np.random.default_rng(3)
 
-        def climb(runs, fresh, _):
+        def fitted(runs, fresh, _):
             n_states = sum(ORDERS)
             history, model = unrestricted.fit(
                 runs.values, runs.lengths, n_states, self.size.n_steps + 1, random
             )
             return history, unrestricted.log_likelihood(model, fresh.values, fresh.lengths)
 
-        return climb
+        return fitted
 
     def _ends(self, name, n_parameters, runs, found):
         """For the table: the parameters, the best end, the median, BIC, and the best one's on new runs."""
@@ -289,8 +289,8 @@ class Paper(page.Study):
             "process of such"
             if special[2] < general[2]
             else "median. Unrestricted matrices contain every process of such",
-            "branches, so a higher likelihood of the special structure can only be one of EM not yet at "
-            "rest;",
+            "branches, so a higher likelihood of the special structure can only be one of EM that has "
+            "not converged;",
             "what five times as many parameters gain on the fitted runs they may lose on others. The EM of",
             "unrestricted matrices is docs/examples/papers/unrestricted_map.py.",
         )
@@ -313,7 +313,7 @@ class Paper(page.Study):
                 fit(
                     runs,
                     orders=ORDERS,
-                    initial="paper",
+                    start="paper",
                     max_iter=N_ITERATIONS,
                     tol=0.0,
                     dtype=dtype,

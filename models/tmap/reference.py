@@ -67,7 +67,8 @@ def posterior_sums(model, runs):
 
 
 def gap_moment(model, k, power):
-    """E[x_k^power] = power! start P^(k-1) (-D0)^-power 1, with P = (-D0)^-1 D1, among runs that have a k-th gap."""
+    """E[x_k^power] = power! start P^(k-1) (-D0)^-power 1, with P = (-D0)^-1 D1, among runs that have a k-th
+    gap."""
     d0, d1, _, start = model.matrices()
     inverse = np.linalg.inv(-d0)
     row = start @ np.linalg.matrix_power(inverse @ d1, k - 1)

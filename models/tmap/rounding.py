@@ -1,12 +1,13 @@
 """The probability of rounded gaps: kernels that tabulate it, once a model and distinct gap.
 
-A gap recorded as x was anything between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its density (1) is
-replaced by the probability of that interval,
+A gap recorded as x was anything between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its
+density (1) is replaced by the probability of that interval,
 
-    P_i = F_i(high) - F_i(low),        and its x in (6) by the mean of such gaps, (r_i / lambda_i) P'_i / P_i,         (9)
+    P_i = F_i(high) - F_i(low), and its x in (6) by the mean of such gaps, (r_i / lambda_i) P'_i / P_i,   (9)
 
-where P' is that of order r_i + 1 at the same rate. The difference is taken on the side where the distribution function or its
-complement is small; where the interval is so narrow that digits would cancel, the density in its middle is right to 1e-10.
+where P' is that of order r_i + 1 at the same rate. The difference is taken on the side where the distribution
+function or its complement is small; where the interval is so narrow that digits would cancel, the density in
+its middle is right to 1e-10.
 """
 
 import math
@@ -15,12 +16,14 @@ import portable as pk
 
 from .kernels import CONSTANT, LOG_CHANCE, MEAN_GAP, POWER, RATE, SURVIVAL
 
-_NARROW = 1e-5  # widths over the scale on which the density changes: the square is what the middle's density is off by
+# widths over the scale on which the density changes: the square is what the middle's density is off by
+_NARROW = 1e-5
 
 
 @pk.function
 def log_lower(order, log_factorial, y):
-    """log F(y) of an Erlang distribution of rate 1, for y below `order`; log_factorial is log (order - 1)!."""
+    """log F(y) of an Erlang distribution of rate 1, for y below `order`; log_factorial is log (order -
+    1)!."""
     term = pk.float64(1.0)
     total = pk.float64(1.0)
     k = pk.float64(1.0)
@@ -76,8 +79,8 @@ def log_interval(order, log_factorial, low, high):
 def tabulate(start, i, k, half, models, values, table):
     """Rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of `low`) of a distinct gap in a branch of a start's model.
 
-    values, shape (n_values,), and half are in the unit of the models, shape (n_starts, rows, R); table has the shape
-    (n_starts, 3, R, n_values).
+    values, shape (n_values,), and half are in the unit of the models, shape (n_starts, rows, R); table has
+    the shape (n_starts, 3, R, n_values).
     """
     order = models[start, POWER, i] + 1.0
     rate = models[start, RATE, i]

@@ -1,4 +1,5 @@
-"""Kernels that deal with single runs: how they are laid out, what is said of each gap, and how they are simulated.
+"""Kernels that deal with single runs: how they are laid out, what is said of each gap, and how they are
+simulated.
 
 Arguments are those of `kernels`.
 """
@@ -27,10 +28,11 @@ from .kernels import (
 
 @pk.kernel
 def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps):
-    """Put the runs of a pack side by side, in units of `unit`; a team a pack. 3 items and a logarithm a gap.
+    """Put the runs of a pack side by side, in units of `unit`; one team per pack. 3 items and a logarithm a
+    gap.
 
-    A gap too small for the dtype becomes the smallest one, for zero means something else. Beyond a run is what any branch
-    makes: a gap of zero whose logarithm is zero too.
+    A gap too small for the dtype becomes the smallest one, for zero means something else. Beyond a run is
+    what any branch makes: a gap of zero whose logarithm is zero too.
     """
     pack = team.league_rank
     for lane in team.thread_range(PACK):

@@ -25,12 +25,12 @@ class Runs:
     lengths : array-like of int, shape (n_runs,)
         Gaps of each run, at least 1.
     censored : array-like of bool, shape (n_runs,), optional
-        Runs that still went on when the record ended. The last gap of such a run is open: the time from its last event,
-        or from its beginning if it has no event, to the end of the record.
+        Runs that still went on when the record ended. The last gap of such a run is open: the time from its
+        last event, or from its beginning if it has no event, to the end of the record.
     resolution : float, optional
-        The gaps, but for open ones, are rounded to multiples of this: x stands for what lies between x - resolution / 2 (or 0)
-        and x + resolution / 2. The likelihood is then the probability of the rounded gaps, which zeros do not make infinite,
-        and which may be compared between any two models.
+        The gaps, but for open ones, are rounded to multiples of this: x stands for what lies between x -
+        resolution / 2 (or 0) and x + resolution / 2. The likelihood is then the probability of the rounded
+        gaps, which zeros do not make infinite, and which may be compared between any two models.
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
 from ..cluster import connected
-from ..store import inside
 from ..shown import Shown
+from ..store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
@@ -46,7 +46,8 @@ class Candidate(Shown):
 
 
 def n_parameters(n_branches, plain=False):
-    """Free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of switching."""
+    """Free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of
+    switching."""
     return n_branches + (n_branches - 1) + (0 if plain else n_branches**2)
 
 
@@ -54,7 +55,7 @@ def select_orders(
     runs: Runs,
     total_order: int,
     *,
-    most_branches: int = MOST_BRANCHES,
+    max_branches: int = MOST_BRANCHES,
     criterion: Literal["bic", "aic", "held_out", "cross_validated"] = "bic",
     held_out: float = 0.2,
     n_folds: int = 5,
@@ -68,18 +69,19 @@ def select_orders(
     runs : Runs
     total_order : int
         Sum of the orders: the number of stages.
-    most_branches : int
+    max_branches : int
     criterion : {"bic", "aic", "held_out", "cross_validated"}
-        "bic": -2 log L + p log(n_runs). "aic": -2 log L + 2 p. "held_out": minus the log-likelihood, for each gap, of runs that
-        were not fitted. "cross_validated": the same over all runs, each left out of one of n_folds fits; the model that is
-        returned is fitted to all.
+        "bic": -2 log L + p log(n_runs). "aic": -2 log L + 2 p. "held_out": minus the log-likelihood, for each
+        gap, of runs that were not fitted. "cross_validated": the same over all runs, each left out of one of
+        n_folds fits; the model that is returned is fitted to all.
     held_out : float
         Share of the runs that "held_out" keeps from the fit, drawn at random.
     n_folds : int
         Parts that "cross_validated" leaves out in turn, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, checkpoint (a part of it for each partition), space, client.
+        Of `fit`: max_iter, tol, n_starts, dtype, memory_mb, checkpoint (a part of it for each partition),
+        space, client.
 
     Returns
     -------
@@ -92,22 +94,22 @@ def select_orders(
         Also where no partition can make the runs.
     """
     with connected(options.pop("client", None)) as options["client"]:  # one for all fits
-        return _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed, **options)
+        return _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, **options)
 
 
-def _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed, **options):
+def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, **options):
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
-    most_branches = check_count(most_branches, "most_branches", most=MOST_BRANCHES)
+    max_branches = check_count(max_branches, "max_branches", most=MOST_BRANCHES)
     check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
     n_folds = check_count(n_folds, "n_folds", 2)
     random, checkpoint = np.random.default_rng(check_seed(seed)), options.pop("checkpoint", None)
     share = check_number(held_out, "held_out", above=0.0)
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
-    where = {name: options.get(name) for name in ("memory_limit", "space", "client")}
+    where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
     plain, found = bool((runs.lengths == 1).all()), []
-    for orders in partitions(total_order, most_branches):
+    for orders in partitions(total_order, max_branches):
         if min(orders) > 1 and runs.values.min() == 0.0 and runs.resolution is None:
             continue
         name = "-".join(map(str, orders))
@@ -136,10 +138,12 @@ def _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed
 
 
 def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
-    """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of them.
+    """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of
+    them.
 
-    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as close to any
-    distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and Telek, IEEE TDSC 3, 2006).
+    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as
+    close to any distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and
+    Telek, IEEE TDSC 3, 2006).
 
     Parameters
     ----------
@@ -160,9 +164,8 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
     """
     if check_type(runs).censored.any():
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
-    gaps = Runs.from_gaps(
-        runs.values, resolution=runs.resolution
-    )  # a mixture has no order in time: each gap is a run of its own
+    # a mixture has no order in time: each gap is a run of its own
+    gaps = Runs.from_gaps(runs.values, resolution=runs.resolution)
     best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
     going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
     lengths = sum(n * np.log(n / runs.n_gaps) for n in (going_on, ending) if n)

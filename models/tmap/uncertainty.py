@@ -18,8 +18,8 @@ from .kernels import DEAD
 from .model import TransientMAP, check_model, check_type
 from .runs import Runs
 
-# In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while rounding,
-# some 1e-13 of the sums over all gaps, is divided by this.
+# In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while
+# rounding, some 1e-13 of the sums over all gaps, is divided by this.
 _STEP = 1e-3
 _AT_BOUND = 1e-7  # a probability this small is taken as zero, which it cannot fall below
 _AT_ONCE = 16
@@ -27,7 +27,8 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class StandardErrors(Shown):
-    """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead branch.
+    """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead
+    branch.
 
     Attributes
     ----------
@@ -48,22 +49,22 @@ def standard_errors(
     model: TransientMAP,
     runs: Runs,
     *,
-    memory_limit: int | None = None,
+    memory_mb: float | None = None,
     space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
     client: object = None,
 ) -> StandardErrors:
     """Standard errors of the maximum-likelihood estimate `model`.
 
-    The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982); its
-    central differences are the observed information. Parameters are logarithms of rates, and of probabilities up to
-    a constant of each row, so that rows keep their sum; the delta method leads back.
+    The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982);
+    its central differences are the observed information. Parameters are logarithms of rates, and of
+    probabilities up to a constant of each row, so that rows keep their sum; the delta method leads back.
 
     Parameters
     ----------
     model : TransientMAP
         A maximum: what `fit` returns once it has converged.
     runs : Runs
-    memory_limit : int, optional
+    memory_mb : float, optional
         As in `fit`.
     space : str, Space or a list of them, optional
     client : distributed.Client or "local", optional
@@ -76,16 +77,16 @@ def standard_errors(
     Raises
     ------
     InputError
-        The information is not positive definite: `model` is no maximum, or the runs do not tell its branches apart.
+        The information is not positive definite: `model` is no maximum, or the runs do not tell its branches
+        apart.
     """
     check_model(model)
     check_type(runs)
     with connected(client) as client:
-        em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit), client)
+        em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_mb), client)
         alive = em.expectation([model])[0].visits > DEAD
-        held = model.orders / model.rates <= em.shortest * (
-            1 + 1e-12
-        )  # see `fit`: such a branch takes zeros only
+        # see `fit`: such a branch takes zeros only
+        held = model.orders / model.rates <= em.shortest * (1 + 1e-12)
         free = _free(model, alive, held)
         whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
         steps = np.eye(len(whole))[free] * _STEP
@@ -95,7 +96,8 @@ def standard_errors(
         )
     information = (slopes[1::2] - slopes[::2]) / (2.0 * _STEP)
     to_whole = _jacobian(model)[:, free]
-    # Logarithms of a row's probabilities mean something but for a constant: that direction has no information.
+    # Logarithms of a row's probabilities mean something but for a constant: that direction has no
+    # information.
     values, vectors = np.linalg.eigh(0.5 * (information + information.T))
     blank = _n_rows(model, free)
     order = np.argsort(np.abs(values))[blank:]

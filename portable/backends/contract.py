@@ -126,7 +126,8 @@ class Backend(Protocol):
         return [(space.name, "")]
 
     def adopt(self, array: object) -> tuple[dict, str] | None:
-        """(array interface, name of the memory) of another library's array, if only this backend knows how."""
+        """(array interface, name of the memory) of another library's array, if only this backend knows
+        how."""
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
@@ -139,9 +140,9 @@ class Backend(Protocol):
 class Launches(Protocol):
     """How kernels are made ready and run.
 
-    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total"; `specs` are the
-    arguments' types and `words` the argument block, bytes, both as in compiler/signature.py, but with
-    `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total";
+    `specs` are the arguments' types and `words` the argument block, bytes, both as in compiler/signature.py,
+    but with `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """
 
     # Held by a launch; this one lets those of several threads go side by side.

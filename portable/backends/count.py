@@ -1,7 +1,8 @@
-"""Executed counts on every machine: optimised LLVM code with a counter in each basic block, and what a block does.
+"""Executed counts on every machine: optimised LLVM code with a counter in each basic block, and what a block
+does.
 
-A block's instructions are known when the code is; a count of the block's runs times these is exact. Machines differ in where
-the counters lie.
+A block's instructions are known when the code is; a count of the block's runs times these is exact. Machines
+differ in where the counters lie.
 """
 
 from __future__ import annotations
@@ -13,17 +14,42 @@ from ..compiler.counting import SPECIAL, Marked
 
 _TERMINATOR = r"  (?:ret|br|switch|unreachable) ?"
 _VALUE = r"(?:<\d+ x \w+>|\{.*?\}|\w+)"
-_FLAGS = r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast|atomic|volatile))*"
+_FLAGS = (
+    r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast"
+    r"|atomic|volatile))*"
+)
 _ORDERED = r"\S+ (?:syncscope\(.*?\) )?(?:monotonic|acquire|release|acq_rel|seq_cst)"
-_BYTES = r"  (?:tail |musttail |notail )?call void @llvm\.mem(?:set|cpy|move)\.[\w.]+\(.*?, i64 ([^,]+), i1"  # so many at once
-_COSTLESS = ("phi", "getelementptr", "alloca", "bitcast", "addrspacecast", "freeze", "ptrtoint", "inttoptr")
+# so many at once
+_BYTES = r"  (?:tail |musttail |notail )?call void @llvm\.mem(?:set|cpy|move)\.[\w.]+\(.*?, i64 ([^,]+), i1"
+_COSTLESS = (
+    "phi",
+    "getelementptr",
+    "alloca",
+    "bitcast",
+    "addrspacecast",
+    "freeze",
+    "ptrtoint",
+    "inttoptr",
+    "extractvalue",
+    "insertvalue",
+)
+# where a line says which step an instruction does, if there are several, and to what type; in others the type
+# stands behind the name
+_TYPES = {
+    "icmp": rf"icmp{_FLAGS} \w+ ({_VALUE})",
+    "fcmp": rf"fcmp{_FLAGS} \w+ ({_VALUE})",
+    "select": rf"select.*?, ({_VALUE}) [^,]*, ",
+    "atomicrmw": rf"atomicrmw{_FLAGS} (\w+) .*, ({_VALUE}) {_ORDERED}",
+    "cmpxchg": rf"cmpxchg.*, ({_VALUE}) {_ORDERED}",
+}
 
 
 class Executed:
-    """Mixed into an entry: its optimised code with counters; `mixes` holds what each block does, in their order.
+    """Mixed into an entry: its optimised code with counters; `mixes` holds what each block does, in their
+    order.
 
-    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k. What fills or copies
-    memory has a counter of its own, which grows by the bytes.
+    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k.
+    What fills or copies memory has a counter of its own, which grows by the bytes.
     """
 
     emitter = Marked
@@ -38,7 +64,8 @@ class Executed:
         return parts, [k for k, part in enumerate(parts) if part.startswith("define ")]
 
     def with_counters(self, function, top=(), inside=None):
-        """A function that counts the runs of its blocks, after the lines `top`; `inside` names a special function."""
+        """A function that counts the runs of its blocks, after the lines `top`; `inside` names a special
+        function."""
         head, _, body = function.partition("{\n")
         label, _, rest = body.partition("\n")
         lines, mix = [label, *top], collections.Counter()
@@ -90,11 +117,12 @@ def n_blocks(function):
 
 def is_special(function):
     """Whether code is that of a function that counts as one operation."""
-    return SPECIAL in function.partition("(")[0]
+    return SPECIAL in function.partition("{\n")[0]  # a range of what it returns has brackets before the name
 
 
 def special(function):
-    """(name, instructions) of a special function; none of one that branches, for which way it goes is not seen."""
+    """(name, instructions) of a special function; none of one that branches, for which way it goes is not
+    seen."""
     lines = function.partition("{\n")[2].split("\n")
     mix = collections.Counter(
         found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line))
@@ -109,36 +137,28 @@ def _short(callee):
 
 
 def _instruction(line):
-    """(name, type) of a line of LLVM code: what it does, and to what; None for what costs nothing or is no instruction."""
+    """(name, type) of a line of LLVM code: what it does, and to what; None for what costs nothing or is no
+    instruction."""
     text = re.sub(r"^  (?:%[\w.]+ = )?", "", line)
     if text == line or text.startswith(("#dbg", ";")):
         return None
     name = text.split(" ")[0]
     if name in ("tail", "call", "musttail", "notail"):
-        call = re.search(rf"({_VALUE}) @\"?([^\"(]+)\"?\(({_VALUE})?", text)
-        result, callee, first = call.groups()
-        if callee.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental")):
-            return None
-        if callee.startswith(SPECIAL):
-            return _short(callee), result
-        name = callee.removeprefix("llvm.")
-        name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", name)
-        of_argument = result == "void" or name.startswith("vector.reduce")
-        return name, first if of_argument else result
+        return _call(text)
     if name in _COSTLESS:
         return None
-    if name == "store":
-        return name, re.match(rf"store{_FLAGS} ({_VALUE})", text)[1]
-    if name in ("icmp", "fcmp"):
-        return name, re.match(rf"\w+{_FLAGS} \w+ ({_VALUE})", text)[1]
-    if name == "atomicrmw":
-        step, of = re.match(rf"atomicrmw{_FLAGS} (\w+) .*, ({_VALUE}) {_ORDERED}", text).groups()
-        return f"atomicrmw {step}", of
-    if name == "cmpxchg":
-        return name, re.match(rf"cmpxchg.*, ({_VALUE}) {_ORDERED}", text)[1]
-    if name == "select":
-        return name, re.search(rf", ({_VALUE}) [^,]*, ", text)[1]
-    if name in ("extractelement", "insertelement", "shufflevector", "extractvalue", "insertvalue"):
-        return None if name.endswith("value") else (name, re.match(rf"\w+{_FLAGS} ({_VALUE})", text)[1])
-    found = re.match(rf"\w+{_FLAGS} ({_VALUE})", text)
-    return name, found[1] if found else ""
+    found = re.match(_TYPES.get(name, rf"\w+{_FLAGS} ({_VALUE})"), text)
+    *step, of = found.groups() if found else ("",)
+    return " ".join((name, *step)), of
+
+
+def _call(text):
+    """(name, type) of a call, or None, as of other instructions."""
+    result, callee, first = re.search(rf"({_VALUE}) @\"?([^\"(]+)\"?\(({_VALUE})?", text).groups()
+    if callee.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental")):
+        return None
+    if callee.startswith(SPECIAL):
+        return _short(callee), result
+    name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", callee.removeprefix("llvm."))
+    of_argument = result == "void" or name.startswith("vector.reduce")
+    return name, first if of_argument else result

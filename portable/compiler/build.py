@@ -1,15 +1,16 @@
-"""A text and what is known of its arguments, read into a typed tree: statements, variables, loops, inlined calls."""
+"""A text and what is known of its arguments, read into a typed tree: statements, variables, loops, inlined
+calls."""
 
 from __future__ import annotations
 
 import ast
 import functools
 
-from .. import words
+from .. import elementary_complex, words
 from ..errors import LanguageError
 from . import types as t
-from .calls import Calls
 from .known import Known
+from .names import Names
 from .team import TeamHandle
 from .tree import (
     Block,
@@ -23,6 +24,7 @@ from .tree import (
     Tree,
     Variable,
     View,
+    alike,
     arranged,
     arrangement,
     flat,
@@ -30,6 +32,7 @@ from .tree import (
 )
 from .types import UNIFORM
 
+# costs more than a jump
 _HEAVY = (
     ast.For,
     ast.While,
@@ -41,7 +44,7 @@ _HEAVY = (
     ast.Return,
     ast.Break,
     ast.Continue,
-)  # costs more than a jump
+)
 _NOT_STATEMENTS = {
     "With": "with",
     "Try": "try",
@@ -55,31 +58,33 @@ _NOT_STATEMENTS = {
     "ImportFrom": "import",
     "Match": "match",
 }
+_WORDS = words.__file__, elementary_complex.__file__
 _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 
 
 class Frame:
     """One text being read: the kernel, or a function inlined at one call.
 
-    `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by their paths in the text
-    `views` : for names that hold now one view, now another, a list of these
-    `word` : whether it is that of a word, whose operations happen where it is called
+    `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by
+    their paths in the text `views` : for names that hold now one view, now another, a list of these `word` :
+    whether it is that of a word, whose operations happen where it is called
     """
 
     def __init__(self, text, call, caller):
-        self.text, self.call, self.caller, self.word = text, call, caller, text.file == words.__file__
+        self.text, self.call, self.caller, self.word = text, call, caller, text.file in _WORDS
         self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
         self.results, self.result, self.views = [], None, {}
 
 
-class Build(Calls):
+class Build(Names):
     """Reads a text into `root`, for packs of `width` lanes.
 
     Attributes
     ----------
     order : all nodes, as they are evaluated
     checks : what must hold when dtypes and kinds are known
-    chains : numbers given to functions that are one long chain; one that differs between lanes makes the tree a chain
+    chains : numbers given to functions that are one long chain; one that differs between lanes makes the tree
+        a chain
     asserts : whether assertions are part of the tree, for the checked space
     scalar : (number, reason) pairs: if the number differs between lanes, packs do not pay
     """
@@ -105,13 +110,7 @@ class Build(Calls):
     # ---- inlining
     def inline(self, text, args, node=None):
         """What a text gives at this place: a number, a tuple of numbers, a view, or None."""
-        frame = self.frame
-        while frame is not None:
-            if frame.text is text:
-                self.fail(
-                    node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError
-                )
-            frame = frame.caller
+        self._refuse_recursion(text, node)
         args = [mapped(self.rounded, a) for a in args]
         call = self.put(Call(text, Block(self.block), args))
         outer = self.frame, self.block, self.depth, self.gone, self.line, self.at
@@ -125,13 +124,26 @@ class Build(Calls):
         call.setup, call.body.body = call.body.body, []
         self.statements(text.tree.body)
         self.frame, self.block, self.depth, self.gone, self.line, self.at = outer
-        if text.single_return:
+        return self._returned(frame)
+
+    def _refuse_recursion(self, text, node):
+        frame = self.frame
+        while frame is not None:
+            if frame.text is text:
+                self.fail(
+                    node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError
+                )
+            frame = frame.caller
+
+    def _returned(self, frame):
+        """What a text that was read into a frame gives to the place of its call."""
+        if frame.text.single_return:
             result = mapped(self.rounded, frame.result)
         elif not frame.results:
             return None
         else:
             result = arranged(frame.result, iter([self.operation("get", attr=v) for v in frame.results]))
-        call.outputs, call.n_results = flat(result), len(frame.results)
+        frame.call.outputs, frame.call.n_results = flat(result), len(frame.results)
         return result
 
     def statements(self, body):
@@ -165,68 +177,6 @@ class Build(Calls):
         self.block, self.line, gone, self.gone = outer, line, self.gone, False
         return gone
 
-    # ---- variables
-    def read(self, name, node):
-        if name in self.frame.direct:
-            return self.frame.direct[name]
-        if name not in self.frame.variables:
-            self.fail(node, f"'{name.partition('@')[0]}' is used before it is assigned", LanguageError)
-        value = self.operation("get", attr=self.frame.variables[name])
-        options = self.frame.views.get(name)
-        if options is None:
-            return value
-        plain = name.partition("@")[0]
-        self.wanted(
-            lambda: value.kind == UNIFORM,
-            node,
-            f"'{plain}' is one of several views here, which must be the same for all indices",
-        )
-        view = View(plain, options[0].dtype, [], options[0].readonly, items=[value], options=options)
-        view.shape = [
-            Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM)
-            for d in range(len(options[0].shape))
-        ]
-        return self.put(view)
-
-    def place_of(self, name, view, node):
-        """The number of a view among those that a name may hold."""
-        options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
-        if (
-            not view.options
-            and (view.base or view.scatter or view.lanes_last)
-            or self.frame.views.setdefault(name, options) is not options
-        ):
-            self.fail(
-                node,
-                f"'{name.partition('@')[0]}' holds {self.describe(view)} here and something else elsewhere; a name may hold one of "
-                "several arguments or scratch arrays of one dtype and number of dimensions; give others a name of their own",
-            )
-        if view.options:
-            return view.items[0]
-        if view not in options:
-            options.append(view)
-        return self.const(options.index(view))
-
-    def assign(self, name, value, node):
-        frame = self.frame
-        web = frame.text.webs[name]
-        if web.direct:
-            frame.direct[name] = value
-            if value.__class__ is View:
-                value.name = value.name or name.partition("@")[0]
-            return
-        if value.__class__ is View:
-            value = self.place_of(name, value, node)
-        elif not isinstance(value, Operation) or name in frame.views:
-            self.fail(
-                node,
-                f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
-                "give it a name of its own",
-            )
-        home = frame.homes.get(web.block, Block())
-        variable = frame.variables.setdefault(name, Variable(name))
-        self.put(Set(variable, value, home, self.block, self._loop(), at=(frame.text, node)))
-
     def _loop(self):
         return self.frame.loops[-1] if self.frame.loops else None
 
@@ -242,10 +192,12 @@ class Build(Calls):
         if isinstance(target, ast.Name):
             self.assign(target.id, value, target)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if not isinstance(value, tuple) or len(value) != len(target.elts):
+            plain = isinstance(value, tuple) and not isinstance(value, t.Complex)
+            if not plain or len(value) != len(target.elts):
                 self.fail(
                     target,
-                    f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {self.describe(value)}",
+                    f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got"
+                    f" {self.describe(value)}",
                 )
             for part, v in zip(target.elts, value):
                 self.assign_to(part, v)
@@ -256,6 +208,10 @@ class Build(Calls):
 
     def store(self, view, items, value, node):
         self.check_writable(view, node)
+        if view.n_indices > len(items) and (isinstance(value, (t.Complex, Operation))):
+            for k, part in enumerate(self.parts(value)):
+                self.store(view, [*items, self.const(k)], part, node)
+            return
         if not isinstance(value, Operation):
             self.fail(
                 node, f"a number is wanted for an element of '{view.label}', got {self.describe(value)}"
@@ -302,13 +258,12 @@ class Build(Calls):
 
     def stmt_AugAssign(self, s):
         if isinstance(s.target, ast.Name):
-            self.assign(
-                s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s
-            )
+            old = self.read(s.target.id, s)
+            self.assign(s.target.id, self.operated(s.op, old, self.numeric(s.value), s), s)
         else:
             view, items = self.element(s.target)
             old = self.load(view, items)
-            self.store(view, items, self.operated(s.op, old, self.number(s.value), s), s)
+            self.store(view, items, self.operated(s.op, old, self.numeric(s.value), s), s)
 
     def stmt_If(self, s):
         c = self.condition(s.test)
@@ -342,7 +297,7 @@ class Build(Calls):
             values = flat(value)
             if (
                 frame.results
-                and frame.result != arrangement(value)
+                and not alike(frame.result, arrangement(value))
                 or not all(isinstance(v, Operation) for v in values)
             ):
                 self.fail(s, "every return must give the same number of numbers")
@@ -395,61 +350,71 @@ class Build(Calls):
         self.loop(s, loop, lambda: item(loop.counter))
 
     def sequence(self, node):
-        """What a for loop runs over: its length, a function that gives the item of a number, and whether that must be a constant."""
+        """What a for loop runs over: its length, a function that gives the item of a number, and whether that
+        must be a constant."""
         callee = self.expr(node.func) if isinstance(node, ast.Call) and not node.keywords else None
         kind = callee.value if isinstance(callee, Known) else None
         if kind is range:
-            start, stop, step = self.bounds(node, 3)
-            if not step or not isinstance(step, int):
-                self.fail(
-                    node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero"
-                )
-            ends = (stop, start) if step > 0 else (start, stop)
-            n = self.binary(
-                "//",
-                self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)),
-                self.const(abs(step)),
-            )
-            return (
-                self.extreme(">", n, self.const(0), False),
-                lambda k: self.binary("+", start, self.binary("*", k, self.const(step))),
-                False,
-            )
+            return self._range_items(node)
         if kind is enumerate and 1 <= len(node.args) <= 2:
-            first = self.number(node.args[1]) if node.args[1:] else self.const(0)
-            n, item, static = self.sequence(node.args[0])
-            return n, lambda k: (self.binary("+", first, k), item(k)), static
+            return self._numbered_items(node)
         if kind is zip and node.args:
-            lengths, items, static = zip(*map(self.sequence, node.args))
-            return (
-                functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths),
-                lambda k: tuple(item(k) for item in items),
-                any(static),
-            )
+            return self._zip_items(node)
         value = self.expr(node)
         if isinstance(value, View) and value.shape:
-            return (
-                self.extent(value.shape[0]),
-                lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k]),
-                False,
-            )
-        if not isinstance(value, tuple):
-            self.fail(
-                node,
-                "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view or a tuple, not over "
-                f"`{ast.unparse(node)}`",
-                LanguageError,
-            )
+            take = self.load if len(value.shape) == 1 else self.part
+            return self.extent(value.shape[0]), lambda k: take(value, [k]), False
+        if isinstance(value, tuple) and not isinstance(value, t.Complex):
+            return self._tuple_items(value, node)
+        self.fail(
+            node,
+            "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view"
+            f" or a tuple, not over `{ast.unparse(node)}`",
+            LanguageError,
+        )
 
-        def entry(k):
+    def _numbered_items(self, node):
+        """What `sequence` gives for enumerate(...)."""
+        first = self.number(node.args[1]) if node.args[1:] else self.const(0)
+        n, item, static = self.sequence(node.args[0])
+        return n, lambda k: (self.binary("+", first, k), item(k)), static
+
+    def _zip_items(self, node):
+        """What `sequence` gives for zip(...), which ends with the shortest."""
+        lengths, items, static = zip(*map(self.sequence, node.args))
+        n = functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths)
+        return n, lambda k: tuple(item(k) for item in items), any(static)
+
+    def _range_items(self, node):
+        """What `sequence` gives for a range."""
+        start, stop, step = self.bounds(node, 3)
+        if not step or not isinstance(step, int):
+            self.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
+        ends = (stop, start) if step > 0 else (start, stop)
+        n = self.binary(
+            "//",
+            self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)),
+            self.const(abs(step)),
+        )
+        return (
+            self.extreme(">", n, self.const(0), False),
+            lambda k: self.binary("+", start, self.binary("*", k, self.const(step))),
+            False,
+        )
+
+    def _tuple_items(self, values, node):
+        """What `sequence` gives for a tuple, whose items constants alone tell."""
+
+        def item(k):
             if k.const is None:
                 self.fail(
                     node,
-                    f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time",
+                    f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile"
+                    " time",
                 )
-            return value[k.const]
+            return values[k.const]
 
-        return self.const(len(value)), entry, True
+        return self.const(len(values)), item, True
 
     def _no_else(self, s):
         if s.orelse:
@@ -485,25 +450,18 @@ class Build(Calls):
         start, stop, step = self.bounds(call, 3)
         if not step:
             self.fail(call, "range's step is zero")
-        static = any(
-            isinstance(n, ast.Name)
-            and self.frame.text.scope.get(n.id) is words.static
-            or isinstance(n, ast.Attribute)
-            and n.attr == "static"
-            for n in ast.walk(call)
-        )
-        if isinstance(start.const, int) and isinstance(stop.const, int) and isinstance(step, int):
-            trips = len(range(start.const, stop.const, step))
-            static = static or trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
-            if static and trips * self.unrolled <= _UNROLL_STATIC and not _leaves(s) and not _own_exit(s):
-                self.unroll(s, [self.const(k) for k in range(start.const, stop.const, step)])
-                return
+        numbers = self._unrolled_range(s, call, start.const, stop.const, step)
+        if numbers is not None:
+            self.unroll(s, [self.const(k) for k in numbers])
+            return
         if not _computes(s):
             self.scalar.append(
                 (
                     start,
-                    f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
-                    "each lane and computes little, which one lane at a time does faster",
+                    (
+                        f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
+                        "each lane and computes little, which one lane at a time does faster"
+                    ),
                 )
             )
         loop = Loop("range", self.frame.call, start=start, stop=stop, step=step)
@@ -511,6 +469,24 @@ class Build(Calls):
             "counter", [start] if isinstance(step, int) else [start, step], attr=loop, dtype="int"
         )
         self.loop(s, loop)
+
+    def _unrolled_range(self, s, call, *ends):
+        """The numbers of a loop that is unrolled, as it has few trips or names pk.static; else None."""
+        if not all(isinstance(end, int) for end in ends) or _leaves(s) or _own_exit(s):
+            return None
+        numbers = range(*ends)
+        total = len(numbers) * self.unrolled
+        few = len(numbers) <= _UNROLL_TRIPS and total <= _UNROLL_TOTAL
+        return numbers if few or total <= _UNROLL_STATIC and self._names_static(call) else None
+
+    def _names_static(self, call):
+        return any(
+            isinstance(n, ast.Name)
+            and self.frame.text.scope.get(n.id) is words.static
+            or isinstance(n, ast.Attribute)
+            and n.attr == "static"
+            for n in ast.walk(call)
+        )
 
     def loop(self, s, loop, item=None):
         """A loop that is not unrolled; `item` gives what a trip's target is, if that is not the counter."""
@@ -570,7 +546,8 @@ def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
 
 
 def _deciding(loop):
-    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are made from."""
+    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are
+    made from."""
     tests = [n.test for n in ast.walk(loop) if isinstance(n, (ast.While, ast.If))]
     names, more = set(), {n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)}
     assigned = [n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]

@@ -1,4 +1,5 @@
-"""Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that are inlined.
+"""Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that
+are inlined.
 
 A row of `words.ROWS` names the method here that reads a call of it.
 """
@@ -11,18 +12,20 @@ import types as python_types
 
 import numpy as np
 
-from .. import numba, words
+from .. import elementary_complex, numba, words
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
 from .known import DTYPES, WORDS, Known, layers_own, text_of
 from .tree import Operation, Seen, View
 
-
-_TO_NUMBA = "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's rules, and takes them)"
-_MOST_PRIVATE = (
-    1 << 15
-)  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
+_TO_NUMBA = (
+    "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
+    " rules, and takes them)"
+)
+_DTYPES = *t.DTYPES, *t.HELD, *t.PARTS
+# bytes of one index's own arrays: those of some packs lie on a thread's stack at once
+_MOST_PRIVATE = 1 << 15
 
 
 class Calls(Expressions):
@@ -33,6 +36,8 @@ class Calls(Expressions):
             base = self.expr(node.func.value)
             if hasattr(base, "method"):
                 return base.method(self, node)
+            if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
+                return self.conjugate(base)
             if not isinstance(base, Known):
                 self.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
         callee = self.expr(node.func)
@@ -67,9 +72,13 @@ class Calls(Expressions):
             return self.foreign(
                 numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
             )
+        self.refuse_call(fn, node)
+
+    def refuse_call(self, fn, node):
+        """A call of what kernels do not know, with what could stand in its place."""
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
-        if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
+        if getattr(fn, "__module__", None) in ("math", "cmath") or isinstance(fn, np.ufunc):
             hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
 
@@ -82,20 +91,18 @@ class Calls(Expressions):
         return tuple(self.operation("part", call, attr=k) for k in range(n)) or Known(None)
 
     def arguments_of(self, text, node):
-        """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""
-        given, params, optional = [(k.arg, k.value) for k in node.keywords], text.params, len(text.defaults)
-        for name in (
-            name
-            for k, (name, _) in enumerate(given)
-            if name not in params[len(node.args) :] or name in dict(given[:k])
-        ):
-            self.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
+        """The arguments of a call, in the order of the parameters, with defaults of those that are not
+        given."""
+        given, params = [(k.arg, k.value) for k in node.keywords], text.params
+        for k, (name, _) in enumerate(given):
+            if name not in params[len(node.args) :] or name in dict(given[:k]):
+                self.fail(
+                    node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError
+                )
         values = {name: self.expr(value) for name, value in [*zip(params, node.args), *given]}
-        values = {
-            name: self.known(value, node)
-            for name, value in zip(params[len(params) - optional :], text.defaults)
-        } | values
+        values = self._defaults(text, node) | values
         if len(values) != len(params) or len(node.args) > len(params):
+            optional = len(text.defaults)
             wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
             self.fail(
                 node,
@@ -103,7 +110,12 @@ class Calls(Expressions):
             )
         return [values[name] for name in params]
 
-    def arguments(self, node, least, most=None):
+    def _defaults(self, text, node):
+        """Values of the last parameters, by their names."""
+        names = text.params[len(text.params) - len(text.defaults) :]
+        return {name: self.known(value, node) for name, value in zip(names, text.defaults)}
+
+    def arguments(self, node, least, most=None, read=None):
         most = least if most is None else most
         if not least <= len(node.args) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
@@ -111,7 +123,7 @@ class Calls(Expressions):
                 node,
                 f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given",
             )
-        return [self.number(a) for a in node.args]
+        return [(read or self.number)(a) for a in node.args]
 
     def word_range(self, node):
         self.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop")
@@ -156,8 +168,12 @@ class Calls(Expressions):
         return v if v.dtype == dtype else self.counted("convert", self.cast(v, dtype))
 
     def word_where(self, node):
-        c, a, b = self.arguments(node, 3)
-        return self.counted("select", self.select(self.truth(c), a, b))
+        c, a, b = self.arguments(node, 3, read=self.numeric)
+        c = self.truth(self.number_of(c, node.args[0]))
+        if isinstance(a, t.Complex) or isinstance(b, t.Complex):
+            parts = zip(self.parts(a), self.parts(b))
+            return t.Record((self.counted("select", self.select(c, x, y)) for x, y in parts), t.COMPLEX)
+        return self.counted("select", self.select(c, a, b))
 
     def word_extreme(self, node, op, nan_wins):
         values = self.arguments(node, 2, 64)
@@ -167,14 +183,16 @@ class Calls(Expressions):
         return result
 
     def word_abs(self, node):
-        (v,) = self.arguments(node, 1)
+        (v,) = self.arguments(node, 1, read=self.numeric)
+        if isinstance(v, t.Complex):
+            return self.operation("math", *v, attr=("hypot", False))
         if v.const is not None:
             return self.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
         return self.counted("abs", self.operation("abs", v))
 
     def word_len(self, node):
         v = self.expr(node.args[0]) if len(node.args) == 1 else None
-        if isinstance(v, tuple):
+        if isinstance(v, tuple) and not isinstance(v, t.Complex):
             return self.const(len(v))
         if isinstance(v, View):
             return self.extent(v.shape[0])
@@ -208,32 +226,30 @@ class Calls(Expressions):
         return self.operation("from_bits", v, attr=dtype, dtype=dtype)
 
     def word_math(self, node, name, n, fast=False):
-        return self.operation("math", *self.arguments(node, n), attr=(name, fast))
+        values = self.arguments(node, n, read=self.numeric if name == "exp" else None)
+        if isinstance(values[0], t.Complex):
+            return self.inline(text_of(elementary_complex.exponential), values, node)
+        return self.operation("math", *values, attr=(name, fast))
 
     def word_atomic(self, node, op):
         n = 4 if op == "cas" else 3
         if len(node.args) != n:
             self.fail(
                 node,
-                f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)} were given",
+                f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)}"
+                " were given",
             )
-        view = self.expr(node.args[0])
-        if not isinstance(view, View):
-            self.fail(node, f"`{ast.unparse(node.args[0])}` is {self.describe(view)}; atomics work on views")
-        self.check_writable(view, node)
-        index = self.expr(node.args[1])
-        indices = list(index) if isinstance(index, tuple) else [index]
-        message = f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers"
-        if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
-            self.fail(node, message)
-        self.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
-        if view.dtype in ("bool", *t.HELD) or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
+        view, indices = self._atomic_element(node)
+        if view.dtype in ("bool", *t.HELD, *t.PARTS) or (
+            op in ("and", "or", "xor") and t.is_float(view.dtype)
+        ):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
         unused = self.unused is node  # the statement's own call, not one inside its arguments
         if view.scatter and (op not in ("add", "sub") or not unused):
             self.fail(
                 node,
-                f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees",
+                f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose"
+                " result nobody sees",
             )
         values = [self.number(a) for a in node.args[2:]]
         self.writes()
@@ -246,6 +262,20 @@ class Calls(Expressions):
             dtype=view.dtype,
             counts=f"atomic {op} {view.store or view.label}",
         )
+
+    def _atomic_element(self, node):
+        """(view, indices) of the element that an atomic changes."""
+        view = self.expr(node.args[0])
+        if not isinstance(view, View):
+            self.fail(node, f"`{ast.unparse(node.args[0])}` is {self.describe(view)}; atomics work on views")
+        self.check_writable(view, node)
+        index = self.expr(node.args[1])
+        indices = list(index) if isinstance(index, tuple) else [index]
+        message = f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers"
+        if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
+            self.fail(node, message)
+        self.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
+        return view, indices
 
     def check_writable(self, view, node):
         if view.readonly:
@@ -263,7 +293,8 @@ class Calls(Expressions):
         if self.private_bytes > _MOST_PRIVATE:
             self.fail(
                 node,
-                f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most {_MOST_PRIVATE} are possible",
+                f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most"
+                f" {_MOST_PRIVATE} are possible",
             )
         return self.put(View(ast.unparse(node), dtype, list(shape), lanes_last=True, store="(local)"))
 
@@ -273,7 +304,8 @@ class Calls(Expressions):
         if not all(isinstance(p, Operation) and isinstance(p.const, int) and p.const > 0 for p in parts):
             self.fail(
                 node,
-                f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`",
+                f"the shape of {what} must be positive integers known at compile time, got"
+                f" `{ast.unparse(node)}`",
             )
         return [p.const for p in parts]
 
@@ -284,9 +316,9 @@ class Calls(Expressions):
             if name is None and isinstance(v.value, (np.dtype, type)):
                 name = np.dtype(v.value).name
             name = {"float": "float64"}.get(name, name)
-            if name in t.DTYPES or name in t.HELD:
+            if name in _DTYPES:
                 return name
         self.fail(
             node,
-            f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join((*t.DTYPES, *t.HELD))})",
+            f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(_DTYPES)})",
         )

@@ -1,5 +1,6 @@
-"""Emitters for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of lines and
-leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says what the text became.
+"""Emitters for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track
+of lines and leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says
+what the text became.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from .values import I8, I64, Value
 
 ISSUED = "", "issued", ""
 LINE = 64  # bytes that a cache moves at once
+# Of a recorded access: its line, from bit STORES on whether it reads (1) and writes (2), then the worker
+STORES, WORKER = 46, 48
+HASH = 0x9E3779B97F4A7C15  # of a line: the upper bits of its product, Knuth's multiplicative hashing
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
@@ -55,9 +59,11 @@ class _Named(Emitter):
 
 
 class Tally(_Named):
-    """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
+    """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before
+    `speaking`.
 
-    Of a pack each lane that takes part counts one. In a block of code with one mask all operations of a kind are one addition.
+    Of a pack each lane that takes part counts one. In a block of code with one mask all operations of a kind
+    are one addition.
     """
 
     def begin(self, builder, mask=None):
@@ -91,7 +97,7 @@ class Tally(_Named):
         if here in self.added:
             self.added[here][0].constant += 1
             return
-        n = ir.Constant(I64, 1)  # grows until the code is written
+        n = I64(1)  # grows until the code is written
         self.added[here] = n, self.b.block, self.mask
         place = self.counters.setdefault(key, None) or self.slot(I64)
         self.counters[key] = place
@@ -99,27 +105,32 @@ class Tally(_Named):
 
     def _lanes(self, all_lanes):
         if all_lanes or self.W == 1 or self.mask is None:
-            return ir.Constant(I64, self.W)
+            return I64(self.W)
         bits = ir.IntType(self.W)
         count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
         return self.b.zext(count, I64)
 
     def flush(self, base):
-        """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same time."""
+        """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same
+        time."""
         for k, place in enumerate(self.counters.values()):
-            total = self.b.gep(base, [ir.Constant(I64, k)], source_etype=I64)
+            total = self.b.gep(base, [I64(k)], source_etype=I64)
             self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
 
 
 class Touching(Tally):
-    """Also marks each element of an argument that is read, and each that is written, in maps of a byte an element.
+    """Also marks each element of an argument that is read, and each that is written, in maps of a byte an
+    element.
 
-    And how often each place of the text goes on from a line of memory to another. One index at a time. `maps`: for each argument's name the addresses (reading, writing) of its map's byte for element 0 of memory.
+    And how often each place of the text goes on from a line of memory to another, a sample of which it
+    records; of a pack lane by lane. `maps`: for each argument's name the addresses (reading, writing) of its
+    map's byte for element 0 of memory; `trace`: the function that records (see `Recorder`), what it writes
+    to, and the worker.
     """
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
-        self.maps, self.ways = {}, ()
+        self.maps, self.ways, self.trace = {}, (), None
 
     def load(self, view, indices):
         return self._going((0,), super().load, view, indices)
@@ -136,31 +147,118 @@ class Touching(Tally):
         self.ways = outer
         return result
 
-    def locate(self, view, indices):
-        how, pointer = super().locate(view, indices)
+    def locate(self, view, indices, pairs=False):
+        how, pointer = super().locate(view, indices)  # pairs lane by lane
         if not self.silent and not view.store and view.label in self.maps:
-            shift = ir.Constant(I64, itemsize(view.dtype).bit_length() - 1)
-            address = self.b.ptrtoint(pointer, I64)
-            element = self.b.lshr(address, shift)
-            self._goes_on(view.label, self.b.lshr(address, ir.Constant(I64, LINE.bit_length() - 1)))
-            for way in self.ways:
-                self.b.store(
-                    ir.Constant(I8, 1), self.b.gep(self.maps[view.label][way], [element], source_etype=I8)
-                )
+            addresses, live = self._places(how, pointer, itemsize(view.dtype))
+            record, samples, worker = self.trace
+            ways = sum(1 << STORES + way for way in self.ways)
+            known = self.b.or_(I64(ways), self.b.shl(worker, I64(WORKER)))
+            maps = [self.maps[view.label][way] for way in (self.ways[0], self.ways[-1])]
+            shift = I64(itemsize(view.dtype).bit_length() - 1)
+            last, moves = self.slot(I64), self._moves(view.label)
+            self.b.call(
+                record(addresses.type.count), [addresses, live, shift, *maps, last, moves, known, samples]
+            )
         return how, pointer
 
-    def _goes_on(self, label, line):
-        """Count an access if it is to another line than the one before it at this place of the text."""
-        last, key = self.slot(I64), ("", f"moves {label}", "")
-        other = self.b.zext(self.b.icmp_unsigned("!=", self.b.load(last, typ=I64), line), I64)
-        self.b.store(line, last)
-        place = self.counters.setdefault(key, None) or self.slot(I64)
-        self.counters[key] = place
-        self.b.store(self.b.add(self.b.load(place, typ=I64), other), place)
+    def _moves(self, label):
+        """The counter of accesses to another line than the one before at the same place of the text."""
+        key = "", f"moves {label}", ""
+        self.counters[key] = self.counters.setdefault(key, None) or self.slot(I64)
+        return self.counters[key]
+
+    def _places(self, how, pointer, size):
+        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
+        n = 1 if how == "uniform" else self.W
+        whole = ir.IntType(self.W)
+        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
+        if how == "uniform" and self.W > 1:
+            live = self.b.icmp_unsigned("!=", live, whole(0))
+        vector = ir.VectorType(I64, n)
+        if how == "scattered":
+            return self.b.ptrtoint(pointer, vector), live
+        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
+        addresses = ir.Constant(vector, ir.Undefined)
+        for k, place in enumerate(places):
+            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
+        return addresses, live
+
+
+def _outlined(module, result, types, name):
+    """A function of the module's own that stays a function."""
+    function = ir.Function(module, ir.FunctionType(result, types), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function
+
+
+class Recorder:
+    """Writes the function that marks what an access of a pack touches, and records a sample: one for each
+    number of lanes.
+
+    Of each lane that takes part it marks the element in both maps (which may be one). If its line is another
+    than the one before, it counts a move, and records the line, with what else is known, in each of the
+    samples whose limit the line's hash of so many bits is below. A sample is the number of accesses that were
+    picked, its limit, and records, with room for so many; the next one's limit is lower.
+    """
+
+    def __init__(self, module, bits, n_samples, room):
+        self.module, self.bits, self.n_samples, self.room, self._made = module, bits, n_samples, room, {}
+
+    def __call__(self, n):
+        if n not in self._made:
+            self._made[n] = self._function(n)
+        return self._made[n]
+
+    def _function(self, n):
+        types = [ir.VectorType(I64, n), ir.IntType(n), I64, *4 * [ir.PointerType()], I64, ir.PointerType()]
+        function = _outlined(self.module, ir.VoidType(), types, f"record.{n}")
+        addresses, live, *known = function.args
+        begin, each, done = (function.append_basic_block() for _ in range(3))
+        b = ir.IRBuilder(begin)
+        b.branch(each)
+        b.position_at_end(each)
+        k = b.phi(I64)
+        k.add_incoming(I64(0), begin)
+        at = b.trunc(k, live.type) if n < 64 else k
+        with b.if_then(b.trunc(b.lshr(live, at), ir.IntType(1)) if n > 1 else live):
+            self._touch(b, b.extract_element(addresses, k), *known)
+        k.add_incoming(b.add(k, I64(1)), b.block)
+        b.cbranch(b.icmp_unsigned("<", k, I64(n - 1)), each, done)
+        b.position_at_end(done)
+        b.ret_void()
+        return function
+
+    def _touch(self, b, address, shift, one, other, last, moves, known, samples):
+        """Code for the access of one lane."""
+        for marks in (one, other):
+            b.store(I8(1), b.gep(marks, [b.lshr(address, shift)], source_etype=I8))
+        line = b.lshr(address, I64(LINE.bit_length() - 1))
+        with b.if_then(b.icmp_unsigned("!=", b.load(last, typ=I64), line)):
+            b.store(line, last)
+            b.store(b.add(b.load(moves, typ=I64), I64(1)), moves)
+            self._sample(b, line, known, samples)
+
+    def _sample(self, b, line, known, samples):
+        hashed, end = b.lshr(b.mul(line, I64(HASH)), I64(64 - self.bits)), b.append_basic_block()
+        for k in range(self.n_samples):
+            picked, limit, records = (
+                b.gep(samples, [I64(k * (2 + self.room) + at)], source_etype=I64) for at in range(3)
+            )
+            more = b.append_basic_block()
+            b.cbranch(b.icmp_unsigned("<", hashed, b.load(limit, typ=I64)), more, end)
+            b.position_at_end(more)
+            n = b.atomic_rmw("add", picked, I64(1), "monotonic")
+            with b.if_then(b.icmp_unsigned("<", n, I64(self.room))):
+                b.store(b.or_(line, known), b.gep(records, [n], source_etype=I64))
+        b.branch(end)
+        b.position_at_end(end)
 
 
 class Packs(Tally):
-    """Counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off or not."""
+    """Counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off or
+    not."""
 
     def add(self, key, all_lanes=False):
         super().add(key)
@@ -168,7 +266,8 @@ class Packs(Tally):
 
 
 class Marked(_Named):
-    """Gives each instruction its line as debug information: the k-th of `lines`; 0 is for no line of a kernel."""
+    """Gives each instruction its line as debug information: the k-th of `lines`; 0 is for no line of a
+    kernel."""
 
     def __init__(self, *args):
         self.lines, self.specials, self._line, self._scope = [""], {}, "", None
@@ -257,9 +356,13 @@ class Marked(_Named):
         returned = [lower.type_of(v.dtype, v.kind) for v in flat(results)]
         returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
         types = [lower.type_of(v.dtype, v.kind) for v in args if v.const is None]
-        function = ir.Function(self.b.module, ir.FunctionType(returned, types), label)
-        function.linkage = "internal"
-        function.attributes.add("noinline")
+        function = _outlined(self.b.module, returned, types, label)
+        return function, self._fill(function, lower, text, args)
+
+    @staticmethod
+    def _fill(function, lower, text, args):
+        """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those
+        whose numbers are not known."""
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         start = builder.append_basic_block("start")
         builder.branch(start)
@@ -272,8 +375,8 @@ class Marked(_Named):
         values = [lower.get(v) for v in flat(result)]
         whole = values[0]
         if isinstance(result, tuple):
-            whole = ir.Constant(returned, ir.Undefined)
+            whole = ir.Constant(function.function_type.return_type, ir.Undefined)
             for k, x in enumerate(values):
                 whole = builder.insert_value(whole, x, k)
         builder.ret(whole)
-        return function, result
+        return result

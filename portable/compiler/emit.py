@@ -1,7 +1,8 @@
-"""Code from a typed tree, at the builder's position: for packs of lanes (masks) or for one lane (branches), by the same tree.
+"""Code from a typed tree, at the builder's position: for packs of lanes (masks) or for one lane (branches),
+by the same tree.
 
-What stands under which mask is the emitter's state (`mask`, `alive`), which `under` changes for a while. A mask is a vector of
-bools, or None for all lanes.
+What stands under which mask is the emitter's state (`mask`, `alive`), which `under` changes for a while. A
+mask is a vector of bools, or None for all lanes.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ class Unpacked(Exception):
 
 
 class OpenCall:
-    """A call being emitted: where it ends, the lanes that have not returned (a slot), and the loops around the place."""
+    """A call being emitted: where it ends, the lanes that have not returned (a slot), and the loops around
+    the place."""
 
     def __init__(self, exit_block=None, active=None):
         self.exit_block, self.active, self.loops = exit_block, active, []
 
 
 class OpenLoop:
-    """A loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs only).
+    """A loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs
+    only).
 
-    Of a masked loop also `free`: places of variables as the loop alone sees them, where lanes that have left hold anything, so
-    that what decides about the next trip does not wait for masks; `entry`: the block before the first trip; `first`, `trip`: the
-    masks of the first trip and of this one; `before`: the blocks that were there when it began.
+    Of a masked loop also `free`: places of variables as the loop alone sees them, where lanes that have left
+    hold anything, so that what decides about the next trip does not wait for masks; `entry`: the block before
+    the first trip; `first`, `trip`: the masks of the first trip and of this one; `before`: the blocks that
+    were there when it began.
     """
 
     def __init__(self, node, next_block=None, exit_block=None, live=None, current=None):
@@ -58,8 +62,9 @@ def described(value, team):
     if isinstance(value, Team):
         return team
     if isinstance(value, ViewValue):
-        shape = tuple(n if isinstance(n, int) else None for n in value.shape)
-        return "view", value.dtype, shape, value.readonly, value.scatter, value.lanes_last, value.store
+        shape = value.shape[: len(value.shape) - (value.element in t.PARTS)]
+        shape = tuple(n if isinstance(n, int) else None for n in shape)
+        return "view", value.element, shape, value.readonly, value.scatter, value.lanes_last, value.store
     if value.const is not None:
         return "constant", value.dtype, repr(value.const), value.const
     return "number", value.dtype, value.kind, value.step, value.aligned
@@ -70,9 +75,10 @@ class Emitter(Instructions):
 
     Parameters
     ----------
-    target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
-        `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at this place; `strip`, trips of a
-        light loop between two looks, 0 where nobody looks
+    target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
+        indices lie;
+        `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at
+        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -88,6 +94,7 @@ class Emitter(Instructions):
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
         self.alive, self.dead, self.n_calls, self.looping = True, False, 0, False
+        self.mask_type = ir.VectorType(I1, width)
         self.links = {}  # texts of foreign functions that this code calls, by their names
 
     def begin(self, builder, mask=None):
@@ -108,7 +115,8 @@ class Emitter(Instructions):
         self.__dict__.update(outer)
 
     def diverges(self):
-        """Note that control flow may diverge or reconverge here: packs that only keep more loads in flight want straight-line code."""
+        """Note that control flow may diverge or reconverge here: packs that only keep more loads in flight
+        want straight-line code."""
         if self.W > 1 and self.target.straight:
             raise Unpacked("the text has conditions or loops")
 
@@ -143,8 +151,7 @@ class Emitter(Instructions):
         if node.op == "const":
             return Value(node.dtype, UNIFORM, None, node.const)
         view, d = node.attr  # an extent: nothing else is asked for before it was emitted
-        n = self.values[view].shape[d]
-        return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
+        return self.length(self.values[view].shape[d])
 
     def block(self, block):
         for node in block.body:
@@ -161,7 +168,8 @@ class Emitter(Instructions):
         self.values[o] = self._counted(o, result) if o.counts else result
 
     def _counted(self, o, result):
-        """The result, counted if it is an operation of its own (a float's // and % count where their text is emitted)."""
+        """The result, counted if it is an operation of its own (a float's // and % count where their text is
+        emitted)."""
         first, dtype = o.args[0] if o.args else None, None
         if (
             o.op in ("cast", "whole")
@@ -178,7 +186,9 @@ class Emitter(Instructions):
         if o.op == "compare":
             dtype = t.promote(first.dtype, o.args[-1].dtype)
         return self.counted(
-            o.counts, result, "" if o.op == "together" else o.view.dtype if o.view is not None else dtype
+            o.counts,
+            result,
+            "" if o.op == "together" else t.part(o.view.dtype) if o.view is not None else dtype,
         )
 
     # ---- statements
@@ -252,7 +262,7 @@ class Emitter(Instructions):
             if not node.text.single_return:
                 self.frame.exit_block = self.b.append_basic_block("exit")
                 if self.W > 1 and node.varying_return:
-                    self.frame.active = self.slot(ir.VectorType(I1, self.W))
+                    self.frame.active = self.slot(self.mask_type)
                     self.b.store(self.mask_value(self.mask), self.frame.active)
             self.block(node.body)
             if self.frame.exit_block:
@@ -280,8 +290,7 @@ class Emitter(Instructions):
 
     def _drop(self, place):
         if place is not None and self.mask is not None:
-            vector = ir.VectorType(I1, self.W)
-            self.b.store(self.b.and_(self.b.load(place, typ=vector), self.b.not_(self.mask)), place)
+            self.b.store(self.b.and_(self.b.load(place, typ=self.mask_type), self.b.not_(self.mask)), place)
 
     def emit_rejoin(self, s):
         self.rejoin(s.call, s.block)
@@ -292,7 +301,7 @@ class Emitter(Instructions):
         place = call.loops[-1].current if call.loops else call.active
         if place is None or self.W == 1:
             return
-        live = self.b.load(place, typ=ir.VectorType(I1, self.W))
+        live = self.b.load(place, typ=self.mask_type)
         self.mask = live if self.mask is None else self.b.and_(self.mask, live)
         self.alive = False
         if not block.parted_from(node.body):  # nothing left to do for a pack whose lanes have all returned
@@ -320,16 +329,16 @@ class Emitter(Instructions):
     def trips(self, loop, trips):
         """(block, member) pairs one after the other; lanes may leave."""
         masked = self.W > 1 and loop.varying_exit
-        vector, live, current = ir.VectorType(I1, self.W), None, None
+        live = current = None
         if masked:
-            live, current = self.slot(vector), self.slot(vector)
+            live, current = self.slot(self.mask_type), self.slot(self.mask_type)
             self.b.store(self.mask_value(self.mask), live)
         exit_block = self.b.append_basic_block("done")
         for block, member in trips:
             after_trip = self.b.append_basic_block("next")
             trip, alive = self.mask, self.alive
             if masked:
-                trip, alive = self.b.load(live, typ=vector), True
+                trip, alive = self.b.load(live, typ=self.mask_type), True
                 self.b.store(trip, current)
                 body = self.b.append_basic_block("trip")
                 self.b.cbranch(self.any_lane(trip), body, exit_block)
@@ -343,7 +352,8 @@ class Emitter(Instructions):
         self.b.position_at_end(exit_block)
 
     def counted_loop(self, loop, start, stop, step):
-        """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not known."""
+        """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not
+        known."""
         known = isinstance(step, int)
         by = self.const(step) if known else step
         kind = self.kind_of(start, by)
@@ -360,28 +370,35 @@ class Emitter(Instructions):
         def advance():
             self.b.store(self.get(self.binary("+", value(), by), "int", kind), counter)
 
-        def more():
-            if known:
-                return self.compare("<" if step > 0 else ">", value(), stop)
-            up, down = (
-                self.select(
-                    self.compare(op, by, self.const(0)), self.compare(other, value(), stop), self.const(False)
-                )
-                for op, other in ("><", "<>")
-            )
-            return self.select(up, up, down)
-
         one_by_one = known and step == 1 and (self.W == 1 or kind == stop.kind == UNIFORM)
-        self.run_loop(loop, more, value, advance, (counter, stop, 1) if one_by_one else None)
+        self.run_loop(
+            loop,
+            lambda: self._goes_on(value, stop, step),
+            value,
+            advance,
+            (counter, stop, 1) if one_by_one else None,
+        )
+
+    def _goes_on(self, value, stop, step):
+        """Whether what `value` gives has not come to the stop."""
+        if isinstance(step, int):
+            return self.compare("<" if step > 0 else ">", value(), stop)
+        up, down = (
+            self.select(
+                self.compare(op, step, self.const(0)), self.compare(other, value(), stop), self.const(False)
+            )
+            for op, other in ("><", "<>")
+        )
+        return self.select(up, up, down)
 
     def _striding_loop(self, loop, start, stop, step, kind):
         """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
-        b, n, one = self.b, self._trips_of(start, stop, step), ir.Constant(I64, 1)
+        b, n, one = self.b, self._trips_of(start, stop, step), I64(1)
         first, trip = self.get(start, "int", kind), self.slot(I64)
-        b.store(ir.Constant(I64, 0), trip)
+        b.store(I64(0), trip)
 
         def value():
-            way = b.mul(b.load(trip, typ=I64), ir.Constant(I64, step))
+            way = b.mul(b.load(trip, typ=I64), I64(step))
             way = self.splat(way) if isinstance(first.type, ir.VectorType) else way
             return Value("int", kind, b.add(first, way))
 
@@ -404,9 +421,11 @@ class Emitter(Instructions):
         return Value("int", kind, b.select(some, n, self._alike(first, 0)))
 
     def run_loop(self, loop, test, item, advance, counted=None):
-        """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip.
+        """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before
+        the next trip.
 
-        counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of two that meet the stop
+        counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of
+            two that meet the stop
         """
         self.diverges()
         emit = self._masked_loop if loop.masked and self.W > 1 else self._plain_loop
@@ -423,36 +442,36 @@ class Emitter(Instructions):
         self.dead = False
 
     def _in_strips(self, loop, item, advance, place, stop, step):
-        """A plain loop of a counter at `place`, in strips between which the launch may end: a look at each trip costs what a light one does."""
-        b, stop, zero, one, most = (
-            self.b,
-            self.get(stop, "int"),
-            *(ir.Constant(I64, n) for n in (0, 1, self.target.strip)),
-        )
-        trip, strip, more = self.slot(I64), b.append_basic_block("strip"), b.append_basic_block("more")
-
-        def left():
-            return b.icmp_signed("<", b.load(place, typ=I64), stop)
+        """A plain loop of a counter at `place`, in strips between which the launch may end: a look at each
+        trip costs what a light one does."""
+        b, stop, trip = self.b, self.get(stop, "int"), self.slot(I64)
+        strip, more = b.append_basic_block("strip"), b.append_basic_block("more")
 
         def in_strip():
             return Value("bool", UNIFORM, b.icmp_unsigned("<", b.load(trip, typ=I64), n_trips))
 
         def next_trip():
             advance()
-            b.store(b.add(b.load(trip, typ=I64), one, flags=("nsw", "nuw")), trip)
+            b.store(b.add(b.load(trip, typ=I64), I64(1), flags=("nsw", "nuw")), trip)
 
         def between(exit_block):
-            b.cbranch(left(), more, exit_block)
+            b.cbranch(b.icmp_signed("<", b.load(place, typ=I64), stop), more, exit_block)
             b.position_at_end(more)
             self.target.look(self)
             b.branch(strip)
 
         b.branch(strip)
         b.position_at_end(strip)
-        n_left = b.lshr(b.sub(stop, b.load(place, typ=I64)), ir.Constant(I64, step.bit_length() - 1))
-        n_trips = b.select(left(), b.select(b.icmp_unsigned("<", n_left, most), n_left, most), zero)
-        b.store(zero, trip)
+        n_trips = self._trips_of_strip(place, stop, step)
+        b.store(I64(0), trip)
         self._plain_loop(loop, in_strip, item, next_trip, between)
+
+    def _trips_of_strip(self, place, stop, step):
+        """How many trips the counter at `place` has left, or as many as a strip has."""
+        b, most = self.b, I64(self.target.strip)
+        n_left = b.lshr(b.sub(stop, b.load(place, typ=I64)), I64(step.bit_length() - 1))
+        some = b.icmp_signed("<", b.load(place, typ=I64), stop)
+        return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), I64(0))
 
     def _plain_loop(self, loop, test, item, advance, between=None):
         """`between` : what is emitted where the test fails, if the loop is not over then."""
@@ -476,16 +495,7 @@ class Emitter(Instructions):
 
     def _masked_loop(self, node, test, item, advance):
         """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
-        vector = ir.VectorType(I1, self.W)
-        loop = OpenLoop(node, live=self.slot(vector), current=self.slot(vector))
-        self.b.store(self.mask_value(self.mask), loop.live)
-        for variable in node.free:
-            if variable in self.slots:
-                copy = self.slot(self.type_of(variable.dtype, variable.kind))
-                self.b.store(self.read(variable).ir, copy)
-                loop.free[variable] = copy
-        loop.first = self._next_trip(loop, test)
-        loop.before = set(self.b.function.blocks)
+        loop = self._opened(node, test)
         loop.entry, body, loop.next_block, loop.exit_block = (
             self.b.append_basic_block(n) for n in ("enter", "body", "next", "done")
         )
@@ -493,7 +503,7 @@ class Emitter(Instructions):
         self.b.position_at_end(loop.entry)
         self.b.branch(body)
         self.b.position_at_end(body)
-        loop.trip = self.b.load(loop.live, typ=vector)
+        loop.trip = self.b.load(loop.live, typ=self.mask_type)
         self.b.store(loop.trip, loop.current)
         with self.under(mask=loop.trip, alive=True):
             self._trip(loop, node.body, item)
@@ -502,9 +512,22 @@ class Emitter(Instructions):
         self.b.cbranch(self.any_lane(self._next_trip(loop, test)), body, loop.exit_block)
         self.b.position_at_end(loop.exit_block)
 
+    def _opened(self, node, test):
+        """A masked loop with its slots, and the mask of its first trip."""
+        loop = OpenLoop(node, live=self.slot(self.mask_type), current=self.slot(self.mask_type))
+        self.b.store(self.mask_value(self.mask), loop.live)
+        for variable in node.free:
+            if variable in self.slots:
+                copy = self.slot(self.type_of(variable.dtype, variable.kind))
+                self.b.store(self.read(variable).ir, copy)
+                loop.free[variable] = copy
+        loop.first = self._next_trip(loop, test)
+        loop.before = set(self.b.function.blocks)
+        return loop
+
     def _next_trip(self, loop, test):
         """The mask of the lanes that go on, which are the ones that live from now on."""
-        live = self.b.load(loop.live, typ=ir.VectorType(I1, self.W))
+        live = self.b.load(loop.live, typ=self.mask_type)
         self.frame.loops.append(loop)
         with self.under(mask=live, alive=False):
             c = test()
@@ -526,7 +549,8 @@ class Emitter(Instructions):
     # ---- memory in loops
     @contextmanager
     def before_the_loop(self, view, indices):
-        """Emit a load before the loop whose lanes all do it in each trip, if the loop neither changes nor moves its place."""
+        """Emit a load before the loop whose lanes all do it in each trip, if the loop neither changes nor
+        moves its place."""
         loop = self.frame.loops[-1] if self.frame and self.frame.loops else None
         numbers = [
             view.pointer,

@@ -1,7 +1,8 @@
-"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block, reduction states.
+"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block,
+reduction states.
 
-Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address of each
-number that a reduction or scan leaves.
+Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address
+of each number that a reduction or scan leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from llvmlite import ir
 
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import WITH_PREFIXES, n_indices
+from ..reducer import Sum
 from . import types as t
 from .emit import Emitter, Unpacked, described
 from .keys import sources, written
@@ -40,8 +42,10 @@ EXTRA = (
     "end1",
     "begin2",
     "end2",
+    "begin3",
+    "end3",
     "depth",
-)  # the last seven: a box
+)  # the last nine: a box
 _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
 _FORMATS = {
     "bool": "?7x",
@@ -55,10 +59,12 @@ _FORMATS = {
 
 
 def scratch_of(compiled, policy):
-    """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some must be asked for."""
+    """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some
+    must be asked for."""
     if compiled.scratch_open and not policy.scratch_bytes:
         raise InputError(
-            f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)"
+            f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(...,"
+            " scratch_bytes=)"
         )
     return compiled.scratch_static + policy.scratch_bytes
 
@@ -79,7 +85,8 @@ def _scratch(tree):
 class Entry:
     """One kernel lowered for one machine, policy kind and signature.
 
-    A machine's subclass gives `target`, `lanes(signature)`, `team_facts` and `emit`, which fills `self.module`.
+    A machine's subclass gives `target`, `lanes(signature)`, `team_facts` and `emit`, which fills
+    `self.module`.
 
     Attributes
     ----------
@@ -90,7 +97,7 @@ class Entry:
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
-    results, states = None, ()
+    results, states, complex_sums = None, (), ()
     emitter, chained = Emitter, 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
@@ -155,28 +162,37 @@ class Entry:
     def _type_reducers(self):
         strong = functools.partial(t.strong, float_dtype=self.signature.float_dtype)
         index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
+        self._part_complex_sums()
         for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
-            contributed = lifted(self, reducer, value, index)
             state = tuple(
-                Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING) for v in contributed
+                Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING)
+                for v in lifted(self, reducer, value, index)
             )
             self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
             self.states.append(state)
             finals.append(finished(self, reducer, state))
-        self.results = Results(finals, strong)
+        self.results = Results(self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX)), strong)
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
+
+    def _part_complex_sums(self):
+        """Let a sum of complex numbers be two sums, of their parts."""
+        self.given = self.reducers
+        self.complex_sums = [*map(self._is_complex, self.given, self._given_contributions(self.tree.result))]
+        self.reducers = tuple(r for r, two in zip(self.given, self.complex_sums) for _ in range(1 + two))
 
     def _check_prefixes(self, outs):
         """Whether the views of a scan can take the numbers of its results."""
         if len(outs) != len(self.results.dtypes):
             raise ShapeError(
-                f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}"
+                f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got"
+                f" {len(outs)}"
             )
         for dtype, out in zip(self.results.dtypes, outs):
-            if out[1] in t.HELD or is_float(dtype) and not is_float(out[1]):
+            if out[1] in (*t.HELD, *t.PARTS) or is_float(dtype) and not is_float(out[1]):
                 raise DTypeError(
-                    f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes are {dtype}; got {out[1]}"
+                    f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes"
+                    f" are {dtype}; got {out[1]}"
                 )
 
     def _one_lane(self, why):
@@ -213,7 +229,8 @@ class Entry:
         self.emit()
 
     def open(self, function):
-        """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its top."""
+        """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its
+        top."""
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
@@ -223,7 +240,7 @@ class Entry:
 
     def n_bytes(self, view):
         """Bytes of a contiguous view."""
-        size = ir.Constant(I64, itemsize(view.dtype))
+        size = I64(itemsize(view.dtype))
         for extent in view.shape:
             size = self.lower.b.mul(size, extent)
         return size
@@ -238,14 +255,15 @@ class Entry:
 
     def extra(self, name, llvm_type=I64):
         word = self.signature.n_words + EXTRA.index(name)
-        place = self.lower.b.gep(self.block, [ir.Constant(I64, 8 * word)], inbounds=True, source_etype=I8)
+        place = self.lower.b.gep(self.block, [I64(8 * word)], inbounds=True, source_etype=I8)
         return self.lower.b.load(place, align=8, typ=llvm_type)
 
     def loop(self, begin, end, step, body):
-        """for index in begin, begin + step, ... while index + step <= end; returns the first index left over."""
+        """for index in begin, begin + step, ... while index + step <= end; returns the first index left
+        over."""
         b = self.lower.b
-        by = step if isinstance(step, ir.Value) else ir.Constant(I64, step)
-        limit = b.sub(end, b.sub(by, ir.Constant(I64, 1)))  # known before the loop: one addition fewer a trip
+        by = step if isinstance(step, ir.Value) else I64(step)
+        limit = b.sub(end, b.sub(by, I64(1)))  # known before the loop: one addition fewer a trip
         counter = self.lower.slot(I64)
         b.store(begin, counter)
         head, inside, done = (b.append_basic_block(n) for n in ("packs", "pack", "rest"))
@@ -263,7 +281,7 @@ class Entry:
     def steps(self, begin, end, step, body):
         """for index in range(begin, end, step)."""
         b = self.lower.b
-        self.loop(begin, b.add(b.sub(end, ir.Constant(I64, 1)), step, flags=("nsw",)), step, body)
+        self.loop(begin, b.add(b.sub(end, I64(1)), step, flags=("nsw",)), step, body)
 
     def visit(self, index, mask, slot, outer=()):
         """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
@@ -293,16 +311,30 @@ class Entry:
         """Accumulators made from here on start as identities at this point."""
         self.accumulators, self.resets = {}, self.jump("accumulate")
 
+    def _is_complex(self, reducer, value):
+        """Whether this is a sum of complex numbers, which no scan makes."""
+        return isinstance(value, t.Complex) and reducer is Sum and "scan" not in self.policy_kind
+
+    def paired(self, values, make):
+        """Of values of all reducers those of the two parts of a complex sum made one."""
+        values = iter(values)
+        return tuple(make(next(values), next(values)) if two else next(values) for two in self.complex_sums)
+
     def _contributions(self, result):
-        """What the kernel returned, a number or tuple a reducer."""
-        alone = len(self.reducers) == 1 and not (isinstance(result, tuple) and len(result) == 1)
+        """The same, a complex sum's in parts, which are summed by themselves."""
+        values = zip(self._given_contributions(result), self.complex_sums)
+        return tuple(part for value, two in values for part in (value if two else (value,)))
+
+    def _given_contributions(self, result):
+        """What the kernel returned, a number or tuple a reducer that was given."""
+        alone = len(self.given) == 1 and not (isinstance(result, tuple) and len(result) == 1)
         values = (result,) if alone or not isinstance(result, tuple) else result
         if (
-            len(values) != len(self.reducers)
-            or not all(map(_fits, self.reducers, values))
+            len(values) != len(self.given)
+            or not all(_fits(*each) or self._is_complex(*each) for each in zip(self.given, values))
             or not self.kernel.portable_text.always_returns
         ):
-            wanted = sum(1 if r.lift else r.n_words for r in self.reducers)
+            wanted = sum(1 if r.lift else r.n_words for r in self.given)
             got = "nothing" if result is None else f"{len(flat(result))} value(s)"
             got += (
                 ""
@@ -367,8 +399,8 @@ class Entry:
         numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(
-                f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
-                f"number(s), but a state of {len(state)}"
+                f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of"
+                f" {len(numbers)} number(s), but a state of {len(state)}"
             )
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
 
@@ -413,7 +445,7 @@ class Entry:
         ]
 
     def word(self, place, k):
-        k = ir.Constant(I64, k) if isinstance(k, int) else k
+        k = I64(k) if isinstance(k, int) else k
         return self.lower.b.gep(place, [k], source_etype=I64)
 
     def n_words(self):
@@ -434,6 +466,7 @@ class Results:
 
     def __init__(self, finals, strong):
         self.shapes = [len(f) if isinstance(f, tuple) else None for f in finals]
+        self.made = [complex if isinstance(f, t.Complex) else lambda *numbers: numbers for f in finals]
         self.dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
         self.n_bytes, self.format = (
             8 * len(self.dtypes),
@@ -441,19 +474,30 @@ class Results:
         )
 
     def addresses(self, outs, place):
-        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for words at `place`."""
+        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for
+        words at `place`."""
         if not outs:
             return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
-        if len(outs) != len(self.dtypes):
+        places = [place for view in outs for place in _places(view)]
+        if len(places) != len(self.dtypes):
             raise ShapeError(f"out: {len(self.dtypes)} one-element view(s) wanted, got {len(outs)}")
-        for view, dtype in zip(outs, self.dtypes):
-            if view.dtype.name != dtype:
-                raise DTypeError(
-                    f"out: a view of {dtype} is wanted, the dtype of the result; got {view.dtype.name}"
-                )
-        return struct.pack(f"={len(outs)}q", *(view.pointer for view in outs))
+        for (found, _), dtype in zip(places, self.dtypes):
+            if found != dtype:
+                raise DTypeError(f"out: a view of {dtype} is wanted, the dtype of the result; got {found}")
+        return struct.pack(f"={len(places)}q", *(address for _, address in places))
 
     def read(self, buffer):
         """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""
         numbers = iter(self.format.unpack_from(buffer))
-        return tuple(next(numbers) if n is None else tuple(itertools.islice(numbers, n)) for n in self.shapes)
+        return tuple(
+            next(numbers) if n is None else make(*itertools.islice(numbers, n))
+            for n, make in zip(self.shapes, self.made)
+        )
+
+
+def _places(view):
+    """(dtype, address) of each number that a view of one element takes."""
+    dtype = view.dtype.name
+    return [
+        (t.part(dtype), view.pointer + k * itemsize(t.part(dtype))) for k in range(1 + (dtype in t.PARTS))
+    ]

@@ -11,24 +11,11 @@ from .. import words
 from ..errors import LanguageError, LoweringError
 from ..frontend import MOST_TABLE, by_users_names
 from . import types as t
+from .complexes import BINARY, Complexes
 from .known import Known, constant_tuple
-from .operations import Operations
-from .tree import Block, Operation, View
+from .tree import Block, Operation, View, mapped
 from .types import UNIFORM
 
-_BINARY = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PLAIN = {
     "Dict": "a dict",
@@ -47,7 +34,7 @@ _PLAIN = {
 }
 
 
-class Expressions(Operations):
+class Expressions(Complexes):
     """Needs from the class on top: `frame`, `checks`, `read` and `inline` (see build.py)."""
 
     def fail(self, node, message, kind=LoweringError, text=None):
@@ -72,7 +59,8 @@ class Expressions(Operations):
         if method is None:
             self.fail(
                 node,
-                f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not supported in kernels: `{ast.unparse(node)}`",
+                f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not supported in kernels:"
+                f" `{ast.unparse(node)}`",
                 LanguageError,
             )
         try:
@@ -91,6 +79,8 @@ class Expressions(Operations):
     def describe(v):
         if isinstance(v, View):
             return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
+        if isinstance(v, t.Complex):
+            return "a complex number"
         if isinstance(v, tuple):
             return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
         if isinstance(v, Operation):
@@ -101,10 +91,10 @@ class Expressions(Operations):
 
     # ---- names and constants
     def expr_Constant(self, node):
-        if isinstance(node.value, (bool, int, float)):
-            return self.const(node.value)
         if node.value is None:
             return Known(None)
+        if isinstance(node.value, (bool, int, float, complex)):
+            return self.known(node.value, node)
         self.fail(
             node,
             f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels",
@@ -125,22 +115,28 @@ class Expressions(Operations):
             value = value.value
         if isinstance(value, (bool, int, float)):
             return self.const(value)
+        if isinstance(value, (complex, np.complexfloating)):
+            return t.Record((self.known(v, node) for v in (value.real, value.imag)), t.COMPLEX)
         if isinstance(value, np.bool_):
             return self.const(bool(value))
         if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
             return self.strong_const(value.item(), t.held(value.dtype.name))
         if isinstance(value, tuple) and constant_tuple(value):
             return t.Record((self.known(v, node) for v in value), getattr(value, "_fields", ()))
-        if isinstance(value, np.ndarray):
-            if t.held(value.dtype.name) not in t.DTYPES or not 0 < value.nbytes <= MOST_TABLE:
-                self.fail(
-                    node,
-                    f"`{ast.unparse(node)}` is an array from outside of {value.dtype} and {value.nbytes} bytes; up to {MOST_TABLE} of "
-                    "numbers are a table of the kernel's; pass others as arguments",
-                    LanguageError,
-                )
-            return self.table(node, value.dtype.name, value.shape, value.ravel().tolist())
-        return Known(value)
+        return self.array_table(value, node) if isinstance(value, np.ndarray) else Known(value)
+
+    def array_table(self, array, node):
+        """A view of an array from outside the kernel, whose numbers become part of the code."""
+        if t.held(array.dtype.name) not in t.DTYPES or not 0 < array.nbytes <= MOST_TABLE:
+            self.fail(
+                node,
+                f"`{ast.unparse(node)}` is an array from outside of {array.dtype} and {array.nbytes}"
+                f" bytes; up to {MOST_TABLE} of numbers are a table of the kernel's; pass others as"
+                " arguments",
+                LanguageError,
+            )
+        numbers = array.ravel().view(t.PARTS.get(array.dtype.name, array.dtype))
+        return self.table(node, array.dtype.name, array.shape, numbers.tolist())
 
     def expr_Attribute(self, node):
         base = self.expr(node.value)
@@ -179,17 +175,19 @@ class Expressions(Operations):
 
     # ---- operators
     def expr_BinOp(self, node):
-        return self.operated(node.op, self.number(node.left), self.number(node.right), node)
+        return self.operated(node.op, self.numeric(node.left), self.numeric(node.right), node)
 
     def operated(self, op, left, right, node):
         """`left op right`, of an expression or of an augmented assignment."""
+        if isinstance(left, t.Complex) or isinstance(right, t.Complex):
+            return self.complex_operated(op, left, right, node)
         if isinstance(op, ast.Pow):
             return self.power(left, right, node)
-        if type(op) not in _BINARY:
+        if type(op) not in BINARY:
             self.fail(
                 node, f"the operator of `{ast.unparse(node)}` is not supported in kernels", LanguageError
             )
-        return self.counted(_BINARY[type(op)], self.binary(_BINARY[type(op)], left, right))
+        return self.counted(BINARY[type(op)], self.binary(BINARY[type(op)], left, right))
 
     def power(self, base, exponent, node):
         n = exponent.const
@@ -228,7 +226,13 @@ class Expressions(Operations):
         )
 
     def expr_UnaryOp(self, node):
-        v = self.number(node.operand)
+        v = (
+            self.numeric(node.operand)
+            if isinstance(node.op, (ast.USub, ast.UAdd))
+            else self.number(node.operand)
+        )
+        if isinstance(v, t.Complex):
+            return mapped(self.negate, v) if isinstance(node.op, ast.USub) else v
         if isinstance(node.op, ast.Not):
             return self.logical_not(v)
         if isinstance(node.op, ast.USub):
@@ -241,11 +245,14 @@ class Expressions(Operations):
         return self._links(node, self.expr(node.left), 0)
 
     def _links(self, node, a, k):
-        """The chain of comparisons from its k-th on, whose left side is `a`: each operand once, and only if those before hold."""
+        """The chain of comparisons from its k-th on, whose left side is `a`: each operand once, and only if
+        those before hold."""
         left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
         b = self.expr(right)
         if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
             holds = self.const(_equal(a, b) == isinstance(op, ast.Eq))
+        elif isinstance(a, t.Complex) or isinstance(b, t.Complex):
+            holds = self.complex_compared(_COMPARE[type(op)], a, b, node)
         else:
             holds = self.compared(_COMPARE[type(op)], self.number_of(a, left), self.number_of(b, right))
         rest = node.comparators[k + 1 :]
@@ -268,7 +275,8 @@ class Expressions(Operations):
         return self.truth(self.number(node, "a condition"))
 
     def expr_BoolOp(self, node):
-        """and/or give one of their operands, as in Python; the right one's memory accesses happen only where the left lets them."""
+        """and/or give one of their operands, as in Python; the right one's memory accesses happen only where
+        the left lets them."""
         conjunction = isinstance(node.op, ast.And)
         result = self.number(node.values[0])
         for part in node.values[1:]:
@@ -276,7 +284,8 @@ class Expressions(Operations):
         return result
 
     def junction(self, conjunction, left, evaluate, nodes):
-        """`left and right` or `left or right`; `evaluate` gives the right side, of these nodes, where the left lets it."""
+        """`left and right` or `left or right`; `evaluate` gives the right side, of these nodes, where the
+        left lets it."""
         c = self.truth(left)
         if c.const is not None:
             return evaluate() if c.const == conjunction else left
@@ -289,13 +298,16 @@ class Expressions(Operations):
         c = self.condition(node.test)
         if c.const is not None:
             return self.expr(node.body if c.const else node.orelse)
-        parts = [self._part(lambda side=side: self.number(side)) for side in (node.body, node.orelse)]
+        parts = [self._part(lambda side=side: self.numeric(side)) for side in (node.body, node.orelse)]
+        if any(isinstance(value, t.Complex) for _, value in parts):
+            return self.chosen(c, parts)
         return self.operation(
             "choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts
         )
 
     def _part(self, evaluate):
-        """An operand that is evaluated only where what stands before it lets it: its block, and its result."""
+        """An operand that is evaluated only where what stands before it lets it: its block, and its
+        result."""
         outer, self.block = self.block, Block(self.block)
         part = self.block, evaluate()
         self.block = outer
@@ -304,7 +316,7 @@ class Expressions(Operations):
     # ---- subscripts
     def expr_Subscript(self, node):
         base = self.expr(node.value)
-        if isinstance(base, tuple):
+        if isinstance(base, tuple) and not isinstance(base, t.Complex):
             return self.tuple_item(base, node)
         view = self.view_of(base, node)
         items = self.items(view, node)
@@ -313,6 +325,8 @@ class Expressions(Operations):
         return self.part(view, items)
 
     def load(self, view, items):
+        if view.n_indices > len(items):
+            return t.Record((self.load(view, [*items, self.const(k)]) for k in (0, 1)), t.COMPLEX)
         return self.operation(
             "load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}"
         )
@@ -325,9 +339,11 @@ class Expressions(Operations):
         sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
         for d, (k, item) in enumerate(sliced):
             n = _static_extent(item, view.shape[k])
-            part.shape.append(
-                n if n is not None else Operation("extent", attr=(part, d), dtype="int", kind=UNIFORM)
-            )
+            if n is None:
+                known = [v for v in (*item, view.shape[k]) if isinstance(v, Operation)]
+                n = Operation("extent", known, attr=(part, d), dtype="int", kind=UNIFORM)
+                self.order.append(n)  # it differs between lanes where a bound does
+            part.shape.append(n)
         part.shape += view.shape[len(items) :]
         return self.put(part)
 
@@ -338,7 +354,8 @@ class Expressions(Operations):
         )
 
     def table_item(self, items, index, node):
-        """The item of a tuple whose number an index has of its own: of numbers known at compile time, or of tuples of them."""
+        """The item of a tuple whose number an index has of its own: of numbers known at compile time, or of
+        tuples of them."""
         if all(isinstance(v, tuple) and len(v) == len(items[0]) for v in items):
             return t.Record(
                 (self.table_item(column, index, node) for column in zip(*items)),
@@ -347,7 +364,8 @@ class Expressions(Operations):
         if not items or not all(isinstance(v, Operation) and v.const is not None for v in items):
             self.fail(
                 node,
-                f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile time",
+                f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile"
+                " time",
             )
         self.wanted(
             lambda: not t.is_float(index.dtype),
@@ -404,22 +422,24 @@ class Expressions(Operations):
                 items.append(tuple(p and self.bound(p) for p in (part.lower, part.upper)))
                 continue
             v = self.expr(part)
-            if isinstance(v, tuple):
+            if isinstance(v, tuple) and not isinstance(v, t.Complex):
                 items += v
-                continue
-            message = f"`{ast.unparse(part)}` is not an integer; indices are integers"
-            if not isinstance(v, Operation):
-                self.fail(node, message)
-            self.wanted(lambda v=v: not t.is_float(v.dtype), node, message)
-            if v.const is not None and (
-                v.const < 0 or isinstance(view.shape[k], int) and v.const >= view.shape[k]
-            ):
-                self.fail(
-                    node,
-                    f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one",
-                )
-            items.append(v)
+            else:
+                items.append(self.index(v, view, view.shape[k], part, node))
         return items
+
+    def index(self, v, view, extent, part, node):
+        """A value as an index of a dimension of this extent, `part` of the subscript `node`."""
+        message = f"`{ast.unparse(part)}` is not an integer; indices are integers"
+        if not isinstance(v, Operation):
+            self.fail(node, message)
+        self.wanted(lambda: not t.is_float(v.dtype), node, message)
+        if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
+            self.fail(
+                node,
+                f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one",
+            )
+        return v
 
     def bound(self, node):
         """A bound of a slice."""
@@ -428,11 +448,6 @@ class Expressions(Operations):
             lambda: not t.is_float(v.dtype),
             node,
             f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers",
-        )
-        self.wanted(
-            lambda: v.kind == UNIFORM or self.W == 1,
-            node,
-            f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them",
         )
         return v
 

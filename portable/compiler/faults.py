@@ -153,7 +153,7 @@ class Debugging(Emitter):
     def _unless_faulty(self, test):
         going_on = self.get(test(), "bool")
         found = self.b.load_atomic(self.memory, "monotonic", 8, typ=I64)
-        fine = self.b.icmp_signed("==", found, ir.Constant(I64, 0))
+        fine = self.b.icmp_signed("==", found, I64(0))
         return Value("bool", VARYING, self.b.and_(going_on, fine))
 
     # ---- what is looked at
@@ -181,7 +181,7 @@ class Debugging(Emitter):
         found = [self._index(view, k, v) for k, v in enumerate(indices)]
         if self.leaves or None in found and not any(found):
             return None
-        ok = ir.Constant(I1, 1)
+        ok = I1(1)
         for x in found:
             ok = ok if x is None else self.b.and_(ok, x)
         return ok
@@ -204,8 +204,10 @@ class Debugging(Emitter):
         extent = view.shape[k]
         if self.silent or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
             return None
-        n, site = self._word(extent), ("index", view.label or view.store, len(view.prefix) + k)
-        if v.kind != LINEAR or self.W == 1 or v.step < 1:
+        own = isinstance(extent, Value)  # in each lane
+        n = self.get(extent, "int") if own else self._word(extent)
+        site = "index", view.label or view.store, len(view.prefix) + k
+        if own or v.kind != LINEAR or self.W == 1 or v.step < 1:
             return self._among(v, n, site)
         last = self.b.add(v.ir, self._word(v.step * (self.W - 1)))  # the ends tell of all
         ends = self.b.and_(self.b.icmp_signed(">=", v.ir, self._word(0)), self.b.icmp_signed("<", last, n))
@@ -215,15 +217,18 @@ class Debugging(Emitter):
 
     def _among(self, v, n, site):
         """Whether an index, or each lane's, is one of n; else it is told."""
-        x = self.get(v, "int", UNIFORM if v.kind == UNIFORM or self.W == 1 else VARYING)
-        ok = self.b.icmp_unsigned("<", x, self.splat(n) if isinstance(x.type, ir.VectorType) else n)
+        own = isinstance(n.type, ir.VectorType)
+        x = self.get(v, "int", VARYING if own or v.kind != UNIFORM and self.W > 1 else UNIFORM)
+        ok = self.b.icmp_unsigned(
+            "<", x, self.splat(n) if isinstance(x.type, ir.VectorType) and not own else n
+        )
         self.require(ok, x, n, *site)
         return ok
 
     @staticmethod
     def _word(n):
         """A number, LLVM's or Python's, as LLVM's."""
-        return ir.Constant(I64, n) if isinstance(n, int) else n
+        return I64(n) if isinstance(n, int) else n
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         if not self.silent and not t.is_float(dtype):
@@ -231,7 +236,7 @@ class Debugging(Emitter):
                 self.require(
                     self.b.icmp_signed("!=", y, self._alike(y, 0)),
                     x,
-                    ir.Constant(I64, 0),
+                    I64(0),
                     "division by zero",
                     op,
                 )
@@ -239,7 +244,7 @@ class Debugging(Emitter):
                 self.require(
                     self.b.icmp_signed(">=", y, self._alike(y, 0)),
                     y,
-                    ir.Constant(I64, t.BITS[dtype]),
+                    I64(t.BITS[dtype]),
                     "shift",
                     op,
                 )
@@ -258,7 +263,7 @@ class Debugging(Emitter):
         """A result; looked at if it is NaN, and no operand is."""
         if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
             return result
-        b, zero = self.b, ir.Constant(I64, 0)
+        b, zero = self.b, I64(0)
         x = self.get(result)
         found = b.fcmp_unordered("uno", x, x)
         some = (
@@ -332,7 +337,7 @@ class Debugging(Emitter):
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""
-        lane = self.call(f"llvm.cttz.i{self.W}", [bits, ir.Constant(I1, 1)], bits.type)
+        lane = self.call(f"llvm.cttz.i{self.W}", [bits, I1(1)], bits.type)
         return lane if bits.type == I64 else self.b.zext(lane, I64)
 
     def _first(self, v):
@@ -383,12 +388,10 @@ def _teller(module):
         function.attributes.add(name)
     memory, *words = function.args
     b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(
-        b.cmpxchg(memory, ir.Constant(I64, 0), ir.Constant(I64, 1), "monotonic", "monotonic"), 1
-    )
+    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
     with b.if_then(won):
         for k, word in enumerate(words, 1):
-            b.store(word, b.gep(memory, [ir.Constant(I64, k)], source_etype=I64))
+            b.store(word, b.gep(memory, [I64(k)], source_etype=I64))
     b.ret_void()
     return function
 

@@ -1,4 +1,5 @@
-"""Code for the operations of a typed tree: one method for each, from the values of its arguments to its own."""
+"""Code for the operations of a typed tree: one method for each, from the values of its arguments to its
+own."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from llvmlite import ir
 from .. import elementary
 from . import types as t
 from .known import text_of, texts
-from .memory import Memory, itemsize
+from .memory import Memory, row_major
 from .team import combine_states
 from .types import UNIFORM, VARYING
 from .values import I8, I64, PTR, Value, ViewValue
 
 
 class Instructions(Memory):
-    """Needs from the class on top: `values`, `slots`, `frame`, `team`, `under`, `inline` and `block` (see emit.py)."""
+    """Needs from the class on top: `values`, `slots`, `frame`, `team`, `under`, `inline` and `block` (see
+    emit.py)."""
 
     # ---- storage
     def slot(self, llvm_type):
@@ -60,14 +62,12 @@ class Instructions(Memory):
             here = self.get(self.compare("==", number, self.const(k)), "bool", UNIFORM)
             for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
                 if a is not b and a != b:
-                    parts[n] = self.b.select(
-                        here, *(ir.Constant(I64, v) if isinstance(v, int) else v for v in (b, a))
-                    )
+                    parts[n] = self.b.select(here, *(I64(v) if isinstance(v, int) else v for v in (b, a)))
         d = len(first.shape) + 1
         return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
 
     def _table(self, view):
-        dtype = self.strong(view.dtype)
+        dtype, shape, strides = row_major(self.strong(view.dtype), view.shape)
         data = np.array(view.data, dtype).tobytes()
         name = f"table_{hashlib.sha256(data).hexdigest()[:16]}"
         place = self.b.module.globals.get(name)
@@ -79,21 +79,14 @@ class Instructions(Memory):
                 "internal",
                 64,
             )
-        strides = [itemsize(dtype) * math.prod(view.shape[k + 1 :]) for k in range(len(view.shape))]
-        return ViewValue(view.label, dtype, place, list(view.shape), strides, readonly=True, store="(table)")
+        return ViewValue(view.label, dtype, place, shape, strides, readonly=True, store="(table)")
 
     def _private(self, view):
-        element = self.memory_type(view.dtype)
+        dtype, shape, strides = row_major(view.dtype, view.shape)
         with self.b.goto_entry_block():
-            place = self.b.alloca(ir.ArrayType(element, math.prod(view.shape) * self.W))
+            place = self.b.alloca(ir.ArrayType(self.memory_type(dtype), math.prod(shape) * self.W))
             place.align, place.type = 64, PTR
-        strides, step = [], itemsize(view.dtype)
-        for extent in reversed(view.shape):
-            strides.insert(0, step)
-            step *= extent
-        return ViewValue(
-            view.label, view.dtype, place, list(view.shape), strides, lanes_last=True, store="(local)"
-        )
+        return ViewValue(view.label, dtype, place, shape, strides, lanes_last=True, store="(local)")
 
     # ---- operations
     def emit_get(self, o):
@@ -155,9 +148,8 @@ class Instructions(Memory):
             )
         if nan_wins:
             return self.select(self.compare(op, a, b), a, b)
-        return self.select(
-            self.compare(op, b, a), b, a
-        )  # Python's min and max: the first unless a later one is better
+        # Python's min and max: the first unless a later one is better
+        return self.select(self.compare(op, b, a), b, a)
 
     def emit_abs(self, o, a):
         if t.is_float(a.dtype):
@@ -219,7 +211,8 @@ class Instructions(Memory):
         return self.layers_text(op, (elementary.divmod_f32, elementary.divmod_f64), values, dtype, op == "%")
 
     def layers_text(self, name, pair, values, dtype, part=None):
-        """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it gives."""
+        """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it
+        gives."""
         strong = self.strong(dtype)
         with self.under(float_dtype=strong):  # constants among themselves are of the function's dtype
             result = self.inline(text_of(pair[strong == "float64"]), values)

@@ -1,4 +1,5 @@
-"""What code is known by on disk: a hash of all that it is made from, which is quickly made, as no code is emitted for it."""
+"""What code is known by on disk: a hash of all that it is made from, which is quickly made, as no code is
+emitted for it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def sources():
 
 
 def written(tree, float_dtype):
-    """A tree as a text in which nodes are numbered by their first appearance; with the trees of the reducers in it."""
+    """A tree as a text in which nodes are numbered by their first appearance; with the trees of the reducers
+    in it."""
     writer = _Writer(float_dtype)
     writer.add((tree.inputs, tree.root, tree.result))
     return "".join(writer.parts)

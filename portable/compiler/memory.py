@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 from llvmlite import ir
 
 from . import types as t
 from .types import LINEAR, UNIFORM, VARYING
-from .values import I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
+from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
 
 _VOID = ir.VoidType()
 
@@ -16,16 +19,29 @@ def itemsize(dtype):
     return t.BITS[dtype] // 8 or 1
 
 
+def in_parts(dtype, shape, strides):
+    """dtype, shape and strides of the floats in memory: a complex number is a row of two."""
+    if dtype not in t.PARTS:
+        return dtype, shape, strides
+    return t.part(dtype), [*shape, 2], [*strides, itemsize(t.part(dtype))]
+
+
+def row_major(dtype, shape):
+    """dtype, shape and strides in memory of a new array whose extents are known."""
+    strides = [itemsize(dtype) * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    return in_parts(dtype, list(shape), strides)
+
+
+def _one_of_two(view, index):
+    """Whether the last index of a view is the known one of two, as that of a complex number's part is."""
+    return isinstance(view.shape[-1], int) and view.shape[-1] == 2 and index.const is not None
+
+
 class Memory(Ops):
-    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live), `slot`, `dummy`,
-    `before_the_loop`."""
+    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be
+    live), `slot`, `dummy`, `before_the_loop`."""
 
     # ---- addresses
-    def noted(self, view, how, pointer):
-        """(how, pointer), and a note for `pk.explain` of how this line reaches the view."""
-        self.accesses.add((self.line, view.label, how))
-        return how, pointer
-
     def bytes_times(self, index, stride):
         """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
         if isinstance(index, int) and isinstance(stride, int):
@@ -63,7 +79,7 @@ class Memory(Ops):
         """One of two signed integers, LLVM's or Python's."""
         if isinstance(a, int) and isinstance(b, int):
             return choose(a, b)
-        return self.call(intrinsic, [ir.Constant(I64, v) if isinstance(v, int) else v for v in (a, b)], I64)
+        return self.call(intrinsic, [I64(v) if isinstance(v, int) else v for v in (a, b)], I64)
 
     def index_number(self, v):
         """A uniform index as a Python int or an i64."""
@@ -73,15 +89,41 @@ class Memory(Ops):
         if isinstance(offset, int):
             if offset == 0:
                 return pointer
-            offset = ir.Constant(I64, offset)
+            offset = I64(offset)
         return self.b.gep(pointer, [offset], inbounds=True, source_etype=I8)
 
-    def locate(self, view, indices):
-        """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart' (all lanes' in
-        a list) or 'scattered' (a vector of pointers, for gathers and scatters)."""
+    def locate(self, view, indices, pairs=False):
+        """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart'
+        (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and scatters); if it is asked
+        for, 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
+        terms, size = [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
+        base, lane_bytes, offsets = self._place(view, terms)
+        pointer = self.advance(view.pointer, base)
+        if self.W == 1 or not view.lanes_last and all(v.kind == UNIFORM for v, _ in terms):
+            how, remark = "uniform", self._reach(terms, size)
+        elif offsets is None and lane_bytes == size:
+            how = remark = "contiguous"
+        elif pairs and offsets is None and lane_bytes == 2 * size and _one_of_two(view, indices[-1]):
+            how, remark = "pairs", "contiguous"
+        else:
+            remark = self._reach(terms, size)
+            how, pointer = self._each_lanes(pointer, lane_bytes, offsets)
+        self.accesses.add((self.line, view.label, remark))  # for `pk.explain`
+        return how, pointer
+
+    def _each_lanes(self, pointer, lane_bytes, offsets):
+        """The places of lanes that are no neighbours, as `locate` gives them."""
+        if offsets is None and self.mask is None:
+            return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
+        steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
+        offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
+        return "scattered", self._pointers(pointer, offsets)
+
+    def _place(self, view, terms):
+        """Where (index, stride) pairs lead in a view: bytes that all lanes share, bytes from one lane to the
+        next, and a vector of what else differs, or None."""
         base, lane_bytes, offsets = 0, 0, None
-        pairs = [*view.prefix, *zip(indices, view.strides)]
-        for v, stride in pairs:
+        for v, stride in terms:
             if v.kind == UNIFORM:
                 base = self.plus(base, self.bytes_times(self.index_number(v), stride))
             elif v.kind == LINEAR and isinstance(stride, int):
@@ -92,38 +134,18 @@ class Memory(Ops):
             else:
                 more = self.bytes_times(self.get(v, "int", VARYING), stride)
                 offsets = more if offsets is None else self.plus(offsets, more)
-        varying = any(v.kind != UNIFORM for v, _ in pairs)
         if view.lanes_last and self.W > 1:
             base, lane_bytes = self.bytes_times(base, self.W), lane_bytes * self.W + itemsize(view.dtype)
             offsets = None if offsets is None else self.bytes_times(offsets, self.W)
-        elif not varying or self.W == 1:
-            how = (
-                "uniform"
-                if not varying
-                else "contiguous"
-                if self._lane_stride(pairs) == itemsize(view.dtype)
-                else "strided or gathered"
-            )
-            return "uniform", self.noted(view, how, self.advance(view.pointer, base))[1]
-        pointer = self.advance(view.pointer, base)
-        if offsets is None and lane_bytes == itemsize(view.dtype):
-            return self.noted(view, "contiguous", pointer)
-        self.noted(
-            view,
-            "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered",
-            pointer,
-        )
-        if offsets is None and self.mask is None:
-            return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
-        steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
-        offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
-        return "scattered", self._pointers(pointer, offsets)
+        return base, lane_bytes, offsets
 
-    def _lane_stride(self, pairs):
-        """Bytes between the elements of neighbouring lanes, or None: known where the last index alone differs and counts by one."""
-        *others, (last, stride) = pairs
-        consecutive = last.step == self.step and all(v.kind == UNIFORM for v, _ in others)
-        return stride if consecutive and isinstance(stride, int) else None
+    def _reach(self, terms, size):
+        """How neighbouring lanes reach elements: side by side where one index alone differs and counts by
+        one."""
+        apart = [(v.step, stride) for v, stride in terms if v.kind != UNIFORM]
+        if not apart:
+            return "uniform"
+        return "contiguous" if apart == [(self.step, size)] else "strided or gathered"
 
     def _pointers(self, pointer, offsets):
         vector = ir.VectorType(I64, self.W)
@@ -141,75 +163,110 @@ class Memory(Ops):
         return self.b.select(self.any_lane(self.mask), pointer, self.dummy())
 
     def own(self, pointer, view, indices):
-        """The pointer of a pack's row. That of a private array may be touched whatever the mask, if its place is known.
+        """The pointer of a pack's row. That of a private array may be touched whatever the mask, if its place
+        is known.
 
-        A whole load, a select and a whole store can stay in registers, where a masked store cannot, nor be read back soon.
+        A whole load, a select and a whole store can stay in registers, where a masked store cannot, nor be
+        read back soon.
         """
         known = all(v.const is not None for v, _ in [*view.prefix, *zip(indices, view.strides)])
         return pointer if known else self.guarded(pointer)
 
     # ---- loads
     def memory_type(self, dtype):
-        return {"bool": I8, "float16": I16}.get(dtype) or SCALAR[dtype]
+        return {"bool": I8, "float16": I16, "bfloat16": I16}.get(dtype) or SCALAR[dtype]
 
     def load(self, view, indices):
         with self.before_the_loop(view, indices):
             return self._load(view, indices)
 
     def _load(self, view, indices):
-        how, pointer = self.locate(view, indices)
-        dtype, element = view.dtype, self.memory_type(view.dtype)
-        mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
-        kind = VARYING if mixed else UNIFORM
-        align = itemsize(dtype)
-        if how == "uniform":
-            pointer = pointer if self.W == 1 else self.guarded(pointer)
-            x = self.b.load(pointer, align=align, typ=element)
-        elif how == "apart":
-            x = ir.Constant(ir.VectorType(element, self.W), ir.Undefined)
-            for k, place in enumerate(pointer):
-                x = self.b.insert_element(
-                    x, self.b.load(place, align=align, typ=element), ir.Constant(I32, k)
-                )
-        else:
-            vector = ir.VectorType(element, self.W)
-            if how == "contiguous" and (self.mask is None or view.lanes_last):
-                x = self.b.load(self.own(pointer, view, indices), align=align, typ=vector)
-            else:
-                mask, zero = self.mask_value(self.mask), ir.Constant(vector, [0] * self.W)
-                name = self._masked_name("load" if how == "contiguous" else "gather", vector)
-                x = self.call(name, [pointer, ir.Constant(I32, align), mask, zero], vector)
+        dtype, x = view.dtype, self._fetched(view, indices)
         if dtype == "bool":
-            x = self.b.icmp_unsigned(
-                "!=", x, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
-            )
-        return Value(
-            t.held(dtype), kind, self._convert(self._half(x, dtype, "float16"), dtype, t.held(dtype))
-        )
+            x = self.b.icmp_unsigned("!=", x, self._alike(x, 0))
+        mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
+        return Value(t.held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
-    def _half(self, x, dtype, to):
-        """Bits of memory as a float16, or a float16 as bits; others as they are."""
-        kind = SCALAR[to] if to in SCALAR else I16
-        return (
-            self.b.bitcast(x, ir.VectorType(kind, self.W) if isinstance(x.type, ir.VectorType) else kind)
-            if dtype == "float16"
-            else x
-        )
+    def _fetched(self, view, indices):
+        """What lies in memory at an element: one for all lanes, or a vector."""
+        how, pointer = self.locate(view, indices, pairs=True)
+        element, align = self.memory_type(view.dtype), itemsize(view.dtype)
+        vector = ir.VectorType(element, self.W)
+        if how == "uniform":
+            return self.b.load(pointer if self.W == 1 else self.guarded(pointer), align=align, typ=element)
+        if how == "apart":
+            x = ir.Constant(vector, ir.Undefined)
+            for k, place in enumerate(pointer):
+                one = self.b.load(place, align=align, typ=element)
+                x = self.b.insert_element(x, one, I32(k))
+            return x
+        if how == "pairs":
+            return self._load_of_pairs(pointer, element, align, int(indices[-1].const))
+        if how == "contiguous" and (self.mask is None or view.lanes_last):
+            return self.b.load(self.own(pointer, view, indices), align=align, typ=vector)
+        what = "load" if how == "contiguous" else "gather"
+        return self._masked_load(what, pointer, vector, align, self.mask_value(self.mask))
+
+    def _masked_load(self, what, pointer, vector, align, mask):
+        """A load or gather of a vector, 0 where the mask is not set."""
+        zero = ir.Constant(vector, [0] * vector.count)
+        return self.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
+
+    def _load_of_pairs(self, pointer, element, align, k):
+        """The k-th of each lane's two neighbours, by one load of them all."""
+        vector, first = ir.VectorType(element, 2 * self.W), self.advance(pointer, -k * align)
+        if self.mask is None:
+            both = self.b.load(first, align=align, typ=vector)
+        else:
+            both = self._masked_load("load", first, vector, align, self._doubled(self.mask))
+        return self._shuffled(both, range(k, vector.count, 2))
+
+    def _held(self, x, dtype):
+        """What was loaded as a number."""
+        b = self.b
+        if dtype == "bfloat16":  # the upper half of a float32
+            bits = b.shl(b.zext(x, self._shaped(I32, x)), self._alike_bits(x, 16))
+            return b.bitcast(bits, self._shaped(F32, x))
+        x = b.bitcast(x, self._shaped(F16, x)) if dtype == "float16" else x
+        return self._convert(x, dtype, t.held(dtype))
 
     def stored(self, value, dtype, kind=None):
-        """What an element of memory becomes: a float16 by way of a float32."""
-        if dtype != "float16":
+        """What an element of memory becomes: a float16 or bfloat16 by way of a float32, to the nearest,
+        half to even."""
+        if dtype not in ("float16", "bfloat16"):
             return self.get(value, dtype, kind)
-        return self._half(self._convert(self.get(value, "float32", kind), "float32", dtype), dtype, "bits")
+        b, x = self.b, self.get(value, "float32", kind)
+        if dtype == "float16":
+            return b.bitcast(self._convert(x, "float32", dtype), self._shaped(I16, x))
+        number = functools.partial(self._alike_bits, x)
+        bits = b.bitcast(x, self._shaped(I32, x))
+        upper = b.lshr(bits, number(16))
+        rounded = b.lshr(b.add(b.add(bits, number(0x7FFF)), b.and_(upper, number(1))), number(16))
+        nan = b.or_(b.and_(upper, number(0x8000)), number(0x7FC0))
+        bits = b.select(b.fcmp_unordered("uno", x, x), nan, rounded)
+        return b.trunc(bits, self._shaped(I16, x))
+
+    def _alike_bits(self, x, number):
+        """An i32 in the shape of an LLVM value."""
+        return self.full(I32, number) if isinstance(x.type, ir.VectorType) else I32(number)
 
     def _masked_name(self, what, vector):
         element = vector.element
-        suffix = f"v{self.W}" + {"float": "f32", "double": "f64"}.get(str(element), str(element))
+        suffix = f"v{vector.count}" + {"float": "f32", "double": "f64"}.get(str(element), str(element))
         return f"llvm.masked.{what}.{suffix}." + ("p0" if what in ("load", "store") else f"v{self.W}p0")
+
+    def _shuffled(self, x, order):
+        """The elements of a vector in this order."""
+        order = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+        return self.b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), order)
+
+    def _doubled(self, x):
+        """A vector with each element twice."""
+        return self._shuffled(x, [k // 2 for k in range(2 * self.W)])
 
     # ---- stores
     def store(self, view, indices, value):
-        how, pointer = self.locate(view, indices)
+        how, pointer = self.locate(view, indices, pairs=True)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
             x = self.stored(value, dtype)
@@ -219,28 +276,46 @@ class Memory(Ops):
         x = self.stored(value, dtype, VARYING)
         if dtype == "bool":
             x = self.b.zext(x, ir.VectorType(I8, self.W))
-        if (
-            how == "uniform"
-        ):  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
-            how, pointer = (
-                "scattered",
-                self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W)),
-            )
         if how == "contiguous" and (self.mask is None or view.lanes_last):
-            pointer = self.own(pointer, view, indices)
-            if self.mask is not None:
-                x = self.b.select(self.mask, x, self.b.load(pointer, align=align, typ=x.type))
-            self.b.store(x, pointer, align=align)
-        elif how == "apart":
+            self._store_row(x, self.own(pointer, view, indices), align)
+        elif how == "pairs":
+            self._store_of_pairs(x, pointer, align, int(indices[-1].const))
+        else:
+            self._store_each(x, how, pointer, align)
+
+    def _store_row(self, x, pointer, align):
+        """A whole store of a pack, where dead lanes keep what they had."""
+        if self.mask is not None:
+            x = self.b.select(self.mask, x, self.b.load(pointer, align=align, typ=x.type))
+        self.b.store(x, pointer, align=align)
+
+    def _store_each(self, x, how, pointer, align):
+        """A store of each live lane."""
+        if how == "apart":
             for k, place in enumerate(pointer):
                 self.b.store(self.lane(x, k), place, align=align)
-        else:
-            name = self._masked_name("store" if how == "contiguous" else "scatter", x.type)
-            self.call(name, [x, pointer, ir.Constant(I32, align), self.mask_value(self.mask)], _VOID)
+            return
+        if how == "uniform":  # the last live lane's value stays, as in a loop over the lanes
+            pointer = self._pointers(pointer, self.full(I64, 0))
+        what = "store" if how == "contiguous" else "scatter"
+        self._masked_store(what, x, pointer, align, self.mask_value(self.mask))
+
+    def _masked_store(self, what, x, pointer, align, mask):
+        """A store or scatter of a vector where the mask is set."""
+        args = [x, pointer, I32(align), mask]
+        self.call(self._masked_name(what, x.type), args, _VOID)
+
+    def _store_of_pairs(self, x, pointer, align, k):
+        """Each lane's number as the k-th of its two neighbours."""
+        x = self._doubled(x)
+        mine = ir.Constant(ir.VectorType(I1, 2 * self.W), [j % 2 == k for j in range(2 * self.W)])
+        mask = mine if self.mask is None else self.b.and_(mine, self._doubled(self.mask))
+        self._masked_store("store", x, self.advance(pointer, -k * align), align, mask)
 
     # ---- atomics
     def atomic(self, op, view, indices, value, expected=None, want_old=True):
-        """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not wanted."""
+        """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not
+        wanted."""
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:
@@ -259,14 +334,14 @@ class Memory(Ops):
                 )
                 if want_old:
                     self.b.store(
-                        self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)),
+                        self.b.insert_element(self.b.load(slot, typ=values.type), old, I32(k)),
                         slot,
                     )
         return Value(dtype, VARYING, self.b.load(slot, typ=values.type)) if want_old else None
 
     def lane_is_live(self, k):
         """A block that runs if lane k is live."""
-        return self.b.if_then(ir.Constant(I1, 1) if self.mask is None else self.lane(self.mask, k))
+        return self.b.if_then(I1(1) if self.mask is None else self.lane(self.mask, k))
 
     def _lane_pointer(self, how, pointer, k, view, indices):
         if how == "uniform":
@@ -275,9 +350,8 @@ class Memory(Ops):
             return self.advance(pointer, k * itemsize(view.dtype))
         if how == "apart" or view.lanes_last:
             return pointer[k] if how == "apart" else self.lane(pointer, k)
-        place = (
-            view.pointer
-        )  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        place = view.pointer
         for v, stride in [*view.prefix, *zip(indices, view.strides)]:
             place = self.advance(place, self.bytes_times(self._index_of_lane(v, k), stride))
         return place
@@ -323,19 +397,19 @@ class Memory(Ops):
 
     # ---- parts of views
     def part(self, view, items):
-        """The view that remains after indices and slices, (lower, upper) pairs of a Value or None, of the leading dimensions."""
+        """The view that remains after indices and slices, (lower, upper) pairs of a Value or None, of the
+        leading dimensions."""
         offset, shape, strides, prefix = 0, [], [], list(view.prefix)
-        for k, item in enumerate(items):
-            stride = view.strides[k]
+        for item, extent, stride in zip(items, view.shape, view.strides):
+            start = item
             if isinstance(item, tuple):
-                start, stop = self.stretch(*item, view.shape[k])
-                offset = self.plus(offset, self.bytes_times(start, stride))
-                shape.append(self.plus(stop, self.bytes_times(start, -1)))
+                start, extent = self._slice(*item, extent)
+                shape.append(extent)
                 strides.append(stride)
-            elif item.kind != UNIFORM:
-                prefix.append((item, stride))
+            if start.kind == UNIFORM:
+                offset = self.plus(offset, self.bytes_times(self.index_number(start), stride))
             else:
-                offset = self.plus(offset, self.bytes_times(self.index_number(item), stride))
+                prefix.append((start, stride))
         shape += view.shape[len(items) :]
         strides += view.strides[len(items) :]
         scale = self.W if view.lanes_last else 1
@@ -352,6 +426,46 @@ class Memory(Ops):
             store=view.store,
         )
 
+    def _slice(self, lower, upper, extent):
+        """Where a slice of a dimension begins, a Value, and its extent."""
+        length = self.length(extent)
+        if self.kind_of(length, *(v for v in (lower, upper) if v is not None)) != UNIFORM:
+            return self.own_stretch(lower, upper, length)
+        start, stop = self.stretch(lower, upper, extent)
+        return self.length(start), self.plus(stop, self.bytes_times(start, -1))
+
+    def length(self, n):
+        """An extent, LLVM's or Python's or that of each lane, as a Value."""
+        if isinstance(n, Value):
+            return n
+        return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
+
+    def own_stretch(self, lower, upper, extent):
+        """Where a slice begins in each lane, and its extent.
+
+        A bound that differs between lanes is not negative, so that consecutive ones stay so; where nothing is
+        left the beginning may be anywhere.
+        """
+        zero = self.const(0)
+
+        def larger(a, b):
+            return self.select(self.compare("<", a, b), b, a)
+
+        def bound(v):
+            v = self.cast(v, "int")
+            if v.kind != UNIFORM:
+                return v
+            behind = larger(self.binary("+", v, extent), zero)
+            return self.select(self.compare("<", v, zero), behind, v)
+
+        def within(v):
+            return self.select(self.compare("<", v, extent), v, extent)
+
+        start = zero if lower is None else bound(lower)
+        stop = extent if upper is None else within(bound(upper))
+        inside = self.select(self.compare("<", start, zero), extent, within(start))
+        return start, larger(self.binary("-", stop, inside), zero)
+
     def stretch(self, lower, upper, extent):
         """Where a slice of a dimension begins and ends."""
         start = 0 if lower is None else self.bound(lower, extent)
@@ -359,10 +473,11 @@ class Memory(Ops):
         return start, stop if lower is None or upper is None else self.larger(start, stop)
 
     def bound(self, v, extent):
-        """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that end."""
+        """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that
+        end."""
         bound = self.index_number(v)
         if isinstance(bound, int):
             return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)
-        below = self.b.icmp_signed("<", bound, ir.Constant(I64, 0))
-        length = extent if not isinstance(extent, int) else ir.Constant(I64, extent)
+        below = self.b.icmp_signed("<", bound, I64(0))
+        length = extent if not isinstance(extent, int) else I64(extent)
         return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)

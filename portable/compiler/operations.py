@@ -114,6 +114,7 @@ class Operations:
         return self.const(round_(v.const) if abs(v.const) < 2.0**62 else t.whole(v.const, "int"))
 
     def rounded(self, v):
-        """What crosses the end of a function, which has one value whoever calls it: a product is a number like any other."""
+        """What crosses the end of a function, which has one value whoever calls it: a product is a number
+        like any other."""
         product = isinstance(v, Operation) and (v.attr == "*" or v.op in ("cast", "select", "settle"))
         return self.operation("rounded", v) if product else v

@@ -7,8 +7,9 @@ import llvmlite.binding as llvm
 from ..errors import LoweringError
 
 
-def optimise(text, tm, kernel_name):
-    """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by type."""
+def optimise(text, tm, kernel_name, level=3):
+    """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
+    type."""
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -17,7 +18,7 @@ def optimise(text, tm, kernel_name):
             f"kernel '{kernel_name}' was lowered to code that LLVM refuses; this is a defect of portable, "
             f"please report it: {str(error).splitlines()[0]}"
         ) from error
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.slp_vectorization = options.loop_vectorization = options.loop_interleaving = False
     builder = llvm.create_pass_builder(tm, options)
     builder.getModulePassManager().run(module, builder)

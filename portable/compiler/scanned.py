@@ -17,7 +17,8 @@ def words_of(lower, place, index, n):
 
 
 class Scanned:
-    """Mixed into an entry that scans. It gives `state`: a Value without a number for each number of a state."""
+    """Mixed into an entry that scans. It gives `state`: a Value without a number for each number of a
+    state."""
 
     def _neutral(self):
         return self.identity(self.reducer, self.state)

@@ -9,7 +9,8 @@ _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 
 
 def shown(tree):
-    """One line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement; blocks are indented."""
+    """One line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement; blocks
+    are indented."""
     writer = _Shown()
     for name, node in zip(tree.text.params, tree.inputs):
         writer.name(node, name)
@@ -72,7 +73,8 @@ class _Shown:
 
     def put_loop(self, s, depth):
         bounds = (
-            f" {self.of(s.counter)} in {self.of(s.start)}, {self.of(s.stop)}, {s.step if isinstance(s.step, int) else self.of(s.step)}"
+            f" {self.of(s.counter)} in {self.of(s.start)}, {self.of(s.stop)},"
+            f" {s.step if isinstance(s.step, int) else self.of(s.step)}"
             if s.counter
             else ""
         )

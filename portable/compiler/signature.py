@@ -1,23 +1,25 @@
 """Kernel arguments: their types as hashable specs, and how they lie in the argument block.
 
-The block is an array of 8-byte words, the same on every machine: a view is its pointer, shape and strides (in bytes), a
-number one word. A kernel's own float (the dtype of weak floats that meet nothing) is float32 if its views hold float32 and
-no float64, else float64; its packs have 16 lanes if no view's element is wider than 32 bits, else 8.
+The block is an array of 8-byte words, the same on every machine: a view is its pointer, shape and strides (in
+bytes), a number one word. A kernel's own float (the dtype of weak floats that meet nothing) is float32 if its
+views hold float32 and no float64, else float64; its packs have 16 lanes if no view's element is wider than 32
+bits, else 8.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 
-from llvmlite import ir
 
 from . import types as t
+from .memory import in_parts, itemsize
 from .types import UNIFORM
 from .values import I8, I64, PTR, SCALAR, Value, ViewValue
 
-# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number", dtype),
-# ("static", value, its text) or ("tuple", specs, names of the fields, if any)
+# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
+# dtype), ("static", value, its text) or ("tuple", specs, names of the fields, if any)
 
 
 def flatten(specs):
@@ -84,32 +86,34 @@ class Signature:
 
     def values(self, lower, names, block):
         """The arguments as the compiler's values, loaded from the block at `block`."""
-        word = 0
+        places = itertools.count()
 
         def take(llvm_type):
-            nonlocal word
-            place = lower.b.gep(block, [ir.Constant(I64, 8 * word)], inbounds=True, source_etype=I8)
-            word += 1
+            """The next word."""
+            place = lower.b.gep(block, [I64(8 * next(places))], inbounds=True, source_etype=I8)
             return lower.b.load(place, align=8, typ=llvm_type)
 
-        def value(name, spec):
-            if spec[0] == "tuple":
-                return t.Record(
-                    (value(part, s) for part, s in zip(t.named(name, len(spec[1]), spec[2]), spec[1])),
-                    spec[2],
-                )
-            if spec[0] == "static":
-                return lower.const(spec[1])
-            if spec[0] == "number":
-                if spec[1] == "bool":
-                    return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), ir.Constant(I64, 0)))
-                return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
-            what, dtype, ndim, contiguous_last, readonly = spec
-            pointer = take(PTR)
-            shape = [take(I64) for _ in range(ndim)]
-            strides = [take(I64) for _ in range(ndim)]
-            if contiguous_last and ndim:
-                strides[-1] = t.BITS[dtype] // 8 or 1
-            return ViewValue(name, dtype, pointer, shape, strides, readonly, scatter=what == "scatter")
+        return [_value(lower, take, name, spec) for name, spec in zip(names, self.specs)]
 
-        return [value(n, s) for n, s in zip(names, self.specs)]
+
+def _value(lower, take, name, spec):
+    """The value of one argument, made of the words that `take` gives."""
+    if spec[0] == "tuple":
+        parts = zip(t.named(name, len(spec[1]), spec[2]), spec[1])
+        return t.Record((_value(lower, take, *part) for part in parts), spec[2])
+    if spec[0] == "static":
+        return lower.const(spec[1])
+    if spec[0] == "number":
+        if spec[1] == "bool":
+            return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), I64(0)))
+        return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
+    what, dtype, ndim, contiguous_last, readonly = spec
+    pointer = take(PTR)
+    shape = [take(I64) for _ in range(ndim)]
+    strides = [take(I64) for _ in range(ndim)]
+    if contiguous_last and ndim:
+        strides[-1] = itemsize(dtype)
+    parts, shape, strides = in_parts(dtype, shape, strides)
+    view = ViewValue(name, parts, pointer, shape, strides, readonly, scatter=what == "scatter")
+    view.element = dtype
+    return view

@@ -1,21 +1,22 @@
-"""The team handle: the words that kernels have for it, what a machine says of its teams, and the steps of reducers."""
+"""The team handle: the words that kernels have for it, what a machine says of its teams, and the steps of
+reducers."""
 
 from __future__ import annotations
 
 import ast
 
-from .. import annotations
+from ..annotations import Team as Members
 from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
-from .memory import itemsize
-from .tree import Operation, View
+from .memory import in_parts, itemsize
+from .tree import Operation, View, mapped
 from .types import UNIFORM
 from .values import Value, ViewValue
 
 _ALIGN = 64
-WORDS = [name for name in vars(annotations.Team) if not name.startswith("_")]
+WORDS = [name for name in vars(Members) if not name.startswith("_")]
 
 
 def widened(dtype):
@@ -70,15 +71,16 @@ class TeamHandle:
 
     def call_broadcast(self, build, node):
         self.together(build, node)
-        values = build.arguments(node, 1, 2)
-        rank = values[1] if len(values) == 2 else build.const(0)
+        values = build.arguments(node, 1, 2, build.numeric)
+        rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
         build.wanted(
             lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members"
         )
-        return build.operation("broadcast", values[0], rank)
+        return mapped(lambda v: build.operation("broadcast", v, rank), values[0])
 
     def call_append(self, build, node):
-        """append(view, at, value, keep): the values of the members that keep, side by side from view[at] on."""
+        """append(view, at, value, keep): the values of the members that keep, side by side from view[at]
+        on."""
         self.together(build, node)
         view = build.expr(node.args[0]) if len(node.args) == 4 else None
         if not isinstance(view, View) or len(view.shape) != 1:
@@ -105,11 +107,15 @@ class TeamHandle:
         others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
         if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
             build.fail(node, f"{node.func.attr} takes a value and a reducer")
-        reducer = build.expr(others[0]) if others else Known(Sum)
-        reducer = reducer.value if isinstance(reducer, Known) else Sum
+        reducer = getattr(build.expr(others[0]), "value", None) if others else Sum
         if not isinstance(reducer, Reducer):
             build.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
-        value, index = parts[0], None
+        return reducer, [build.operation("settle", v) for v in self._state(build, reducer, *parts, node)]
+
+    @staticmethod
+    def _state(build, reducer, value, node):
+        """The state of one contribution."""
+        index = None
         if not isinstance(value, tuple):
             build.number_of(value, node.args[0])
         if reducer.with_index:
@@ -117,16 +123,23 @@ class TeamHandle:
                 build.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
             value, index = value
         state = lifted(build, reducer, value, index)
-        if len(state) != reducer.n_words:
+        if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, t.Complex)):
             build.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
-        return reducer, [build.operation("settle", v) for v in state]
+        return state
 
     def call_reduce(self, build, node):
         return self._collective(build, "combine", node)
 
     def _collective(self, build, op, node):
-        """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its result."""
+        """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its
+        result."""
         reducer, state = self.contribution(build, node)
+        if len(state) == reducer.n_words:
+            return self._combined(build, op, reducer, state)
+        return t.Record((self._combined(build, op, reducer, [v]) for v in state), t.COMPLEX)
+
+    @staticmethod
+    def _combined(build, op, reducer, state):
         whole = build.operation(op, *state, attr=reducer)
         return finished(
             build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state)))
@@ -165,7 +178,8 @@ class TeamHandle:
 
 
 class Team:
-    """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before, scratch_base, thread_range."""
+    """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before,
+    scratch_base, thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
@@ -180,6 +194,7 @@ class Team:
         for extent in reversed(shape):
             strides.insert(0, step)
             step = lower.bytes_times(step, extent)
+        dtype, shape, strides = in_parts(dtype, shape, strides)
         return ViewValue(label, dtype, pointer, shape, strides, store="(scratch)")
 
     def _scratch_pointer(self, lower, n_bytes):
@@ -195,7 +210,8 @@ class Team:
         return pointer
 
 
-# ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being emitted (it emits)
+# ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being
+# emitted (it emits)
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])

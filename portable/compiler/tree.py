@@ -1,23 +1,25 @@
 """The typed tree: what a text does, every subexpression named once, in order of evaluation.
 
-A text is built into the tree of its operations (build.py), whose dtypes and kinds are then solved (typing.py); machines emit
-code from it (emit.py). What operations, loops and inlined calls there are depends on constants, on tuples and on the ranks of
-views, never on a dtype or a kind that is solved: no node is made after building.
+A text is built into the tree of its operations (build.py), whose dtypes and kinds are then solved
+(typing.py); machines emit code from it (emit.py). What operations, loops and inlined calls there are depends
+on constants, on tuples and on the ranks of views, never on a dtype or a kind that is solved: no node is made
+after building.
 
-A SPLIT block is one that only some of the lanes get to. A variable that is assigned where a split lies between its home and
-the assignment keeps the old value in the other lanes, and so varies between lanes.
+A SPLIT block is one that only some of the lanes get to. A variable that is assigned where a split lies
+between its home and the assignment keeps the old value in the other lanes, and so varies between lanes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .types import UNIFORM, Number, Record
+from .types import PARTS, UNIFORM, Number, Record
 
 
 @dataclass(slots=True, eq=False)
 class Operation(Number):
-    """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in a method each.
+    """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in
+    a method each.
 
     attr : what else the operation needs to know; view : the view that it reads or writes
     parts : (Block, Operation) pairs, each evaluated only where the first argument lets it
@@ -49,9 +51,9 @@ class Seen:
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the variable's `name`), a
-    "(table)" of the numbers `data`, or
-    one of several `options`, that of the number items[0]."""
+    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
+    variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, that of the number
+    items[0]."""
 
     label: str
     dtype: str
@@ -67,10 +69,21 @@ class View:
     options: list = ()
     data: tuple = ()
 
+    @property
+    def n_indices(self):
+        """How many numbers tell the place of an element in memory: a complex one's part is the last."""
+        return len(self.shape) + (self.dtype in PARTS)
+
     def indices(self):
-        """The indices of this part and of those it is a part of."""
+        """What says where this part begins, and those it is a part of."""
+        if self.base is None:
+            return list(self.items)
         own = [item for item in self.items if not isinstance(item, tuple)]
-        return own + (self.base.indices() if self.base else [])
+        for item, extent in zip(self.items, self.base.shape):
+            start = item[0] if isinstance(item, tuple) else None
+            if start is not None and not (isinstance(start.const, int) and start.const >= 0):
+                own += [v for v in (start, extent) if isinstance(v, Operation)]  # it may count from the end
+        return own + self.base.indices()
 
 
 @dataclass(slots=True, eq=False)
@@ -127,11 +140,13 @@ class If:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave it).
+    """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave
+    it).
 
     breaks, exits, returns : whether its body breaks it; breaks or continues it; returns
     deciding : names of variables on which the next trip may depend
-    varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return or continue
+    varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return
+        or continue
     writes : memory changes in it
     free : variables that its trips change for all of its lanes together
     """
@@ -235,7 +250,8 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that is one long chain."""
+    """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that
+    is one long chain."""
 
     text: object
     inputs: list
@@ -252,12 +268,17 @@ def flat(values):
 
 def arrangement(values):
     """How `flat` numbers were arranged: None for a number, a tuple for a tuple."""
-    return tuple(arrangement(v) for v in values) if isinstance(values, tuple) else None
+    return mapped(lambda _: None, values)
+
+
+def alike(a, b):
+    """Whether two arrangements are the same; a complex number is no tuple of two."""
+    return a == b and a.__class__ is b.__class__ and (a is None or all(map(alike, a, b)))
 
 
 def arranged(like, numbers):
     """Numbers, of an iterator, arranged so."""
-    return next(numbers) if like is None else tuple(arranged(part, numbers) for part in like)
+    return mapped(lambda _: next(numbers), like)
 
 
 def mapped(change, values):

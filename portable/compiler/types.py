@@ -1,8 +1,8 @@
 """Numbers as the compiler sees them: dtypes, weak dtypes, and how much a value differs between lanes.
 
-Weak dtypes belong to literals, Python scalars, loop indices and shapes: 'int' and 'float' take the dtype of the first
-value from an array that they meet. Unmet, 'int' is stored as int64, 'float' as the kernel's own float (see Kernel arguments
-in `lowering.py`).
+Weak dtypes belong to literals, Python scalars, loop indices and shapes: 'int' and 'float' take the dtype of
+the first value from an array that they meet. Unmet, 'int' is stored as int64, 'float' as the kernel's own
+float (see Kernel arguments in `lowering.py`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import functools
 import math
 
 UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
-FLOATS = ("float32", "float64", "float", "float16")
+FLOATS = ("float32", "float64", "float", "float16", "bfloat16")
 SIGNED = ("int32", "int64", "int", "int8", "int16")
 UNSIGNED = ("uint32", "uint64", "uint8", "uint16")
+CONSECUTIVE = ("int", "int64", "int32")  # what the numbers of lanes may be that differ by a known step
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
-HELD = {
-    "int8": "int32",
-    "uint8": "int32",
-    "int16": "int32",
-    "uint16": "int32",
-    "float16": "float32",
-}  # of memory alone: what is computed with
+# of memory alone: what is computed with
+HELD = dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32") | dict.fromkeys(
+    ("float16", "bfloat16"), "float32"
+)
+PARTS = {"complex64": "float32", "complex128": "float64"}  # of complex numbers, which are pairs of floats
 BITS = {
     "bool": 1,
     "int8": 8,
@@ -29,6 +28,7 @@ BITS = {
     "int16": 16,
     "uint16": 16,
     "float16": 16,
+    "bfloat16": 16,
     "int32": 32,
     "uint32": 32,
     "float32": 32,
@@ -37,6 +37,8 @@ BITS = {
     "float64": 64,
     "int": 64,
     "float": 64,
+    "complex64": 64,
+    "complex128": 128,
 }
 
 
@@ -49,8 +51,13 @@ def is_float(dtype):
 
 
 def held(dtype):
-    """The dtype of a number that was loaded from memory of some dtype."""
-    return HELD.get(dtype, dtype)
+    """The dtype of a number, or of a part of one, that was loaded from memory of some dtype."""
+    return HELD.get(dtype) or part(dtype)
+
+
+def part(dtype):
+    """The dtype of what lies in memory: of complex numbers that of their parts."""
+    return PARTS.get(dtype, dtype)
 
 
 def is_weak(dtype):
@@ -83,7 +90,8 @@ def whole(number, dtype):
 
 
 def converted(number, dtype):
-    """What a Python number becomes as `dtype`, at compile time as at run time: integers wrap, floats are held between the ends."""
+    """What a Python number becomes as `dtype`, at compile time as at run time: integers wrap, floats are held
+    between the ends."""
     if dtype == "bool":
         return bool(number)
     if is_float(dtype):
@@ -97,8 +105,9 @@ def converted(number, dtype):
 def promote(a, b):
     """The dtype of a (op) b.
 
-    A float beats an integer whatever their sizes, so that float32 data stay float32; a strong dtype beats a weak one of
-    its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned of the same rank clash.
+    A float beats an integer whatever their sizes, so that float32 data stay float32; a strong dtype beats a
+    weak one of its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned
+    of the same rank clash.
     """
     if a == b:
         return a
@@ -176,9 +185,16 @@ class Record(tuple):
     """A tuple whose items may have names, as those of a NamedTuple have."""
 
     def __new__(cls, values, names=()):
-        self = super().__new__(cls, values)
+        self = super().__new__(Complex if names == COMPLEX else cls, values)
         self.names = names
         return self
+
+
+COMPLEX = "real", "imag"
+
+
+class Complex(Record):
+    """A complex number: a record of its parts."""
 
 
 def named(name, n, names):
@@ -190,3 +206,39 @@ class Number:
     """What a text calls a number: an operation of the typed tree, or its value where code is emitted."""
 
     __slots__ = ()
+
+    def in_packs(self, width):
+        """Whether an integer is known to be a multiple of a pack's width."""
+        return self.aligned or isinstance(self.const, int) and self.const % width == 0
+
+
+def in_rows(op, a, b, width):
+    """Whether `a // b` or `a % b` is of consecutive integers in rows of whole packs: // is the same in all
+    lanes, and % consecutive."""
+    return (
+        op in ("//", "%")
+        and a.kind == LINEAR
+        and a.aligned
+        and a.step == 1
+        and isinstance(b.const, int)
+        and b.const > 0
+        and b.const % width == 0
+    )
+
+
+def consecutive(op, a, b, dtype):
+    """(kind, step) of a sum or difference of consecutive integers that is consecutive as well, or the same in
+    all lanes; (None, 0) of all others."""
+    kinds, wrapped = (a.kind, b.kind), any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b))
+    if dtype not in CONSECUTIVE or LINEAR not in kinds or VARYING in kinds or wrapped and dtype != "int32":
+        return None, 0
+    if op == "+" and a.kind != b.kind or op == "-" and b.kind == UNIFORM:
+        return LINEAR, a.step if a.kind == LINEAR else b.step
+    return (UNIFORM, 0) if op == "-" and a.kind == b.kind and a.step == b.step else (None, 0)
+
+
+def stays_aligned(op, a, b, dtype, kind, width):
+    """Whether `a op b`, of this dtype and kind, is known to be a multiple of a pack's width."""
+    if op == "*":
+        return kind == UNIFORM and dtype in ("int", "int64") and (a.in_packs(width) or b.in_packs(width))
+    return kind == LINEAR and dtype != "int32" and a.in_packs(width) and b.in_packs(width)

@@ -1,7 +1,8 @@
-"""dtypes and kinds of a tree: the least that satisfy every operation, found by sweeps over its nodes in order of evaluation.
+"""dtypes and kinds of a tree: the least that satisfy every operation, found by sweeps over its nodes in order
+of evaluation.
 
-A sweep is repeated only if something changed that a node BEFORE could see: a variable's dtype or kind, a split, a loop's or a
-call's exits. All of these only rise, so it ends.
+A sweep is repeated only if something changed that a node BEFORE could see: a variable's dtype or kind, a
+split, a loop's or a call's exits. All of these only rise, so it ends.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from .types import LINEAR, UNIFORM, VARYING, promote
 
-_MOST_TREES = (
-    256  # of one text: constants are part of what is known of arguments, and there is no end of constants
-)
-_CONSECUTIVE = ("int", "int64", "int32")
+# of one text: constants are part of what is known of arguments, and there is no end of constants
+_MOST_TREES = 256
 
 
 def typed(text, described, width, step, float_dtype, kernel_name, asserts=False, apart=False):
-    """The Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for packs of `width` lanes.
+    """The Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for packs of
+    `width` lanes.
 
-    `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members get
-    `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become that meet nothing
+    `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members
+    get `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become
+    that meet nothing
     """
     key = described, width, step, float_dtype, asserts, apart
     tree = text.trees.get(key)
@@ -120,38 +121,13 @@ class _Types:
     def of_binary(self, o, a, b):
         op, dtype = o.attr, t.arithmetic(a.dtype, b.dtype, o.attr)
         t.check_operator(op, dtype)
-        o.step, o.aligned = 0, False
-        if LINEAR in (a.kind, b.kind):
-            if (
-                a.aligned
-                and a.step == 1
-                and op in ("//", "%")
-                and isinstance(b.const, int)
-                and b.const > 0
-                and b.const % self.W == 0
-            ):
-                o.step = o.aligned = int(op == "%")
-                return dtype, LINEAR if op == "%" else UNIFORM
-            wrapped = dtype != "int32" and any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b))
-            if dtype in _CONSECUTIVE and VARYING not in (a.kind, b.kind) and not wrapped:
-                if op == "+" and a.kind != b.kind or op == "-" and b.kind == UNIFORM:
-                    o.step = a.step if a.kind == LINEAR else b.step
-                    o.aligned = dtype != "int32" and self.in_packs(a) and self.in_packs(b)
-                    return dtype, LINEAR
-                if op == "-" and a.kind == b.kind and a.step == b.step:
-                    return dtype, UNIFORM
-        kind = kind_of(a, b)
-        o.aligned = (
-            op == "*"
-            and kind == UNIFORM
-            and dtype in ("int", "int64")
-            and (self.in_packs(a) or self.in_packs(b))
-        )
+        if t.in_rows(op, a, b, self.W):
+            o.step = o.aligned = int(op == "%")
+            return dtype, LINEAR if op == "%" else UNIFORM
+        kind, o.step = t.consecutive(op, a, b, dtype)
+        kind = kind or kind_of(a, b)
+        o.aligned = t.stays_aligned(op, a, b, dtype, kind, self.W)
         return dtype, kind
-
-    def in_packs(self, v):
-        """Whether an integer is known to be a multiple of W."""
-        return v.aligned or isinstance(v.const, int) and v.const % self.W == 0
 
     def of_compare(self, o, a, b):
         promote(a.dtype, b.dtype)
@@ -162,7 +138,7 @@ class _Types:
         if a.dtype == dtype:
             o.step, o.aligned = a.step, a.aligned
             return dtype, a.kind
-        if a.kind == LINEAR and dtype in _CONSECUTIVE and a.dtype != "int32":
+        if a.kind == LINEAR and dtype in t.CONSECUTIVE and a.dtype != "int32":
             o.step = a.step
             return dtype, LINEAR
         return dtype, kind_of(a)
@@ -245,11 +221,14 @@ class _Types:
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
 
+    def of_extent(self, o, *bounds):
+        return "int", kind_of(*bounds)
+
     def of_counter(self, o, *bounds):
         return "int", kind_of(*bounds)
 
     def of_member(self, o):
-        o.step, o.aligned = self.step, self.W > 1 and self.in_packs(o.attr.start)
+        o.step, o.aligned = self.step, self.W > 1 and o.attr.start.in_packs(self.W)
         return "int", LINEAR if self.W > 1 else VARYING
 
     def of_rank(self, o):
@@ -328,9 +307,8 @@ class _Types:
         if s.how == "return":
             call = s.target
             s.together = not s.block.parted_from(call.body)
-            for (
-                assignment
-            ) in s.results:  # once some lanes have returned, the others must not overwrite what those left
+            # once some lanes have returned, the others must not overwrite what those left
+            for assignment in s.results:
                 try:
                     self.set(assignment, inner=not s.together or call.varying_return)
                 except t.TypeClash as clash:
@@ -349,7 +327,8 @@ class _Types:
             self.learn(s.target, "varying_exit")
 
     def free(self, s):
-        """Note a variable that its loop's trips change for all lanes together, and on which the next trip may depend.
+        """Note a variable that its loop's trips change for all lanes together, and on which the next trip may
+        depend.
 
         A lane that has continued early waits for the others with its values: no variable is free then.
         """
@@ -417,8 +396,8 @@ class _Collectives:
                 text, node = s.at
                 self.build.fail(
                     node,
-                    f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
-                    "(a condition, a loop or an early return that differs between members)",
+                    f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by"
+                    " some (a condition, a loop or an early return that differs between members)",
                     CollectiveError,
                     text,
                 )

@@ -1,7 +1,8 @@
 """Values and the instructions on them: one scalar, W consecutive integers, or a pack of W lanes.
 
-A value's `kind` says how it differs between lanes. With W > 1 a varying value is an LLVM vector; with W == 1 (CUDA, where
-the hardware's threads are the lanes, and scalar CPU code) it is a scalar that is only marked as varying.
+A value's `kind` says how it differs between lanes. With W > 1 a varying value is an LLVM vector; with W == 1
+(CUDA, where the hardware's threads are the lanes, and scalar CPU code) it is a scalar that is only marked as
+varying.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
-_LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32's `ir` has not wrapped
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
 class Value(t.Number):
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
-    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
-    Of a product of floats `factors` are the two, without fastmath: a sum that it meets rounds once.
+    Of a linear one `ir` is lane 0's number, of an int32 not wrapped, and `step` what lanes differ by;
+    `aligned`: it (lane 0's) is a known multiple of W. Of a product of floats `factors` are the two, without
+    fastmath: a sum that it meets rounds once.
     """
 
     __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned", "factors")
@@ -67,6 +68,7 @@ class ViewValue:
         "scatter",
         "unshared",
         "store",
+        "element",
     )
 
     def __init__(
@@ -84,25 +86,25 @@ class ViewValue:
     ):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
         self.store = store
-        self.readonly, self.lanes_last = (
-            readonly,
-            lanes_last,
-        )  # lanes_last: private to each lane, the lane the last index
-        self.prefix = (
-            prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
-        )
+        self.element = dtype  # of an argument; of complex numbers `dtype` is that of their parts
+        # lanes_last: private to each lane, the lane the last index
+        self.readonly, self.lanes_last = readonly, lanes_last
+        # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        self.prefix = prefix
         self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
 
 
 class Ops:
-    """Emits instructions on values into `self.b`. Needs from the class on top: `float_division`, `diverges` (see calls.py, frames.py)."""
+    """Emits instructions on values into `self.b`. Needs from the class on top: `float_division`, `diverges`
+    (see calls.py, frames.py)."""
 
     def __init__(self, width, float_dtype, fastmath, step=1):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else ()
         self.b, self.step = None, step  # of the indices of neighbouring lanes
 
     def counted(self, operation, value=None, dtype=None):
-        """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it here."""
+        """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it
+        here."""
         return value
 
     # ---- types and constants
@@ -127,9 +129,8 @@ class Ops:
     def lanes(self, base):
         """base, base + step, ...: the indices of a pack, which are neighbours on a CPU."""
         aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
-        return Value(
-            "int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned
-        )  # without packs the step is a remark for `explain`
+        # without packs the step is a remark for `explain`
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -138,7 +139,7 @@ class Ops:
         vector = ir.VectorType(value.type, self.W)
         if isinstance(value, ir.Constant):
             return ir.Constant(vector, [value.constant] * self.W)
-        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
+        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, I32(0))
         return self.b.shuffle_vector(
             one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.W), [0] * self.W)
         )
@@ -170,9 +171,8 @@ class Ops:
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = ir.Constant(ir.VectorType(I64, self.W), [v.step * k for k in range(self.W)])
-            x = self._convert(
-                self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own
-            )  # an int32 wraps here
+            # an int32 wraps here
+            x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)
             return self._convert(x, own, dtype)
         x = self._convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
@@ -194,27 +194,28 @@ class Ops:
     def _convert(self, x, a, b):
         if a == b or SCALAR[a] == SCALAR[b]:
             return x
-        to = ir.VectorType(SCALAR[b], self.W) if isinstance(x.type, ir.VectorType) else SCALAR[b]
-        build, fa, fb = self.b, t.is_float(a), t.is_float(b)
+        build, to, fa, fb = self.b, self._shaped(SCALAR[b], x), t.is_float(a), t.is_float(b)
         if b == "bool":
-            zero = (
-                ir.Constant(x.type, [0] * self.W)
-                if isinstance(x.type, ir.VectorType)
-                else ir.Constant(x.type, 0)
-            )
-            return build.fcmp_unordered("!=", x, zero) if fa else build.icmp_signed("!=", x, zero)
+            differs = build.fcmp_unordered if fa else build.icmp_signed
+            return differs("!=", x, self._alike(x, 0))
         if fa and fb:
             return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
         if fa:
             return self._whole(x, to, b)
+        unsigned = a in t.UNSIGNED or a == "bool"
         if fb:
-            return build.uitofp(x, to) if a in t.UNSIGNED or a == "bool" else build.sitofp(x, to)
+            return build.uitofp(x, to) if unsigned else build.sitofp(x, to)
         if t.BITS[b] < t.BITS[a]:
             return build.trunc(x, to)
-        return build.zext(x, to) if a in t.UNSIGNED or a == "bool" else build.sext(x, to)
+        return build.zext(x, to) if unsigned else build.sext(x, to)
+
+    def _shaped(self, scalar, x):
+        """A type, of vectors where an LLVM value is one."""
+        return ir.VectorType(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
     def _whole(self, x, to, dtype):
-        """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself makes of others is open."""
+        """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself
+        makes of others is open."""
         b, (low, high) = self.b, t.bounds(dtype)
         whole = (b.fptoui if dtype in t.UNSIGNED else b.fptosi)(x, to)
         beyond = b.fcmp_ordered(">=", x, self._alike(x, float(high + 1)))
@@ -234,7 +235,7 @@ class Ops:
             return v
         if v.const is not None:
             return Value(dtype, UNIFORM, None, t.converted(v.const, dtype))
-        if v.kind == LINEAR and dtype in _LINEAR and v.dtype != "int32":
+        if v.kind == LINEAR and dtype in t.CONSECUTIVE and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(dtype, kind, self.get(v, dtype, kind))
@@ -257,23 +258,18 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        aligned = (
-            op == "*"
-            and kind == UNIFORM
-            and dtype in ("int", "int64")
-            and (self._in_packs(a) or self._in_packs(b))
-        )
         result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
         return Value(
             dtype,
             kind,
             result,
-            aligned=aligned,
+            aligned=t.stays_aligned(op, a, b, dtype, kind, self.W),
             factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else (),
         )
 
     def _fused(self, op, a, b, dtype, kind):
-        """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's choice differs between machines."""
+        """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's
+        choice differs between machines."""
         product, other = (a, b) if a.factors else (b, a)
         if op not in "+-" or not product.factors or self.strong(product.dtype) != self.strong(dtype):
             return None
@@ -282,49 +278,22 @@ class Ops:
             x, z = (x, self.b.fneg(z)) if product is a else (self.b.fneg(x), z)
         return self.intrinsic("fma", [x, y, z])
 
-    def _in_packs(self, v):
-        """Whether an integer is known to be a multiple of W."""
-        return v.aligned or isinstance(v.const, int) and v.const % self.W == 0
-
     def _linear(self, op, a, b, dtype):
-        """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
-        if (
-            a.aligned
-            and a.step == 1
-            and op in ("//", "%")
-            and isinstance(b.const, int)
-            and b.const > 0
-            and b.const % self.W == 0
-        ):
-            x = self._divide(op, a.ir, ir.Constant(I64, b.const), "int64", b.const)
+        """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs;
+        None of others."""
+        if t.in_rows(op, a, b, self.W):
+            x = self._divide(op, a.ir, I64(b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
-        if dtype not in _LINEAR or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
-            return None
-        if dtype != "int32" and any(
-            v.kind == LINEAR and v.dtype == "int32" for v in (a, b)
-        ):  # which may have wrapped
-            return None
-        if op == "+" and a.kind != b.kind:
-            (step,) = (v.step for v in (a, b) if v.kind == LINEAR)
-        elif op == "-" and b.kind == UNIFORM:
-            step = a.step
-        elif op == "-" and a.kind == b.kind and a.step == b.step:
-            return Value(
-                dtype,
-                UNIFORM,
-                self._convert(self.b.sub(a.ir, b.ir, flags=("nsw",)), "int64", self.strong(dtype)),
-            )
-        else:
+        kind, step = t.consecutive(op, a, b, dtype)
+        if kind == UNIFORM:
+            x = self.b.sub(a.ir, b.ir, flags=("nsw",))
+            return Value(dtype, UNIFORM, self._convert(x, "int64", self.strong(dtype)))
+        if kind is None:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
-        aligned = dtype != "int32" and self._in_packs(a) and self._in_packs(b)
-        return Value(
-            dtype,
-            LINEAR,
-            (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)),
-            step=step,
-            aligned=aligned,
-        )
+        x = (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",))
+        aligned = t.stays_aligned(op, a, b, dtype, LINEAR, self.W)
+        return Value(dtype, LINEAR, x, step=step, aligned=aligned)
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
@@ -342,7 +311,8 @@ class Ops:
         return {"&": b.and_, "|": b.or_, "^": b.xor}[op](x, y)
 
     def _shift(self, op, x, y, dtype, count):
-        """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative number -1)."""
+        """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative
+        number -1)."""
         b, bits = self.b, t.BITS[dtype]
         if count is not None and 0 <= count < bits:
             return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
@@ -354,14 +324,9 @@ class Ops:
 
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
-        b, zero = self.b, self._alike(x, 0)
-        by_zero = None
+        b, zero, by_zero = self.b, self._alike(x, 0), None
         if const_b is None or const_b in (0, -1):
-            one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
-            by_zero = traps = b.icmp_signed("==", y, zero)
-            if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
-                traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
-            y = b.select(traps, one, y)
+            by_zero, y = self._divisor(x, y, dtype)
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -371,6 +336,15 @@ class Ops:
             r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r
         return result if by_zero is None else b.select(by_zero, zero, result)
+
+    def _divisor(self, x, y, dtype):
+        """Where y is zero, and y with 1 in the places where x by y would trap."""
+        b = self.b
+        one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+        by_zero = traps = b.icmp_signed("==", y, self._alike(x, 0))
+        if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
+            traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
+        return by_zero, b.select(traps, one, y)
 
     def compare(self, op, a, b):
         if a.const is not None and b.const is not None:
@@ -444,7 +418,7 @@ class Ops:
 
     # ---- across lanes
     def lane(self, vector, k):
-        return self.b.extract_element(vector, ir.Constant(I32, k))
+        return self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
         order = ir.Constant(ir.VectorType(I32, self.W), [(k + by) % self.W for k in range(self.W)])

@@ -210,13 +210,13 @@ def _loop(b, n):
     b.branch(head)
     b.position_at_end(head)
     k = b.phi(I64)
-    k.add_incoming(ir.Constant(I64, 0), begin)
+    k.add_incoming(I64(0), begin)
     yield k, following
     b.branch(following)
     b.position_at_end(following)
-    more = b.add(k, ir.Constant(I64, 1))
+    more = b.add(k, I64(1))
     k.add_incoming(more, following)
-    b.cbranch(b.icmp_unsigned("<", more, ir.Constant(I64, n)), head, done)
+    b.cbranch(b.icmp_unsigned("<", more, I64(n)), head, done)
     b.position_at_end(done)
 
 

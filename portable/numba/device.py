@@ -51,6 +51,21 @@ def _block(linked):
     """(assembly, types of its results) of a function of ours, whose arguments are words in registers."""
     inputs = [kind for spec in flatten(linked.signature.specs) for kind in _words(spec)]
     outs = [I32 if kind == I1 else kind for kind in linked.llvm]
+    with compiling:
+        machine = engine.machine(CAPABILITY)
+        text = str(_of_registers(linked, inputs, outs))
+        ptx = machine.emit_assembly(optimise(text, machine, linked.written.name))
+    found = assembly.block(ptx, "outer", inputs, outs)
+    if found is None:
+        raise LoweringError(
+            f"{linked.where} needs tables or calls on a GPU, which numba-cuda's kernels cannot take over; "
+            "launch a kernel of the layer's"
+        )
+    return assembly.rounded(found), outs
+
+
+def _of_registers(linked, inputs, outs):
+    """A module with a function "outer" that hands words and results of a function of ours on in registers."""
     result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
     module = _module(linked.written.name)
     outer = ir.Function(module, ir.FunctionType(result, inputs), "outer")
@@ -59,21 +74,12 @@ def _block(linked):
     place.type = PTR
     for k, word in enumerate(outer.args):
         b.store(word, word_at(b, place, k))
-    with compiling:
-        linked.emit(module, "inner", CudaTarget)
-        module.get_global("inner").linkage = "internal"
-        b.call(module.get_global("inner"), [place])
-        numbers = [b.load(word_at(b, place, len(inputs) + k), typ=kind) for k, kind in enumerate(linked.llvm)]
-        _return(b, result, [b.zext(x, I32) if x.type == I1 else x for x in numbers])
-        machine = engine.machine(CAPABILITY)
-        ptx = machine.emit_assembly(optimise(str(module), machine, linked.written.name))
-    found = assembly.block(ptx, "outer", inputs, outs)
-    if found is None:
-        raise LoweringError(
-            f"{linked.where} needs tables or calls on a GPU, which numba-cuda's kernels cannot take over; "
-            "launch a kernel of the layer's"
-        )
-    return assembly.rounded(found), outs
+    linked.emit(module, "inner", CudaTarget)
+    module.get_global("inner").linkage = "internal"
+    b.call(module.get_global("inner"), [place])
+    numbers = [b.load(word_at(b, place, len(inputs) + k), typ=kind) for k, kind in enumerate(linked.llvm)]
+    _return(b, result, [b.zext(x, I32) if x.type == I1 else x for x in numbers])
+    return module
 
 
 def _return(b, kind, numbers):

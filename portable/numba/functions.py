@@ -39,13 +39,20 @@ class Linked:
     """
 
     def __init__(self, written, args):
-        text, self.written, self.made_from, self.libraries = (
-            written.portable_text,
-            written,
-            (written, args),
-            {},
-        )
+        self.written, self.made_from, self.libraries = written, (written, args), {}
         self.where = f"{written.kind} '{written.name}' ({written.place})"
+        self.signature = Signature(self._specs(written.portable_text, args))
+        floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
+        self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
+        with compiling:
+            known = tuple(self.signature.described())
+            tree = typed(written.portable_text, known, 1, 1, self.float_dtype, written.name)
+            code = written_tree(tree, self.float_dtype)
+            self.name = name_of(written, repr((code, self.signature.specs, written.fastmath, sources())))
+        self._take_results(tree.result)
+
+    def _specs(self, text, args):
+        """The types of all arguments: of those that are given, and constants for the others."""
         optional = len(text.params) - len(args)  # arguments that are not given
         if not 0 <= optional <= len(text.defaults):
             raise ShapeError(
@@ -53,19 +60,8 @@ class Linked:
                 f"but {len(args)} were given"
             )
         defaults = text.defaults[len(text.defaults) - optional :]
-        given = specs_of(written, text.params, args)
-        self.signature = Signature((*given, *(("static", v, repr(v)) for v in defaults)))
-        floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
-        self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
-        with compiling:
-            tree = typed(text, tuple(self.signature.described()), 1, 1, self.float_dtype, written.name)
-            self.name = name_of(
-                written,
-                repr(
-                    (written_tree(tree, self.float_dtype), self.signature.specs, written.fastmath, sources())
-                ),
-            )
-        self._take_results(tree.result)
+        given = specs_of(self.written, text.params, args)
+        return *given, *(("static", v, repr(v)) for v in defaults)
 
     def _take_results(self, result):
         numbers = [] if result is None else flat(result)
@@ -206,7 +202,8 @@ def type_of(written):
     def refuse(kws):
         if kws:
             raise LanguageError(
-                f"{written.kind} '{written.name}' ({written.place}): in numba's functions arguments have no keywords"
+                f"{written.kind} '{written.name}' ({written.place}): in numba's functions arguments have no"
+                " keywords"
             )
 
     kind = Written(callable_as(written, lambda n: linked, refuse))

@@ -52,9 +52,8 @@ _OPTIONS = {
 
 
 class _Plain(Entry):
-    target = (
-        Unwatched  # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
-    )
+    # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+    target = Unwatched
 
 
 class _Scan(ScanEntry):
@@ -139,6 +138,8 @@ class Launch:
         self.shapes, dtypes = (
             (self.entry.results.shapes, self.entry.results.dtypes) if self.reducers else ([], [])
         )
+        if any(self.entry.complex_sums):
+            raise DTypeError(f"{self.where}: sums of complex numbers are for launches from Python")
         self.numbers = [NUMBA[d] for d in dtypes]
         parts, numbers = [], iter(self.numbers)
         for n in self.shapes:
@@ -195,9 +196,7 @@ class Launch:
         context.active_code_library.add_linking_library(self.libraries[codegen])
         names = [f"{self.name}.{n}" for n in _FUNCTIONS[: 1 + bool(self.reducers) + (self.pattern == "scan")]]
         known = [builder.module.globals.get(n) or ir.Function(builder.module, ENTRY, n) for n in names]
-        return [builder.ptrtoint(f, I64) for f in known] + [ir.Constant(I64, 0)] * (
-            len(_FUNCTIONS) - len(names)
-        )
+        return [builder.ptrtoint(f, I64) for f in known] + [I64(0)] * (len(_FUNCTIONS) - len(names))
 
     def _library(self, codegen):
         library = codegen.create_library(self.name)
@@ -228,9 +227,9 @@ class Launch:
     def _block(self, context, b, policy, kinds, values):
         """The argument block, and the addresses of the results, which stand at its end."""
         signature, n_results = self.entry.signature, len(self.numbers)
-        scratch = b.add(policy["scratch_bytes"], ir.Constant(I64, self.entry.scratch_static))
+        scratch = b.add(policy["scratch_bytes"], I64(self.entry.scratch_static))
         known = policy | {"scratch_bytes": scratch}
-        more = [known.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
+        more = [known.get(name, I64(0)) for name in EXTRA] + [None] * (2 * n_results)
         place = block(context, b, signature.specs, kinds, values, signature.float_dtype == "float32", more)
         first = signature.n_words + len(EXTRA)
         results = [word_at(b, place, first + n_results + k) for k in range(n_results)]
@@ -242,7 +241,7 @@ class Launch:
     def _policy(context, b, kind, value):
         """The words of a policy by their names."""
         if isinstance(kind, types.Integer):
-            return dict.fromkeys(FIELDS, ir.Constant(I64, 0)) | {"end": context.cast(b, value, kind, _int)}
+            return dict.fromkeys(FIELDS, I64(0)) | {"end": context.cast(b, value, kind, _int)}
         return {name: b.extract_value(value, k) for k, name in enumerate(FIELDS)}
 
     def _facts(self):
@@ -258,11 +257,11 @@ class Launch:
                 cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
             )
         facts = (*scratch, least, entry.n_words(), int(simple)) if self.reducers else (*scratch, least, width)
-        return [ir.Constant(I64, n) for n in facts]
+        return [I64(n) for n in facts]
 
     def _room(self, context, b, kind, value):
         """How many prefixes a scan's arrays hold."""
-        room = ir.Constant(I64, MOST)
+        room = I64(MOST)
         for extent in words(context, b, kind, value)[1::3] if self.pattern == "scan" else ():
             room = b.select(b.icmp_signed("<", extent, room), extent, room)
         return room

@@ -8,24 +8,17 @@ from numba.core import types
 from numba.extending import overload, register_jitable
 
 from ..errors import InputError
-from ..policy import MDRangePolicy, RangePolicy, TeamPolicy
+from ..policy import MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy
 
-FIELDS = (
-    "begin",
-    "end",
-    "chunk",
-    "league_size",
-    "scratch_bytes",
-    "begin0",
-    "end0",
-    "begin1",
-    "end1",
-    "begin2",
-    "end2",
-)
-_NAMES = {"range": "RangePolicy", "team": "TeamPolicy", "box2": "MDRangePolicy2", "box3": "MDRangePolicy3"}
-Range, Team, Box2, Box3 = (namedtuple(name, FIELDS) for name in _NAMES.values())
-_KINDS = dict(zip((Range, Team, Box2, Box3), _NAMES))
+_SIDES = tuple(f"{side}{k}" for k in range(MOST_BOX) for side in ("begin", "end"))
+FIELDS = ("begin", "end", "chunk", "league_size", "scratch_bytes", *_SIDES)
+_NAMES = {"range": "RangePolicy", "team": "TeamPolicy"} | {
+    f"box{d}": f"MDRangePolicy{d}" for d in range(2, MOST_BOX + 1)
+}
+_MADE = [namedtuple(name, FIELDS) for name in _NAMES.values()]
+Range, Team, Box2, Box3, Box4 = _MADE
+_KINDS = dict(zip(_MADE, _NAMES))
+_NO_BOX = (0,) * len(_SIDES)
 _int = types.int64
 
 
@@ -59,7 +52,7 @@ def _range(begin, end, space=None, chunk=None):
         if _extent(begin, end) and chunk is not None and size < 1:
             raise InputError("RangePolicy: chunk must be at least 1")
         no = _int(0)
-        return Range(_int(begin), _int(end), size, no, no, no, no, no, no, no, no)
+        return Range(_int(begin), _int(end), size, no, no, *_NO_BOX)
 
     return make
 
@@ -72,40 +65,44 @@ def _team(league_size, team_size=None, space=None, scratch_bytes=0):
         n, scratch, no = _int(league_size), _int(scratch_bytes), _int(0)
         if n < 0 or scratch < 0:
             raise InputError("TeamPolicy: league_size and scratch_bytes must not be negative")
-        return Team(no, n, no, n, scratch, no, no, no, no, no, no)
+        return Team(no, n, no, n, scratch, *_NO_BOX)
 
     return make
 
 
+@register_jitable
+def _side(begin, end, d):
+    return _int(begin[d]), _int(end[d])
+
+
 def _box2(begin, end, space=None):
     n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]), _int(0)
-    return Box2(no, n, no, no, no, _int(begin[0]), _int(end[0]), _int(begin[1]), _int(end[1]), no, no)
+    return Box2(no, n, no, no, no, *_side(begin, end, 0), *_side(begin, end, 1), no, no, no, no)
 
 
 def _box3(begin, end, space=None):
     n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]) * _extent(begin[2], end[2]), _int(0)
-    return Box3(
-        no,
-        n,
-        no,
-        no,
-        no,
-        _int(begin[0]),
-        _int(end[0]),
-        _int(begin[1]),
-        _int(end[1]),
-        _int(begin[2]),
-        _int(end[2]),
-    )
+    sides = *_side(begin, end, 0), *_side(begin, end, 1), *_side(begin, end, 2)
+    return Box3(no, n, no, no, no, *sides, no, no)
+
+
+def _box4(begin, end, space=None):
+    plane = _extent(begin[0], end[0]) * _extent(begin[1], end[1])
+    n, no = plane * _extent(begin[2], end[2]) * _extent(begin[3], end[3]), _int(0)
+    sides = *_side(begin, end, 0), *_side(begin, end, 1), *_side(begin, end, 2), *_side(begin, end, 3)
+    return Box4(no, n, no, no, no, *sides)
+
+
+_BOXES = {2: _box2, 3: _box3, 4: _box4}
 
 
 @overload(MDRangePolicy)
 def _box(begin, end, space=None):
     _without_space("MDRangePolicy", space)
     sizes = {len(v) if isinstance(v, types.BaseTuple) else 0 for v in (begin, end)}
-    if sizes not in ({2}, {3}):
+    if len(sizes) > 1 or not sizes <= _BOXES.keys():
         raise InputError(
-            f"MDRangePolicy: begin and end are numba's {begin} and {end}; tuples of 2 or 3 integers each are"
-            " wanted"
+            f"MDRangePolicy: begin and end are numba's {begin} and {end}; tuples of 2 to"
+            f" {MOST_BOX} integers each are wanted"
         )
-    return _box2 if sizes == {2} else _box3
+    return _BOXES[sizes.pop()]

@@ -23,6 +23,7 @@ from numba.np.arrayobj import make_array
 
 from .. import cache
 from ..backends.cpu import engine
+from ..errors import SpaceUnavailableError
 
 I64, PTR = ir.IntType(64), ir.PointerType()
 ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as backends/cpu/lower.py makes them
@@ -66,7 +67,13 @@ define void @say(i64 %who) {
 
 def ready():
     """Start numba's threads; also called before a launch's code is loaded from numba's cache."""
-    numba.get_num_threads()
+    try:
+        numba.get_num_threads()
+    except ValueError as error:  # in several lines, the first of which says what is wrong
+        layer = os.environ.get("NUMBA_THREADING_LAYER", numba.config.THREADING_LAYER)
+        raise SpaceUnavailableError(
+            f"space 'numba': numba cannot load its threads' layer '{layer}': {' '.join(str(error).split())}"
+        ) from None
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
     if not _told:
@@ -150,7 +157,8 @@ def _take(typingctx, counter, chunk):
 
 
 def _kept(compiler, function):
-    """A function compiled for numba's cache, if there is a place for one, and the layer may keep code on disk."""
+    """A function compiled for numba's cache, if there is a place for one, and the layer may keep code on
+    disk."""
     if cache.folder():
         with contextlib.suppress(RuntimeError):
             return compiler(cache=True)(function)

@@ -7,6 +7,7 @@ from numba.core import types
 from numba.np import arrayobj
 
 from ..errors import DTypeError
+from ..view import MAX_NDIM
 
 I64, PTR = ir.IntType(64), ir.PointerType()
 NUMBA = {
@@ -19,7 +20,6 @@ NUMBA = {
     "float64": types.float64,
 }
 DTYPE = {ours: dtype for dtype, ours in NUMBA.items()}
-_MOST_DIMENSIONS = 4
 
 
 def specs_of(written, names, args, weak=False):
@@ -45,12 +45,12 @@ def _spec(kind, weak):
         return "tuple", tuple(_spec(part, weak) for part in kind), tuple(getattr(kind, "fields", ()))
     if isinstance(kind, types.Record):
         return "tuple", tuple(_spec(kind.typeof(name), weak) for name in kind.fields), tuple(kind.fields)
-    if isinstance(kind, types.Array) and kind.dtype in DTYPE and kind.ndim <= _MOST_DIMENSIONS:
+    if isinstance(kind, types.Array) and kind.dtype in DTYPE and kind.ndim <= MAX_NDIM:
         return "view", DTYPE[kind.dtype], kind.ndim, kind.layout == "C", not kind.mutable
     if kind not in DTYPE:
         raise DTypeError(
             f"numba's {kind} is no argument for kernels; a number, an array of {', '.join(DTYPE.values())} "
-            f"with at most {_MOST_DIMENSIONS} dimensions, or a tuple or record of these is wanted"
+            f"with at most {MAX_NDIM} dimensions, or a tuple or record of these is wanted"
         )
     return "number", (
         {"float64": "float", "int64": "int"}.get(DTYPE[kind], DTYPE[kind]) if weak else DTYPE[kind]
@@ -81,9 +81,7 @@ def words(context, builder, kind, value, make_array=arrayobj.make_array):
 def _field(context, builder, kind, value, name):
     """A field of a NumPy record, which need not be aligned."""
     field = kind.typeof(name)
-    place = builder.gep(
-        builder.bitcast(value, PTR), [ir.Constant(I64, kind.offset(name))], source_etype=ir.IntType(8)
-    )
+    place = builder.gep(builder.bitcast(value, PTR), [I64(kind.offset(name))], source_etype=ir.IntType(8))
     if isinstance(field, (types.Record, types.NestedArray)):
         return words(context, builder, field, place)
     stored = builder.load(place, align=1, typ=context.get_data_type(field))
@@ -114,4 +112,4 @@ def block(context, builder, specs, kinds, values, single, more=()):
 
 def word_at(builder, place, k):
     """The address of a word of a block."""
-    return builder.gep(place, [ir.Constant(I64, k)], inbounds=True, source_etype=I64)
+    return builder.gep(place, [I64(k)], inbounds=True, source_etype=I64)

@@ -13,7 +13,7 @@ from ..compiler.known import WORDS
 from ..kernel import Function, from_text
 from .functions import Linked, callable_as
 
-_NOT_ALONE = ("static", "local", "cast")  # of a kernel's own
+_NOT_ALONE = ("static", "local", "cast", "complex")  # of a kernel's own
 
 
 def _linked(word, n):

@@ -5,14 +5,17 @@ below.
 """
 
 import importlib
+from pathlib import Path
 from typing import Protocol
 
+from portable.errors import InputError
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 ALL = (*REPORTED, "rest")  # as `report --all` has them
 COMPARED = (  # have `duels`
     "algorithms",
+    "calls",
     "ceilings",
     "cytometry",
     "edm",
@@ -32,6 +35,7 @@ COMPARED = (  # have `duels`
     "profile",
     "resampling",
     "scaleout",
+    "scaling",
     "start",
     "tmap",
 )
@@ -48,5 +52,17 @@ class Case(Protocol):
 
 
 def load(name: str) -> Case:
-    """The case module of that name, imported only now."""
+    """The case module of that name, imported only now.
+
+    Raises
+    ------
+    InputError
+        Another package named `models` is found before ours.
+    """
+    found = importlib.import_module("models").__file__ or ""
+    if Path(found).parents[1] != Path(__file__).parents[2]:
+        raise InputError(
+            f"another package named 'models' is found first, '{found}': call portable-roofline, or python -m"
+            " roofline in another folder"
+        )
     return importlib.import_module(f"{__name__}.{name}")

@@ -69,10 +69,16 @@ def _near_gpu(space, quick):
             [measuring.read_around(here, n << 20, *league) for n in (16, 32)],
         )
     trips, _, out = scratch.call.args[2:]
-    yield _duel(f"shared memory: {scratch.method}", space, scratch.call, _written(scratch.call, out),
-                "read_scratch",
-                (trips, out),
-                bytes=scratch.amount, best=True)  # fmt: skip
+    yield _duel(
+        f"shared memory: {scratch.method}",
+        space,
+        scratch.call,
+        _written(scratch.call, out),
+        "read_scratch",
+        (trips, out),
+        bytes=scratch.amount,
+        best=True,
+    )
     for plan in sets:
         trips, leap, _, rows, out = plan.call.args[2:]
         inputs = rows.shape[0], leap, trips * kernels.ROWS, rows, out

@@ -57,7 +57,7 @@ def panel(number: int, n_cells: int = CELLS, small: bool = False) -> tuple[cytom
         else (10 + round(20 * place / (len(PANELS) - 1)), 8 + number % 7, N_RARE, RARE)
     )
     samples, labels = cytometry.simulate(
-        number, n_cells=n_cells, n_populations=k, n_markers=p, n_rare=n_rare, rare=rare
+        seed=number, n_cells=n_cells, n_populations=k, n_markers=p, n_rare=n_rare, rare=rare
     )
     points, good = cytometry.Panel.of(samples).points(samples[0])
     return samples[0], Problem(points[good], labels[0][good], k, n_rare)
@@ -149,7 +149,7 @@ def _on_panel(space, number, n_cells, small, tally):
     n, p = problem.X.shape
     title = f"panel {number}: {n:,} cells, {p} markers, {problem.k} populations, {problem.n_rare} rare"
     return Duel(
-        title, ours, rivals, absent, tolerance=10.0, rounds=1, told=lambda: tally.told(number, problem)
+        title, ours, rivals, absent, tolerance=10.0, rounds=1, told=lambda rows: tally.told(number, problem)
     )
 
 
@@ -199,11 +199,11 @@ class _File:
 
     def ours(self, use, seed, **options):
         """Labels of all cells by a fit of some."""
-        found = cytometry.fit([self.sample.take(use)], panel=self.panel, random_state=seed, **options)
+        found = cytometry.fit([self.sample.take(use)], panel=self.panel, seed=seed, **options)
         self._numbers.append(found.n_populations)
         return found.predict(self.sample).population
 
-    def told(self):
+    def told(self, rows):
         """A line on all contenders."""
         return f"{self.number()} populations (median); agreement " + "; ".join(
             f"{name}: {seeds:.3f} between seeds, {halves:.3f} between halves"

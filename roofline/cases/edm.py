@@ -6,6 +6,7 @@
 import numpy as np
 
 from models import edm
+from models.edm.simulated import coupled_logistic
 from roofline import peers
 from roofline.contract import Contender, Duel, Run
 
@@ -19,21 +20,6 @@ SEARCHED = {
     "cuda": (40_000, 3000),
 }  # times of a series whose neighbours are searched, and of S-maps
 TOOLS = ("kedm", "scipy", "sklearn", "faiss")
-
-
-def coupled_logistic(n_steps, n_series, seed=0, burn=300):
-    """Noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
-    random = np.random.default_rng(seed)
-    r, x = random.uniform(3.6, 3.9, n_series), random.uniform(0.2, 0.8, n_series)
-    a, b = random.integers(0, n_series, (2, n_series))
-    c = random.uniform(0.0, 0.15, n_series)
-    out = np.empty((n_steps, n_series), np.float32)
-    for t in range(-burn, n_steps):
-        x = x * (r - r * x) * (1 - c) + c * 0.5 * (x[a] + x[b])
-        x = np.clip(x + 1e-3 * random.standard_normal(n_series), 1e-3, 1 - 1e-3)
-        if t >= 0:
-            out[t] = x
-    return out
 
 
 def random_dims(n_series, seed=7):

@@ -8,7 +8,8 @@ decided.
 import numpy as np
 
 from models import edm
-from roofline.cases.edm import coupled_logistic, random_dims
+from models.edm.simulated import coupled_logistic
+from roofline.cases.edm import random_dims
 from roofline.contract import Contender, Duel
 
 N_STEPS, N_SERIES, N_SURROGATES = 1600, 154, 200

@@ -31,7 +31,7 @@ COLUMNS = "x_km,y_km,t_hours"
 
 METHODS = {
     "Hawkes, all pairs, float64": {"method": "all_pairs", "keep_background": False},
-    "Hawkes, all pairs, mixed": {"method": "all_pairs", "keep_background": False, "precision": "mixed"},
+    "Hawkes, all pairs, mixed": {"method": "all_pairs", "keep_background": False, "dtype": "mixed"},
     "Hawkes, windowed, background recomputed": {"method": "windowed", "keep_background": False},
     "Hawkes, windowed, background kept": {"method": "windowed", "keep_background": True},
 }
@@ -85,7 +85,7 @@ def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times)
     """How much more than the log-likelihood its six derivatives cost."""
     made = functools.cache(
         lambda: hawkes.Likelihood(
-            locations, times, space=space, method="all_pairs", keep_background=False, precision=precision
+            locations, times, space=space, method="all_pairs", keep_background=False, dtype=precision
         )
     )
     gradient = Contender("the log-likelihood with its gradient", lambda: made().gradient(LONG)[0])

@@ -67,7 +67,7 @@ def _likelihoods(space, n, precision):
         marks=marks,
         method="all_pairs",
         keep_background=False,
-        precision=precision,
+        dtype=precision,
         space=space,
     )
 

@@ -205,7 +205,7 @@ def _matvec(space, x, y):
     a, x, out = x[: edge * edge].reshape(edge, edge), y[:edge], pk.empty((edge,), np.float64, space)
     policy = pk.TeamPolicy(edge, space=space)
     call, result = _ready(space, policy, matvec, _there(a, space), _there(x, space), out)
-    title = f"matrix times vector, {edge:,} x {edge:,} float64, a team a row"
+    title = f"matrix times vector, {edge:,} x {edge:,} float64, one team per row"
     return _duel("matvec", title, a.nbytes + 2 * x.nbytes, space, call, result, (a, x))
 
 

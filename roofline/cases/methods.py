@@ -22,10 +22,14 @@ STEPS = 16  # of the Metropolis scheme
 def prepare(space, data, quick):
     """Runs of all methods; see `roofline.cases.Case`. Real data have no part in it."""
     points, particles, elements = (
-        (40, 60, 600) if space == "checked" else (100, 1_000, 10_000) if quick
-        else (1_000_000, 10_000_000, 50_000_000) if space.startswith("cuda")  # less shows launches alone
+        (40, 60, 600)
+        if space == "checked"
+        else (100, 1_000, 10_000)
+        if quick
+        else (1_000_000, 10_000_000, 50_000_000)
+        if space.startswith("cuda")  # less shows launches alone
         else (50_000, 1_000_000, 10_000_000)
-    )  # fmt: skip
+    )
     return [
         *_mixture(space, points),
         *_tmap(space, points),

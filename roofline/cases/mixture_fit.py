@@ -171,7 +171,7 @@ def _duel(space, number, share, quick, tally):
         model = found["model"]
         return tally.judge(number, data, model.predict(data.X), OURS, model.n_active_)
 
-    def told():
+    def told(rows):
         return f"{tally.told(number, data)}\nso far {tally.summary()}"
 
     ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space), result=result)

@@ -38,7 +38,7 @@ def duels(space, n, quick):
         part, tol = (X, 1e-6) if found else (X[:PART], 1.0)
         found["model"] = DirichletMixture(k, tol=tol, random_state=0, space=space).fit(part)
 
-    def told():
+    def told(rows):
         model = found["model"]
         return (
             f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after "

@@ -26,9 +26,14 @@ CHAINS, SAMPLED, DRAWS, TIMES = (
 def prepare(space, data, quick):
     """Runs of all that is left; see `roofline.cases.Case`. Real data have no part in it."""
     few, n, particles = (
-        (40, 40, 40) if space == "checked" else (50, 1_000, 1_000) if quick
-        else (50_000, 1_000_000, 4_000_000) if space.startswith("cuda") else (2_000, 50_000, 400_000)
-    )  # fmt: skip
+        (40, 40, 40)
+        if space == "checked"
+        else (50, 1_000, 1_000)
+        if quick
+        else (50_000, 1_000_000, 4_000_000)
+        if space.startswith("cuda")
+        else (2_000, 50_000, 400_000)
+    )
     return [
         *_hawkes(space, few),
         *_mixture(space, n),
@@ -98,7 +103,7 @@ def _mixture(space, n):
         n,
         "points",
         space,
-        lambda: fitted().sample_posterior(points, 2, n_burn=1),
+        lambda: fitted().sample_posterior(points, 2, n_warmup=1),
     )
 
 
@@ -169,7 +174,7 @@ def _resampling(space, n):
         "logarithm of a sum": functools.partial(resampling.log_sum_exp, weights, space=space),
         f"filter of {TIMES} steps, and paths": smooth,
         f"filter of {TIMES} steps, in place": functools.partial(filters[True].run, seen_values, n, seed=1),
-    }  # fmt: skip
+    }
     for name, call in calls.items():
         yield _run(f"resampling, {name}", n, "particles", space, call)
 

@@ -105,9 +105,9 @@ def mixture_step(X, k, space, client=None, streamed=False):
     )
 
 
-def tmap_step(runs, space, client=None, memory_limit=None):
+def tmap_step(runs, space, client=None, memory_bytes=None):
     """An EM iteration of three branches from one start."""
-    em = EM(runs, MODEL.orders, 1, np.float64, space, memory_limit, client)
+    em = EM(runs, MODEL.orders, 1, np.float64, space, memory_bytes, client)
     history = pk.zeros((1, 1_000_000), np.float64, em.space)
     iteration = em.iterations(1, 999_999, -1.0, history)  # it never comes to rest
     em.load([MODEL])
@@ -201,7 +201,7 @@ def duels(space, n, quick):
     n = n or (20_000 if small else 10_000_000)
     stack = contextlib.ExitStack()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    client = stack.enter_context(local(2, memory_limit=LIMIT, processes=not small))
+    client = stack.enter_context(local(2, memory_limit=0 if small else LIMIT, processes=not small))
     X = random_points(n, folder / "points.npy")
     runs = random_runs(n)
     makers = [

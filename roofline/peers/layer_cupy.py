@@ -286,7 +286,7 @@ def _stencil(u):
     views = cupy.asarray(u), cupy.zeros(u.shape)
     across, down = _blocks(edge - 2, WIDE), _blocks(edge - 2, HIGH)
     shapes = {
-        "cells": (edge - 2, "a thread a cell"),
+        "cells": (edge - 2, "one thread per cell"),
         "planes": (_blocks(edge - 2, DEEP), f"{DEEP} planes a thread"),
     }
     return [

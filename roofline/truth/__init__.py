@@ -20,7 +20,7 @@ class Pair:
     name : str
     causes : tuple of str
         Names that `roofline.reasons` may give what was planted.
-    make : callable of (space, Generator, quick) that gives the launch with the cause and the one without,
+    make : callable of (space, Generator, scale) that gives the launch with the cause and the one without,
     (policy, kernel, *args)
     """
 

@@ -1,4 +1,7 @@
-"""The pairs: each a function that draws its data, and what was planted."""
+"""The pairs: each a function that draws its data, and what was planted.
+
+`scale` is how many times as much work there is as two cores of a CPU want; with 0 there is next to none.
+"""
 
 import math
 
@@ -10,9 +13,9 @@ from portable.errors import InputError
 TRIPS = 400  # of the longest loop
 
 
-def _draw(random, n, quick):
-    """A size within a third of n, or a tiny one."""
-    return 512 if quick else int(n * random.uniform(0.75, 1.33)) // 64 * 64
+def _draw(random, n, scale):
+    """A size within a third of `scale` times n, or a tiny one."""
+    return max(512, int(scale * n * random.uniform(0.75, 1.33)) // 64 * 64)
 
 
 def _there(space, *arrays):
@@ -21,6 +24,12 @@ def _there(space, *arrays):
 
 def _range(space, n):
     return pk.RangePolicy(0, n, space=space)
+
+
+def _sorted(launch):
+    """Indices by the result of a launch, its last argument."""
+    pk.parallel_for(*launch)
+    return np.argsort(launch[-1].to_numpy())
 
 
 def _check_threads(space):
@@ -34,6 +43,18 @@ def _check_threads(space):
         raise InputError(f"space: '{space}' runs one team at a time; this pair wants several.")
 
 
+def _check_packs(launch):
+    """Refuse what a kernel without packs is no other for.
+
+    Raises
+    ------
+    InputError
+    """
+    told = pk.explain(*launch)
+    if not told.facts["code"].startswith("packs"):
+        raise InputError(f"space: '{told.space}' has no packs; this pair has a kernel that does without.")
+
+
 @pk.kernel
 def escape(i, limit, cx, cy, steps):
     x, y, n = 0.0, 0.0, 0
@@ -43,16 +64,10 @@ def escape(i, limit, cx, cy, steps):
     steps[i] = n
 
 
-def mandelbrot_points_in_no_order(space, random, quick):
+def mandelbrot_points_in_no_order(space, random, scale):
     """Against the same points sorted by their steps."""
-    n = _draw(random, 40_000, quick)
+    n = _draw(random, 40_000, scale)
     cx, cy = random.uniform(-2.0, 0.6, n), random.uniform(-1.2, 1.2, n)
-    z, steps, inside = np.zeros(n, complex), np.zeros(n, np.int64), np.ones(n, bool)
-    for _ in range(TRIPS):
-        inside &= z.real**2 + z.imag**2 <= 4.0
-        z[inside] = z[inside] ** 2 + (cx + 1j * cy)[inside]
-        steps += inside
-    order = np.argsort(steps)
 
     def launch(points):
         return (
@@ -63,7 +78,8 @@ def mandelbrot_points_in_no_order(space, random, quick):
             pk.zeros(n, "int64", space),
         )
 
-    return launch(np.arange(n)), launch(order)
+    mixed = launch(np.arange(n))
+    return mixed, launch(_sorted(mixed))
 
 
 @pk.kernel
@@ -74,8 +90,8 @@ def decay(i, trips, x, out):
     out[i] = v
 
 
-def loops_of_other_lengths_side_by_side(space, random, quick):
-    n = _draw(random, 60_000, quick)
+def loops_of_other_lengths_side_by_side(space, random, scale):
+    n = _draw(random, 60_000, scale)
     trips, x = random.geometric(0.01, n), random.random(n)
     order = np.argsort(trips)
 
@@ -94,8 +110,8 @@ def some_exp(i, x, out):
         out[i] = v
 
 
-def a_branch_that_few_lanes_take(space, random, quick):
-    n = _draw(random, 400_000, quick)
+def a_branch_that_few_lanes_take(space, random, scale):
+    n = _draw(random, 400_000, scale)
     x = np.where(random.random(n) < 0.15, 1.0, -1.0) * random.random(n)
 
     def launch(values):
@@ -109,8 +125,8 @@ def gather(i, place, table, out):
     out[i] = table[place[i]]
 
 
-def a_gather_from_all_over_memory(space, random, quick):
-    n = _draw(random, 8_000_000, quick)
+def a_gather_from_all_over_memory(space, random, scale):
+    n = _draw(random, 8_000_000, scale)
     table, out = random.random(n), pk.zeros(n, space=space)
 
     def launch(place):
@@ -124,10 +140,11 @@ def every_so_many(i, stride, x, out):
     out[i] = 2.0 * x[i * stride]
 
 
-def elements_far_apart(space, random, quick):
+def elements_far_apart(space, random, scale):
     """One element of each line or two, against as many side by side."""
-    n, stride = _draw(random, 2_000_000, quick), int(random.integers(8, 17))
-    x, out = _there(space, random.random(n * stride))[0], pk.zeros(n, space=space)
+    n, stride = _draw(random, 2_000_000, scale), int(random.integers(8, 17))
+    x, out = pk.zeros(n * stride, space=space), pk.zeros(n, space=space)
+    pk.deep_copy(x, 1.0)
     return (_range(space, n), every_so_many, stride, x, out), (_range(space, n), every_so_many, 1, x, out)
 
 
@@ -136,8 +153,8 @@ def scatter(i, place, x, out):
     out[place[i]] = x[i]
 
 
-def a_scatter_to_all_over_memory(space, random, quick):
-    n = _draw(random, 6_000_000, quick)
+def a_scatter_to_all_over_memory(space, random, scale):
+    n = _draw(random, 6_000_000, scale)
     x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
 
     def launch(place):
@@ -146,10 +163,11 @@ def a_scatter_to_all_over_memory(space, random, quick):
     return launch(random.permutation(n)), launch(np.arange(n))
 
 
-def a_gather_of_float32_from_a_large_table(space, random, quick):
+def a_gather_of_float32_from_a_large_table(space, random, scale):
     """Few of its elements, each once."""
-    n, m = _draw(random, 2_000_000, quick), 512 if quick else 64_000_000
-    table, out = pk.zeros(max(n, m), "float32", space), pk.zeros(n, "float32", space)
+    n = _draw(random, 2_000_000, scale)
+    table = pk.zeros(max(8 * n, int(64e6 * min(scale, 1))), "float32", space)
+    out = pk.zeros(n, "float32", space)
     pk.deep_copy(table, 1.0)
 
     def launch(place):
@@ -168,9 +186,9 @@ def straight(i, j, a, out):
     out[i, j] = a[i, j]
 
 
-def a_matrix_written_across(space, random, quick):
+def a_matrix_written_across(space, random, scale):
     """Its transpose, an element of each line at a time, against a copy."""
-    n = 64 if quick else 2048 + 8 * int(random.integers(1, 100))
+    n = max(64, int(scale**0.5 * (256 + random.integers(1, 100))) * 8)
     a, out, box = (
         _there(space, random.random((n, n)))[0],
         pk.zeros((n, n), space=space),
@@ -188,18 +206,15 @@ def collatz(i, start, out):
     out[i] = steps
 
 
-def numbers_of_other_lengths_in_no_order(space, random, quick):
-    n = _draw(random, 30_000, quick)
+def numbers_of_other_lengths_in_no_order(space, random, scale):
+    n = _draw(random, 30_000, scale)
     start = random.integers(1, 10**6, n)
-    left, steps = start.copy(), np.zeros(n, np.int64)
-    while (left > 1).any():
-        steps += left > 1
-        left = np.where(left > 1, np.where(left % 2 == 0, left // 2, 3 * left + 1), left)
 
     def launch(numbers):
         return (_range(space, n), collatz, *_there(space, numbers), pk.zeros(n, "int64", space))
 
-    return launch(start), launch(start[np.argsort(steps)])
+    mixed = launch(start)
+    return mixed, launch(start[_sorted(mixed)])
 
 
 @pk.kernel
@@ -214,8 +229,8 @@ def one_or_the_other(i, kind, x, out):
     out[i] = v
 
 
-def two_kinds_of_work_mixed(space, random, quick):
-    n = _draw(random, 150_000, quick)
+def two_kinds_of_work_mixed(space, random, scale):
+    n = _draw(random, 150_000, scale)
     kind, x = random.integers(0, 2, n), random.random(n)
 
     def launch(kinds):
@@ -234,8 +249,8 @@ def first_above(i, table, limit, out):
     out[i] = found
 
 
-def searches_that_end_at_other_places(space, random, quick):
-    n = _draw(random, 30_000, quick)
+def searches_that_end_at_other_places(space, random, scale):
+    n = _draw(random, 30_000, scale)
     table, limit = np.sort(random.random(300)), random.random(n) ** 4
 
     def launch(limits):
@@ -254,9 +269,9 @@ def rows(team, x, out):
         out[team.league_rank] = total
 
 
-def one_team_for_all(space, random, quick):
+def one_team_for_all(space, random, scale):
     _check_threads(space)
-    n = _draw(random, 600_000, quick)
+    n, several = _draw(random, 600_000, scale), max(64, 2 * pk.concurrency(space))
     x = pk.copy_of(random.random(n), space)
 
     def launch(league):
@@ -267,7 +282,7 @@ def one_team_for_all(space, random, quick):
             pk.zeros(league, space=space),
         )
 
-    return launch(1), launch(64)
+    return launch(1), launch(several if scale else 64)
 
 
 @pk.kernel
@@ -292,10 +307,10 @@ def eight_chains(i, trips, x, out):
     out[i] = total
 
 
-def one_chain_of_operations(space, random, quick):
+def one_chain_of_operations(space, random, scale):
     """As many multiplications and additions, each waiting for the one before, against eight chains side by
     side."""
-    n, trips = _draw(random, 20_000, quick), 100
+    n, trips = _draw(random, 20_000, scale), 100
     x = _there(space, random.random(n))
     return (_range(space, n), one_chain, trips, *x, pk.zeros(n, space=space)), (
         _range(space, n),
@@ -311,15 +326,17 @@ def bins(i, level, counts):
     pk.atomic_add(counts, level[i], 1)
 
 
-def all_to_one_bin(space, random, quick):
-    """Atomic additions that meet, against as many to bins of a kilobyte each."""
+def all_to_one_bin(space, random, scale):
+    """Atomic additions that meet, against as many that have a bin each: of few bins the lines would go to and
+    fro between cores."""
     _check_threads(space)
-    n, counts = _draw(random, 2_000_000, quick), pk.zeros(1 << 18, "int64", space)
+    n = _draw(random, 2_000_000, scale)
+    counts = pk.zeros(n, "int64", space)
 
     def launch(level):
         return (_range(space, n), bins, *_there(space, level), counts)
 
-    return launch(np.zeros(n, np.int64)), launch(np.arange(n) * 128 % len(counts))
+    return launch(np.zeros(n, np.int64)), launch(np.arange(n))
 
 
 def _spread(i, x, out):
@@ -330,10 +347,12 @@ def _spread(i, x, out):
 exp_in_packs, exp_one_by_one = pk.kernel(_spread), pk.kernel(_spread, packed=False)
 
 
-def exponentials_one_by_one(space, random, quick):
-    n = _draw(random, 100_000, quick)
+def exponentials_one_by_one(space, random, scale):
+    n = _draw(random, 100_000, scale)
     x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-    return (_range(space, n), exp_one_by_one, x, out), (_range(space, n), exp_in_packs, x, out)
+    packs = _range(space, n), exp_in_packs, x, out
+    _check_packs(packs)
+    return (_range(space, n), exp_one_by_one, x, out), packs
 
 
 def _poly(i, x, out):
@@ -346,10 +365,12 @@ def _poly(i, x, out):
 in_packs, one_by_one = pk.kernel(_poly), pk.kernel(_poly, packed=False)
 
 
-def one_lane_at_a_time(space, random, quick):
-    n = _draw(random, 300_000, quick)
+def one_lane_at_a_time(space, random, scale):
+    n = _draw(random, 300_000, scale)
     x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-    return (_range(space, n), one_by_one, x, out), (_range(space, n), in_packs, x, out)
+    packs = _range(space, n), in_packs, x, out
+    _check_packs(packs)
+    return (_range(space, n), one_by_one, x, out), packs
 
 
 @pk.kernel
@@ -363,8 +384,8 @@ def by_two_indices(row, column, width, x, out):
     out[row * width + column] = x[column] + row
 
 
-def indices_by_division(space, random, quick):
-    height, width = 700, _draw(random, 700, quick) + 37
+def indices_by_division(space, random, scale):
+    height, width = 700, _draw(random, 700, scale) + 37
     x, out = _there(space, random.random(width))[0], pk.zeros(height * width, space=space)
     two = pk.MDRangePolicy((0, 0), (height, width), space=space)
     return (_range(space, height * width), by_division, width, x, out), (two, by_two_indices, width, x, out)
@@ -376,9 +397,9 @@ def again_and_again(i, n_passes, x, out):
         out[i] += x[i]
 
 
-def a_launch_for_few(space, random, quick):
+def a_launch_for_few(space, random, scale):
     """A launch of some ten indices, against one of many."""
-    few, n = int(random.integers(8, 33)), _draw(random, 4_000_000, quick)
+    few, n = int(random.integers(8, 33)), _draw(random, 4_000_000, scale)
     x, out = random.random(n), np.zeros(n)
 
     def launch(size):

@@ -1,4 +1,5 @@
-"""docs/architecture.md: the functions of its table are called, in that order, for the kernel that it shows."""
+"""docs/architecture.md: the functions of its table are called, in that order, for the kernel that it
+shows."""
 
 import json
 import re

@@ -1,9 +1,13 @@
-"""Every public name tells what it takes and what it gives: by annotations, and by a docstring with numpydoc's sections."""
+"""Every public name tells what it takes and what it gives: by annotations, and by a docstring with numpydoc's
+sections."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
+import textwrap
 
 import pytest
 
@@ -84,13 +88,37 @@ def test_public_names_say_what_they_take_and_give(name, value):
     text = inspect.getdoc(value) or ""
     assert text, f"{name} has no docstring"
     if inspect.isclass(value) or name.startswith(("portable.Team.", "portable.random.")):
-        return  # a word of teams is one line too, and seeds, streams and draws are told of once, in the module's docstring
+        # a word of teams is one line too, and seeds, streams and draws are told of once, in the module's
+        # docstring
+        return
     missing = ["Parameters"] * (bool(parameters(value)) and "Parameters\n---" not in text)
     gives = value.__annotations__.get("return") not in ("None", None)
     missing += ["Returns"] * (
         gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields"))
     )
     assert not missing, f"{name}: no section {missing} in its docstring"
+
+
+def refuses(value):
+    """Whether a function, or what a class is made by, raises or checks its arguments."""
+    made = (
+        vars(value).get("__init__") or vars(value).get("__post_init__") if inspect.isclass(value) else value
+    )
+    if not inspect.isfunction(made) or made.__code__.co_filename.startswith("<"):
+        return False  # a dataclass makes its own
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(made)))):
+        called = node.func if isinstance(node, ast.Call) else None
+        called = getattr(called, "attr", getattr(called, "id", ""))
+        if isinstance(node, ast.Raise) and node.exc or re.match(r"_?check_|need$", called):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name,value", FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_public_names_say_what_they_refuse(name, value):
+    if name.split(".")[1] in TYPES or not refuses(value):
+        return
+    assert "Raises\n---" in inspect.getdoc(value), f"{name} raises, and has no section Raises"
 
 
 COMMANDS = (

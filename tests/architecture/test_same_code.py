@@ -30,7 +30,8 @@ _init = Entry.__init__
 
 def _other(self, *args):
     _init(self, *args)
-    self.text = self.text.replace("fadd", "fsub").replace("ret void", "%unused = add i64 1, 2\\n  ret void", 1)
+    unused = "%unused = add i64 1, 2\\n  ret void"
+    self.text = self.text.replace("fadd", "fsub").replace("ret void", unused, 1)
 
 
 Entry.__init__ = _other

@@ -47,9 +47,8 @@ class Toy(contract.Backend, contract.Launches):
     def prepare(self, space, kernel, policy_kind, specs, reducers):
         if policy_kind != "range":
             raise pk.SpaceError(f"'{space}' runs ranges, not a {policy_kind}")
-        registry.launches("checked").prepare(
-            space, kernel, policy_kind, specs, reducers
-        )  # refuses what nobody runs
+        # refuses what nobody runs
+        registry.launches("checked").prepare(space, kernel, policy_kind, specs, reducers)
         return kernel
 
     def run_for(self, space, compiled, policy, words):

@@ -1,4 +1,5 @@
-"""Broken kernels over ranges and boxes, one defect each, and what mends it. The line that is wrong says so."""
+"""Broken kernels over ranges and boxes, one defect each, and what mends it. The line that is wrong says
+so."""
 
 import math
 

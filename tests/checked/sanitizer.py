@@ -1,9 +1,11 @@
-"""The broken kernels of the gallery on a GPU under compute-sanitizer's four tools: a table of what each one says.
+"""The broken kernels of the gallery on a GPU under compute-sanitizer's four tools: a table of what each one
+says.
 
     python -m tests.checked.sanitizer
 
-Wants a GPU, and compute-sanitizer of the CUDA toolkit on the PATH or under /usr/local/cuda. A process launches one kernel
-after the other; where one takes the device's context with it, another process goes on with the next.
+Wants a GPU, and compute-sanitizer of the CUDA toolkit on the PATH or under /usr/local/cuda. A process
+launches one kernel after the other; where one takes the device's context with it, another process goes on
+with the next.
 """
 
 import glob
@@ -28,7 +30,8 @@ TOOLS = {
 CASES = [*INDICES, *TEAM_KERNELS]
 MARK = "@@@"
 REPORT = re.compile(
-    r"=========\s+(?!RACECHECK|ERROR SUMMARY)(Invalid|Uninitialized|Error|Warning|.*Race reported|Barrier error|Divergent)"
+    r"=========\s+(?!RACECHECK|ERROR SUMMARY)(Invalid|Uninitialized|Error|Warning|.*Race reported|Barrier"
+    r" error|Divergent)"
 )
 
 
@@ -39,11 +42,13 @@ def launch_from(first):
             case = CASES[number]
             print(f"{MARK} {number}", flush=True)
             args = [
-                pk.copy_of(a)
-                if isinstance(a, np.ndarray)
-                else pk.empty(a.shape, a.dtype)
-                if isinstance(a, pk.View)
-                else a
+                (
+                    pk.copy_of(a)
+                    if isinstance(a, np.ndarray)
+                    else pk.empty(a.shape, a.dtype)
+                    if isinstance(a, pk.View)
+                    else a
+                )
                 for a in case.args()
             ]
             try:
@@ -97,7 +102,8 @@ def main():
     print(f"| broken kernel | `pk.check` | {' | '.join(TOOLS)} |\n{'|---' * (2 + len(TOOLS))}|")
     for number, case in enumerate(CASES):
         print(
-            f"| {case.name.replace('_', ' ')} | {case.kind} | {' | '.join(said[tool][number] for tool in TOOLS)} |"
+            f"| {case.name.replace('_', ' ')} | {case.kind} |"
+            f" {' | '.join(said[tool][number] for tool in TOOLS)} |"
         )
 
 

@@ -1,4 +1,5 @@
-"""What pk.check promises beside finding things: copies, reports, schedules that replay, and no cost elsewhere."""
+"""What pk.check promises beside finding things: copies, reports, schedules that replay, and no cost
+elsewhere."""
 
 import subprocess
 import sys
@@ -242,7 +243,8 @@ def lists(i, x):
 
 
 def test_the_order_of_atomics_is_no_dependence_on_the_size():
-    """Sums by atomics come in any order; who gets which slot differs between schedules, and is not compared."""
+    """Sums by atomics come in any order; who gets which slot differs between schedules, and is not
+    compared."""
 
     @pk.kernel
     def gather_large(team, x, counter, out):
@@ -263,7 +265,10 @@ def test_many_indices_give_one_finding():
 
 
 def test_nothing_of_it_is_loaded_by_importing_portable():
-    loaded = "import sys, portable; print([m for m in sys.modules if m.split('.')[0] in ('greenlet', 'pytest') or 'checked' in m])"
+    loaded = (
+        "import sys, portable; print([m for m in sys.modules if m.split('.')[0] in ('greenlet', 'pytest') or"
+        " 'checked' in m])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", loaded], capture_output=True, text=True, check=True

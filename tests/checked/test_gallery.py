@@ -1,4 +1,5 @@
-"""The gallery: each broken kernel is caught in its line under each of 20 seeds, and no corrected one is accused."""
+"""The gallery: each broken kernel is caught in its line under each of 20 seeds, and no corrected one is
+accused."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ def ids(case):
 
 @pytest.mark.parametrize("case", GALLERY, ids=ids)
 def test_a_broken_kernel_is_caught(case):
-    """Under every seed: the first finding is the defect, in the line that is marked, with the members it is about.
+    """Under every seed: the first finding is the defect, in the line that is marked, with the members it is
+    about.
 
     What follows from the defect may be found too: whoever takes one slot twice also writes it twice.
     """

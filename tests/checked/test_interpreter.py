@@ -1,4 +1,5 @@
-"""Kernels as the checked space runs them: weak types, NumPy's error model, members in turn, findings that name lines."""
+"""Kernels as the checked space runs them: weak types, NumPy's error model, members in turn, findings that
+name lines."""
 
 import math
 from math import exp as exponential

@@ -1,4 +1,5 @@
-"""Every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2, 7 and 32.
+"""Every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2, 7
+and 32.
 
 A model is run by its public functions, as in tests/models/test_ptx.py: a new model joins there.
 """
@@ -27,7 +28,8 @@ from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
 from ..examples.test_more_examples import MORE
 from ..models.test_ptx import MODELS
 
-# Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, where that is asked for.
+# Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, where that
+# is asked for.
 ELSEWHERE = {
     "hawkes": {"background_by_cells", "chain_background", "add_probability", "bin_quantile"},
     "resampling": {
@@ -52,10 +54,11 @@ PACKAGES = sorted(info.name for info in pkgutil.iter_modules(models.__path__) if
 
 
 class Checking:
-    """A listener that checks the first launch of each kernel for each policy and types, as it stands, in teams of other sizes.
+    """A listener that checks the first launch of each kernel for each policy and types, as it stands, in
+    teams of other sizes.
 
-    Not of kernels that name `team.size`: they may lay out arrays by it, for others to read in teams of that size. What comes
-    out of those at the end is compared between spaces by the model's own tests.
+    Not of kernels that name `team.size`: they may lay out arrays by it, for others to read in teams of that
+    size. What comes out of those at the end is compared between spaces by the model's own tests.
     """
 
     def __init__(self):
@@ -101,7 +104,8 @@ def mentioned(text, node):
 
 @functools.cache
 def checked(run):
-    """A run of a model's public functions in the checked space, under a seed that interleaves members at accesses."""
+    """A run of a model's public functions in the checked space, under a seed that interleaves members at
+    accesses."""
     checking, before = Checking(), trials.MANY
     trials.MANY = 10_000  # of a large launch, further schedules visit this many accesses
     try:
@@ -120,7 +124,8 @@ def test_no_kernel_is_accused(name):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_kernel_of_a_model_ran(package):
-    """What is missing here is missing in tests/models/test_ptx.py too: its run of the model should reach every kernel."""
+    """What is missing here is missing in tests/models/test_ptx.py too: its run of the model should reach
+    every kernel."""
     runs = {run for name, (run, _) in MODELS.items() if name.partition(",")[0] == package}
     ran = set().union(*(checked(run).kernels for run in runs))
     wanted = set()

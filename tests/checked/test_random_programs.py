@@ -1,9 +1,9 @@
 """Random team programs: the verdict is that of an enumeration of all schedules.
 
-A program is data: for each member and phase a few steps, each of which reads, writes or atomically updates a cell of
-scratch or of memory. Barriers lie between phases. A program races if in some schedule two conflicting steps of different
-members could both come next; the enumeration walks through every state that some schedule reaches, and knows nothing of
-epochs or of what happens before what.
+A program is data: for each member and phase a few steps, each of which reads, writes or atomically updates a
+cell of scratch or of memory. Barriers lie between phases. A program races if in some schedule two conflicting
+steps of different members could both come next; the enumeration walks through every state that some schedule
+reaches, and knows nothing of epochs or of what happens before what.
 """
 
 import numpy as np

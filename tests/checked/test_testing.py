@@ -123,6 +123,7 @@ def test_the_plugin(pytester, monkeypatch):
 def test_the_plugin_imports_nothing_that_no_option_asks_for(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
     pytester.makepyfile(
-        "import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable', 'numpy'} & set(sys.modules)"
+        "import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable',"
+        " 'numpy'} & set(sys.modules)"
     )
     pytester.runpytest_subprocess("-p", "portable_pytest", "-p", "no:cacheprovider").assert_outcomes(passed=1)

@@ -14,7 +14,11 @@ def cluster_of():
     def client(n_workers):
         if n_workers not in made:
             cluster = distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=False,
+                dashboard_address=":0",
+                memory_limit=0,  # it would be of this process, with all that other tests left in it
             )
             made[n_workers] = distributed.Client(cluster, set_as_default=False), cluster
         return made[n_workers][0]

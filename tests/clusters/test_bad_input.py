@@ -1,5 +1,7 @@
 """What is refused before work begins, by name; what a scheduler's death ends in."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -99,7 +101,9 @@ def test_a_function_for_each_number(cluster_of):
 def test_a_scheduler_that_is_gone():
     """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile`
     has the stores."""
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as own:
+    with distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=":0", memory_limit=0
+    ) as own:
         client = distributed.Client(own, set_as_default=False)
         shards = sharding.Shards(Doubled, [np.ones(2)], client=client)
         shards.map("doubled")
@@ -107,6 +111,22 @@ def test_a_scheduler_that_is_gone():
         with pytest.raises(ClusterError, match="the scheduler is gone"):
             shards.map("doubled")
         client.close()
+
+
+def test_a_worker_that_is_paused_for_want_of_memory(monkeypatch):
+    """Dask lets it begin nothing, and whoever waits would wait for ever."""
+    monkeypatch.setattr(cluster, "PAUSED_S", 2.0)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=":0", memory_limit="1 MiB"
+        ) as own,
+        distributed.Client(own, set_as_default=False) as client,
+    ):
+        (worker,) = client.scheduler_info(n_workers=-1)["workers"]
+        while client.scheduler_info(n_workers=-1)["workers"][worker]["status"] != "paused":
+            time.sleep(0.05)
+        with pytest.raises(ClusterError, match="paused worker .* nearly all of the memory .*memory_limit="):
+            sharding.Shards(Doubled, [np.ones(2)], client=client).map("doubled")
 
 
 class Doubled:

@@ -71,7 +71,8 @@ def test_a_worker_that_is_killed(processes, wanted, name):
 def _both(client, patience_s=60.0):
     """When each of two workers began, once both answer.
 
-    One that has just ended may still be listed; one that ends while it begins dask forgets, and another is asked for.
+    One that has just ended may still be listed; one that ends while it begins dask forgets, and another is
+    asked for.
     """
     until = time.monotonic() + patience_s
     while True:

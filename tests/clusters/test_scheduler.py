@@ -1,4 +1,5 @@
-"""A scheduler that ends in the middle of a long job: a message, and a store from which the same call goes on."""
+"""A scheduler that ends in the middle of a long job: a message, and a store from which the same call goes
+on."""
 
 import pytest
 
@@ -21,7 +22,9 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
     soon = {"distributed.comm.timeouts.connect": "1s", "distributed.comm.retry.count": 0}
     with (
         dask.config.set(soon),
-        distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, processes=False, dashboard_address=":0", memory_limit=0
+        ) as cluster,
     ):
         with distributed.Client(cluster, set_as_default=False) as client:
 

@@ -12,8 +12,8 @@ def run(space, steps=range(1, 100), options=(), environment=()):
     Parameters
     ----------
     space : str
-        Of a registered backend: installed with an entry point, or registered by a module that pytest is told to load
-        (options=["-p", "my_backend"]).
+        Of a registered backend: installed with an entry point, or registered by a module that pytest is told
+        to load (options=["-p", "my_backend"]).
     steps : iterable of int, default all
     options : iterable of str
         More of pytest's.
@@ -26,6 +26,17 @@ def run(space, steps=range(1, 100), options=(), environment=()):
     """
     folder = Path(__file__).parent
     files = [str(f) for f in sorted(folder.glob("test_step*.py")) if int(f.name[9:11]) in steps]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        *options,
+        *files,
+    ]
     variables = os.environ | {"PORTABLE_TEST_SPACES": space} | dict(environment)
     return subprocess.run(command, cwd=folder.parents[1], env=variables, check=False).returncode

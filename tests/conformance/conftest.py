@@ -1,4 +1,5 @@
-"""The `space` fixture, with more CPU threads than many machines have cores: their number must change nothing."""
+"""The `space` fixture, with more CPU threads than many machines have cores: their number must change
+nothing."""
 
 import pytest
 

@@ -115,6 +115,16 @@ def slice_end(i, x, y):
 
 
 @pk.kernel
+def slice_of_its_own(i, x, y):
+    y[i] = x[i : i + 3][2]  # wrong
+
+
+@pk.kernel
+def slice_before(i, x, y):
+    y[i] = x[i - 1 : i + 3][2]  # wrong
+
+
+@pk.kernel
 def local_array(i, k, y):
     a = pk.local(4, pk.float64)
     for j in range(4):
@@ -295,6 +305,8 @@ BROKEN = [
     Broken(row, 9, (whole((2, 9)), numbers(9, 4), numbers(9)), "index", 9, 9, (2,)),
     Broken(in_a_row, 1, (numbers(9, 4), numbers(9)), "index", 4, 4, (0,)),
     Broken(slice_end, 9, (numbers(20), numbers(20)), "index", 8, 8, (8,)),
+    Broken(slice_of_its_own, 9, (numbers(10), numbers(9)), "index", 2, 2, (8,)),
+    Broken(slice_before, 9, (numbers(20), numbers(9)), "index", 2, 0, (0,)),
     Broken(
         local_array, 9, (whole(*((k, 1) for k in range(9)), (4, 4), n=9), numbers(9)), "index", 4, 4, (4,)
     ),

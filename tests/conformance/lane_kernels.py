@@ -1,7 +1,8 @@
 """The language of kernels, a few lines a construct: each case is a kernel and how its arguments are made.
 
-`test_step09_lanes.py` runs each on every space and as plain Python. Sizes leave a tail beside whole packs. Dead lanes
-carry indices that no memory answers to, so that a load or a store which ignores its mask does not go unnoticed.
+`test_step09_lanes.py` runs each on every space and as plain Python. Sizes leave a tail beside whole packs.
+Dead lanes carry indices that no memory answers to, so that a load or a store which ignores its mask does not
+go unnoticed.
 """
 
 import math
@@ -16,7 +17,8 @@ CASES = []
 
 
 def case(make, dtypes=(np.float64, np.float32), terms=1):
-    """Add a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows for."""
+    """Add a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows
+    for."""
 
     def add(kernel):
         CASES.extend((kernel, make, dtype, terms) for dtype in dtypes)

@@ -1,4 +1,5 @@
-"""The gate: the ten kernels of docs/examples, on every space, equal to their meaning as plain Python and to NumPy."""
+"""The gate: the ten kernels of docs/examples, on every space, equal to their meaning as plain Python and to
+NumPy."""
 
 import ast
 import functools
@@ -44,7 +45,8 @@ def example(name):
 
 
 def launch(space, name, n, dtype, packed=True):
-    """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the sum."""
+    """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the
+    sum."""
     kernel = getattr(example(name), KERNELS[name][0])
     kernel = kernel if packed else pk.kernel(kernel.fn, packed=False)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))

@@ -1,4 +1,5 @@
-"""Every kernel lowers to PTX on a machine without a GPU, and a float32 kernel holds no float64 instruction."""
+"""Every kernel lowers to PTX on a machine without a GPU, and a float32 kernel holds no float64
+instruction."""
 
 import re
 import shutil

@@ -117,3 +117,18 @@ def test_a_notebook_shows_a_view_and_its_elements(space):
     assert "[0. 1. 2.]" in shown and "&lt;b&gt;" in shown and "<b>" not in shown
     large = pk.zeros(100_000, space=space)._repr_html_()
     assert "..." in large and len(large) < 500
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_copied_filled_and_exported(space, dtype):
+    view = pk.zeros((3, 4), dtype, space=space)
+    pk.deep_copy(view, 1.5 - 2j)
+    pk.deep_copy(view[1], (1j * np.arange(4)).astype(dtype))
+    want = np.full((3, 4), 1.5 - 2j, dtype)
+    want[1] = 1j * np.arange(4)
+    np.testing.assert_array_equal(view.to_numpy(), want)
+    if view.memory == "host":
+        np.testing.assert_array_equal(np.from_dlpack(view), want)
+        np.testing.assert_array_equal(np.from_dlpack(view.T), want.T)
+    with pytest.raises(pk.DTypeError, match="does not fit dtype float64"):
+        pk.deep_copy(pk.zeros(2, space=space), 1j)

@@ -1,4 +1,5 @@
-"""Step 3, parallel_reduce: sums and extremes, where they are, several at once; the same bits for any thread count."""
+"""Step 3, parallel_reduce: sums and extremes, where they are, several at once; the same bits for any thread
+count."""
 
 import math
 

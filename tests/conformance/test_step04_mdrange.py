@@ -1,4 +1,5 @@
-"""Step 4, boxes of two and three dimensions: each cell once, the last index the fastest, reductions over cells."""
+"""Step 4, boxes of two to four dimensions: each cell once, the last index the fastest, reductions over
+cells."""
 
 import math
 
@@ -6,12 +7,15 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.backends.cuda.space import _boxes
 
 from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close
+from .test_ptx import assemble, lower
 
 # The long ones are cut within rows, wherever several threads take part.
 SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33), (1, 20_000), (5, 7_001)]
+SHAPES_4D = [(0, 2, 3, 4), (2, 0, 3, 4), (1, 1, 1, 1), (2, 3, 4, 9), (3, 2, 5, 16), (2, 2, 1, 4_001)]
 SHAPES_3D = [(0, 2, 3), (2, 3, 0), (1, 1, 1), (2, 3, 9), (4, 5, 16), (2, 1, 9_001)]
 
 
@@ -23,6 +27,11 @@ def visit_2d(r, c, count):
 @pk.kernel
 def visit_3d(a, b, c, count):
     count[a, b, c] += 10_000 * a + 100 * b + c + 1
+
+
+@pk.kernel
+def visit_4d(a, b, c, d, count):
+    count[a, b, c, d] += 1_000_000 * a + 10_000 * b + 100 * c + d + 1
 
 
 @pytest.mark.parametrize("shape", SHAPES_2D, ids=str)
@@ -37,6 +46,38 @@ def test_every_cell_of_three_dimensions_once(space, shape):
     a, b, c = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
     np.testing.assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES_4D, ids=str)
+def test_every_cell_of_four_dimensions_once(space, shape):
+    a, b, c, d = np.indices(shape)
+    count = launch_for(space, pk.MDRangePolicy((0,) * 4, shape), visit_4d, np.zeros(shape, np.int64))
+    np.testing.assert_array_equal(count, 1_000_000 * a + 10_000 * b + 100 * c + d + 1)
+
+
+def test_four_dimensions_from_anywhere_and_beyond_one_launch(space):
+    """The first two dimensions share an axis of CUDA's grid, which holds 65,535."""
+    begin, shape = (3, 1, 0, 2), (700, 110, 1, 4) if space != "checked" else (5, 3, 1, 4)
+    policy = pk.MDRangePolicy(begin, shape)
+    count = launch_for(space, policy, visit_4d, np.zeros(shape, np.int64))
+    a, b, c, d = np.indices(shape)
+    inside = (a >= 3) & (b >= 1) & (d >= 2)
+    np.testing.assert_array_equal(count, np.where(inside, 1_000_000 * a + 10_000 * b + 100 * c + d + 1, 0))
+
+
+@pk.kernel
+def cell_4d(a, b, c, d, u):
+    return u[a, b, c, d], u[a, b, c, d]
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 1, 1), (1, 1, 1, 1), (3, 4, 5, 19), (40, 3, 2, 17)], ids=str)
+def test_sums_and_places_in_four_dimensions(space, shape):
+    u = np.random.default_rng(4).random(shape)
+    policy = pk.MDRangePolicy((0,) * 4, shape)
+    total, largest = launch_reduce(space, policy, cell_4d, u, reducer=(pk.Sum, pk.MaxLoc))
+    assert_close(total, math.fsum(u.ravel()), np.float64, u.size)
+    if u.size:
+        assert largest == (u.max(), np.unravel_index(u.argmax(), shape))
 
 
 def test_a_box_beyond_what_a_device_launches_at_once(space):
@@ -114,14 +155,32 @@ def test_between_equal_cells_the_first_in_order_wins(space):
     )
 
 
+@pytest.mark.parametrize("reducers", [(), (pk.Sum, pk.MaxLoc)], ids=str)
+def test_four_dimensions_lower_to_ptx(reducers, tmp_path):
+    u = np.zeros((2, 3, 4, 5))
+    kernel = cell_4d if reducers else visit_4d
+    text = lower(kernel, pk.MDRangePolicy((0,) * 4, u.shape), (u,), (9, 0), reducers)
+    assemble(text, (9, 0), tmp_path)
+
+
+def test_parts_of_a_box_of_four_dimensions():
+    """What CUDA launches at once: the first two extents' product, and the third, fit an axis of the grid."""
+    policy = pk.MDRangePolicy((5, 0, 2, 0), (700, 70_000, 65_600, 3))
+    parts = _boxes(policy)
+    assert sum(math.prod(p.extents) for p in parts) == math.prod(policy.extents)
+    assert all(p.extents[0] * p.extents[1] <= 65_535 >= p.extents[2] for p in parts)
+    assert len({p.begin for p in parts}) == len(parts) and parts[-1].end == policy.end
+
+
 @pytest.mark.parametrize(
     "begin, end, words",
     [
         ((0, 0), (3, -1), ["begin[1]", "-1"]),
-        ((0,), (3,), ["2 or 3"]),
+        ((0,), (3,), ["2 to 4"]),
+        ((0,) * 5, (3,) * 5, ["2 to 4"]),
         ((0, 0), (1, 2, 3), ["2 dimensions", "3"]),
         ((0, 0), (3, 2.5), ["end[1]", "2.5"]),
-        (0, 3, ["2 or 3"]),
+        (0, 3, ["2 to 4"]),
     ],
 )
 def test_wrong_boxes(begin, end, words):

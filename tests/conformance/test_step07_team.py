@@ -172,7 +172,8 @@ def test_scan_sums_the_members_before(space, size):
 
 @pk.kernel
 def largest_before(team, x, out):
-    """Per member: the largest of 7 r mod 5 over members before r, as x's dtype, and what a scan of sums would say."""
+    """Per member: the largest of 7 r mod 5 over members before r, as x's dtype, and what a scan of sums would
+    say."""
     one = x[0]
     v = one * (7 * team.rank % 5)
     before = team.scan(v, pk.Max)

@@ -1,4 +1,5 @@
-"""Step 8, scratch: memory that a team shares, any number of arrays, dtypes and shapes; local memory of an index."""
+"""Step 8, scratch: memory that a team shares, any number of arrays, dtypes and shapes; local memory of an
+index."""
 
 import numpy as np
 import pytest

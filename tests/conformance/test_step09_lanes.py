@@ -99,7 +99,8 @@ def float_modulo(i, a, b, out):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_remainder_of_floats_is_pythons(space, dtype):
-    """As Python and NumPy: the sign of the divisor, less than it in size, and exact where the quotient is not whole."""
+    """As Python and NumPy: the sign of the divisor, less than it in size, and exact where the quotient is not
+    whole."""
     a = np.array([1.0, 5.5, -5.5, 0.3, 1e6 + 0.1, -1e-3, 7.0, 4.0, -4.0]).astype(dtype)
     b = np.array([0.1, 2.0, 2.0, 0.1, 0.7, 3.0, -2.5, 2.0, -2.0]).astype(dtype)
     out = launch_for(space, len(a), float_modulo, a, b, np.zeros((2, len(a)), dtype))[-1]
@@ -151,7 +152,8 @@ def grows_in_memory(i, limit, c, out):
 
 @pk.kernel
 def both_loops_write(i, a, out):
-    """The inner loop's lanes stop sooner than the outer one's; some wait in a continue, some leave in the middle."""
+    """The inner loop's lanes stop sooner than the outer one's; some wait in a continue, some leave in the
+    middle."""
     x, n, k = a[i], 0, 0
     while x > 1.0 and n < 30:
         n += 1
@@ -231,7 +233,8 @@ def wrapped(i, first, out):
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_consecutive_int32(packed):
-    """A pack that begins behind an int32 is still read in one piece; its numbers wrap at 32 bits where they are looked at."""
+    """A pack that begins behind an int32 is still read in one piece; its numbers wrap at 32 bits where they
+    are looked at."""
     x, out = np.arange(50.0), np.zeros(40)
     kernel = pk.kernel(after_an_offset.fn, packed=packed)
     pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out)

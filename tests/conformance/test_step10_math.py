@@ -1,4 +1,5 @@
-"""Step 10: the elementary functions have the same bits on every compiled space, and are those of plain Python to a few ulp."""
+"""Step 10: the elementary functions have the same bits on every compiled space, and are those of plain Python
+to a few ulp."""
 
 import functools
 
@@ -94,7 +95,8 @@ def test_the_same_bits_everywhere(space, name, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fast_exp2(space, dtype):
-    """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is whole."""
+    """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is
+    whole."""
     top = 128 if dtype is np.float32 else 1024
     inside = np.random.default_rng(1).uniform(2 - top, top, 300).astype(dtype)
     inside = inside[inside < top]

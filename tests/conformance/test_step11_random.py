@@ -1,7 +1,7 @@
 """Step 11, random numbers: every space draws the same bits, and they are distributed as their names say.
 
-The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or fail for
-ever; a right generator would fail each of them for one seed in a million: FALSE_ALARM.
+The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or
+fail for ever; a right generator would fail each of them for one seed in a million: FALSE_ALARM.
 """
 
 import numpy as np
@@ -128,7 +128,8 @@ def along(i, seed, step_seed, step_stream, step_draw, out):
 
 @pytest.mark.parametrize("steps", [(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 2**32, 0), (1, 1, 1)], ids=str)
 def test_neighbours_are_independent(steps):
-    """Pairs of neighbouring draws, streams or seeds fill a grid of 16 x 16 evenly: chi-square with 255 degrees."""
+    """Pairs of neighbouring draws, streams or seeds fill a grid of 16 x 16 evenly: chi-square with 255
+    degrees."""
     n = 200_000
     u = sample(along, (n,), np.float64, 9, *steps)
     cells = (u * 16).astype(int)
@@ -143,8 +144,8 @@ def by_stream(i, out):
 
 
 def test_streams_that_share_a_block_are_independent():
-    """Uniforms of two places fill a grid evenly; squares of all four normals add up to a chi-square of four degrees, and sums and
-    differences of two are normal with variance 2."""
+    """Uniforms of two places fill a grid evenly; squares of all four normals add up to a chi-square of four
+    degrees, and sums and differences of two are normal with variance 2."""
     u, x = (a.reshape(-1, 4, 32) for a in sample(by_stream, (2, 128 * 2_000), np.float32).astype(np.float64))
     assert stats.kstest((x**2).sum(axis=1).ravel(), stats.chi2(4).cdf).pvalue > FALSE_ALARM
     for a, b in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]:
@@ -165,7 +166,8 @@ def test_every_bit_of_a_uniform_is_fair():
 
 @pytest.mark.parametrize("n", [6, 1000, 3 * 2**61])
 def test_whole_numbers_are_even(n):
-    """Chi-square over 6, 1000 or 3 cells. Taking 64 bits modulo 3 * 2^61 would draw the lowest two thirds too often."""
+    """Chi-square over 6, 1000 or 3 cells. Taking 64 bits modulo 3 * 2^61 would draw the lowest two thirds too
+    often."""
     cells = min(n, 1000) if n < 2**32 else 3
     drawn = sample(whole_numbers, (300_000,), np.int64, SEED, n)
     counts = np.bincount(drawn if n == cells else drawn // (n // cells), minlength=cells)

@@ -206,7 +206,8 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
 
 
 def np_rounded(exact, dtype):
-    """A fraction in the nearest number of a dtype: of float32 by way of its neighbours, since a float64 between rounds twice."""
+    """A fraction in the nearest number of a dtype: of float32 by way of its neighbours, since a float64
+    between rounds twice."""
     near = dtype(float(exact))
     around = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]
     return min(
@@ -253,7 +254,8 @@ def wide_scalar(i, h, x, out):
 
 
 def test_a_float64_scalar_among_float32_arrays_is_float64(space):
-    """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are float32.
+    """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are
+    float32.
 
     The checked space says so: it is seldom meant.
     """

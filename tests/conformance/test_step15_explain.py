@@ -94,7 +94,8 @@ def members(team, x):
 
 
 def test_lanes_that_draw_are_sixteen(space):
-    """Where an operation waits for the one before, another pack's fill the gap; the members of a team are lanes too."""
+    """Where an operation waits for the one before, another pack's fill the gap; the members of a team are
+    lanes too."""
     if space in ("checked", "cuda"):
         pytest.skip("lanes of packs are the CPU's")
     each, x = pk.RangePolicy(0, 3, space=space), np.zeros(3)

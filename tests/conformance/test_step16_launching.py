@@ -213,9 +213,8 @@ def test_a_python_without_its_lock_is_refused(monkeypatch):
 def test_ctrl_c_waits_for_the_end_of_a_compilation():
     from portable import locks
 
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # who runs tests in the background ignores the signal
+    # who runs tests in the background ignores the signal
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             with locks.uninterrupted():

@@ -177,12 +177,10 @@ def test_loops_count_their_trips(x, cpu):
     }
     issued = found.pop("issued")
     assert found == active
-    trips = (
-        8 * np.resize(np.append(steps, np.zeros(5, int)), (126, 8)).max(1).sum()
-    )  # of whole packs, the slowest lane's
-    assert (
-        issued == 2 * 8 * 126 + 8 * 126 + 3 * trips
-    )  # a load and a store, the last comparison, and three in each trip
+    # of whole packs, the slowest lane's
+    trips = 8 * np.resize(np.append(steps, np.zeros(5, int)), (126, 8)).max(1).sum()
+    # a load and a store, the last comparison, and three in each trip
+    assert issued == 2 * 8 * 126 + 8 * 126 + 3 * trips
 
 
 def test_atomics_and_random_numbers_are_operations(x, cpu):
@@ -238,10 +236,8 @@ def test_a_gpu_counts_what_its_threads_do(x):
         )
         assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
         np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
-        for room, more in (
-            (8, True),
-            (10_000, False),
-        ):  # copies in shared memory are added up; too large, there are none
+        # copies in shared memory are added up; too large, there are none
+        for room, more in ((8, True), (10_000, False)):
             counts = pk.zeros((room,), "int64")
             found = totals(pk.count(N, levels, a, pk.ScatterView(counts), build="executed"))
             assert (
@@ -379,5 +375,20 @@ def calls_none(i, x):
 
 
 def test_a_loop_in_a_function_is_the_kernels_too():
-    """By that a reduction decides how many copies of the text it runs side by side; the layer's own functions do not count."""
+    """By that a reduction decides how many copies of the text it runs side by side; the layer's own functions
+    do not count."""
     assert calls_a_loop.portable_text.has_loops and not calls_none.portable_text.has_loops
+
+
+@pk.kernel
+def picks(i, n, out):
+    for j in range(n):
+        out[i] += pk.random.randint(1, i, j, 10)
+
+
+def test_special_functions_whose_range_llvm_knows():
+    """It writes the range before their names."""
+    found = pk.count(pk.RangePolicy(0, N, space="serial"), picks, 3, np.zeros(N, np.int64), build="executed")
+    ((of, n),) = [(of, n) for (_, name, of), n in found.items() if name == "special random.randint"]
+    lanes = int(of[1:].split(" x ")[0])
+    assert n == 3 * -(-N // lanes)

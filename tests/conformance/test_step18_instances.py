@@ -1,4 +1,5 @@
-"""Step 18, instances: kernels in several queues of one space, what waits for what, and who may ask for a queue."""
+"""Step 18, instances: kernels in several queues of one space, what waits for what, and who may ask for a
+queue."""
 
 import dataclasses
 import threading

@@ -47,7 +47,8 @@ def test_keys_at_the_ends_of_their_range(space, dtype):
 
 
 def test_a_tile_of_several_members(monkeypatch):
-    """What a GPU's team does, with members in plain Python: members' stretches keep their order within the tile."""
+    """What a GPU's team does, with members in plain Python: members' stretches keep their order within the
+    tile."""
     monkeypatch.setattr(algorithms, "_tiling", lambda space: (4, 4, 16))
     keys = np.random.default_rng(2).integers(-40, 40, 93)
     order = pk.argsort(keys, "checked").to_numpy()

@@ -1,4 +1,5 @@
-"""Step 20, meaning: the edges of operations, one value on every space. References are Python and NumPy, written out here.
+"""Step 20, meaning: the edges of operations, one value on every space. References are Python and NumPy,
+written out here.
 
 The checked space may also note a finding where an integer overflows; what it writes is still the value below.
 """
@@ -16,7 +17,8 @@ SIGNED, UNSIGNED = (np.int32, np.int64), (np.uint32, np.uint64)
 
 
 def run(space, policy, kernel, *args):
-    """The array arguments afterwards; findings of integers that overflow are expected from the checked space."""
+    """The array arguments afterwards; findings of integers that overflow are expected from the checked
+    space."""
     moved = [move(arg, space) for arg in args]
     policy = pk.RangePolicy(0, policy, space=space) if isinstance(policy, int) else policy
     try:
@@ -621,7 +623,8 @@ def calls(i, x, y, out):
 
 
 def test_what_a_function_takes_and_returns_is_rounded(space):
-    """A product that meets a sum is rounded once in one text, and twice where one of them is another function's."""
+    """A product that meets a sum is rounded once in one text, and twice where one of them is another
+    function's."""
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 100))
     out = run(space, 100, calls, x, y, np.zeros((3, 100)))[-1]

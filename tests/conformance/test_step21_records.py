@@ -1,4 +1,5 @@
-"""Step 21: a NamedTuple or dataclass of views and numbers is one argument, whose fields keep their names in the kernel."""
+"""Step 21: a NamedTuple or dataclass of views and numbers is one argument, whose fields keep their names in
+the kernel."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -259,9 +259,8 @@ def test_the_checked_space_tries_what_a_reducer_promises():
     with pytest.raises(CheckError, match="commutes=False") as raised:
         pk.parallel_reduce(pk.RangePolicy(0, 9, space="checked"), affine, a, b, reducer=promised)
     assert {f.kind for f in raised.value.findings} == {"does not commute"}
-    pk.parallel_scan(
-        pk.RangePolicy(0, 9, space="checked"), affine, a, b, out=(a, b), reducer=promised
-    )  # in order
+    # in order
+    pk.parallel_scan(pk.RangePolicy(0, 9, space="checked"), affine, a, b, out=(a, b), reducer=promised)
 
 
 def test_reducers_that_round_are_not_accused():

@@ -33,9 +33,12 @@ def rows_of(x, offsets):
 def tiles(request, monkeypatch):
     """Rows that cross several tiles, at sizes that plain Python can run."""
     monkeypatch.setattr(segments, "_TILE", request.param)
-    segments._tile_kernels.cache_clear()
+    made = segments._tile_reduction, segments._tile_joint
+    for kernels in made:
+        kernels.cache_clear()
     yield
-    segments._tile_kernels.cache_clear()
+    for kernels in made:
+        kernels.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,5 +1,9 @@
-"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half."""
+"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half
+or bfloat16."""
 
+import sys
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -48,20 +52,70 @@ def test_floats_are_cut_off_and_held_between_the_ends(space, dtype):
     np.testing.assert_array_equal(launch_for(space, len(x), converted, x, np.ones(len(x), dtype))[1], want)
 
 
-def test_every_half_is_loaded_and_stored(space):
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype, eps", [(np.float16, 2.0**-11), (ml_dtypes.bfloat16, 2.0**-8)])
+def test_every_short_float_is_loaded_and_stored(space, dtype, eps):
     """All 65,536 of them, and floats on either side of the middle of two."""
-    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    x = np.arange(2**16, dtype=np.uint16).view(dtype)
     if space == "checked":
         x = x[::97]
+    wide = x.astype(np.float32)
     got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float32))[1]
-    np.testing.assert_array_equal(got, x.astype(np.float32))
-    got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float16))[1]
-    np.testing.assert_array_equal(got, x)
-    middles = x[np.isfinite(x)].astype(np.float32) * np.float32(1 + 2.0**-11)
-    middles = middles[np.abs(middles) < 65500]
+    np.testing.assert_array_equal(got, wide)
+    got = launch_for(space, len(x), converted, x, np.zeros(len(x), dtype))[1]
+    np.testing.assert_array_equal(got.astype(np.float32), wide)
+    middles = wide[np.isfinite(wide)] * np.float32(1 + eps)
+    middles = middles[np.isfinite(middles)] if dtype != np.float16 else middles[np.abs(middles) < 65500]
     for wide in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
-        got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), np.float16))[1]
-        np.testing.assert_array_equal(got, wide.astype(np.float16))
+        wide = wide[np.isfinite(wide.astype(dtype).astype(np.float32))]
+        got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), dtype))[1]
+        np.testing.assert_array_equal(got.view(np.uint16), wide.astype(dtype).view(np.uint16))
+
+
+@np.errstate(all="ignore")
+def test_not_a_number_stays_so_in_bfloat16(space):
+    """Also those whose mark lies in the lower half alone; infinities stay too."""
+    bits = np.array([0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 1], np.uint32)
+    for x in (bits.view(np.float32), bits.view(np.float32).astype(float)):
+        got = launch_for(space, len(x), converted, x, np.zeros(len(x), ml_dtypes.bfloat16))[1]
+        want = [0x7FC0, 0xFFC0, 0x7FC0, 0xFFC0, 0x7F80, 0xFF80, 0]
+        np.testing.assert_array_equal(got.view(np.uint16), want)
+
+
+def test_bfloat16_on_the_host(space):
+    """By its name, by ml_dtypes' type; copies, fills, DLPack."""
+    view = pk.zeros((3, 2), "bfloat16", space=space)
+    assert view.dtype == ml_dtypes.bfloat16 and view.nbytes == 12 and "bfloat16" in repr(view)
+    pk.deep_copy(view, 0.1)
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (3, 2), space=space), incremented, view[1:3, :], view[1:3, :])
+    pk.fence(space)
+    array = view.to_numpy()
+    assert array.dtype == ml_dtypes.bfloat16 and float(array[0, 0]) == float(ml_dtypes.bfloat16(0.1))
+    np.testing.assert_array_equal(array.astype(float)[:, 0] > 1, [False, True, True])
+    if view.memory == "host":
+        again = pk.asview(Exported(view), space=space)
+        assert again.dtype == view.dtype and again.strides == view.strides
+        again[0, 0] = 2.5
+        assert float(view[0, 0]) == 2.5
+
+
+class Exported:
+    """An array of a library that knows DLPack alone."""
+
+    def __init__(self, view):
+        self.__dlpack__, self.__dlpack_device__ = view.__dlpack__, view.__dlpack_device__
+
+
+@pk.kernel
+def incremented(i, j, x, y):
+    if i < x.shape[0]:
+        y[i, j] = x[i, j] + 1.0
+
+
+def test_bfloat16_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(pk.DTypeError, match="bfloat16 is not NumPy's own.*pip install ml_dtypes"):
+        pk.zeros(3, "bfloat16", space="serial")
 
 
 @pk.kernel
@@ -69,11 +123,12 @@ def scaled(i, x, out):
     out[i] = 0.1 * x[i] + 1.0 / 3.0
 
 
-def test_halves_are_computed_in_float32(space):
-    x = np.random.default_rng(2).normal(size=N).astype(np.float16)
-    out = launch_for(space, N, scaled, x, np.zeros(N, np.float16))[1]
-    want = (np.float32(0.1) * x.astype(np.float32) + np.float32(1 / 3)).astype(np.float16)
-    np.testing.assert_allclose(out.astype(float), want.astype(float), rtol=2e-3)
+@pytest.mark.parametrize("dtype, eps", [(np.float16, 2e-3), (ml_dtypes.bfloat16, 2e-2)])
+def test_halves_are_computed_in_float32(space, dtype, eps):
+    x = np.random.default_rng(2).normal(size=N).astype(dtype)
+    out = launch_for(space, N, scaled, x, np.zeros(N, dtype))[1]
+    want = (np.float32(0.1) * x.astype(np.float32) + np.float32(1 / 3)).astype(dtype)
+    np.testing.assert_allclose(out.astype(float), want.astype(float), rtol=eps)
     assert (out == want).mean() > 0.9
 
 
@@ -131,13 +186,15 @@ def test_what_does_not_fit_is_noted():
     ):
         with pytest.raises(pk.CheckError, match=rf"test_step25_small.py:\d+.*{word}"):
             pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), squared, x)
+    with pytest.raises(pk.CheckError, match=r"e\+38 does not fit bfloat16"):
+        launch_for("checked", 1, filled, np.float32(3.4e38), np.zeros(1, ml_dtypes.bfloat16))
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16])
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16, ml_dtypes.bfloat16])
 def test_small_arrays_lower_to_ptx(dtype, tmp_path):
     x = np.ones(4, dtype)
     text = lower(scaled, 4, (x, x), (9, 0))
-    assert ".f64" not in text or dtype != np.float16
+    assert ".f64" not in text or dtype in INTEGERS
     assemble(text, (9, 0), tmp_path)
 
 
@@ -157,6 +214,6 @@ def filled(i, by, x):
     x[i] = by
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16])
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16, ml_dtypes.bfloat16])
 def test_numpy_scalars_are_arguments(space, dtype):
     np.testing.assert_array_equal(launch_for(space, 3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])

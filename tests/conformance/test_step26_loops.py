@@ -1,4 +1,5 @@
-"""Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of several views."""
+"""Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of
+several views."""
 
 import numpy as np
 import pytest
@@ -70,6 +71,24 @@ def test_views_enumerate_and_zip(space):
     for i in range(21):
         through.fn(i, a, x, want)
     np.testing.assert_array_equal(launch_for(space, 21, through, a, x, np.zeros((21, 7)))[2], want)
+
+
+@pk.kernel
+def fibonacci(i, out):
+    pair, ends = (0, 1), ((i, 0.5), 2)
+    for k in range(i):
+        pair = pair[1], pair[0] + pair[1]
+        if k % 2:
+            ends = (k, ends[0][1] + 1.0), ends[0][0]
+    out[i, 0] = pair[0]
+    out[i, 1] = ends[0][0] + ends[0][1] + ends[1]
+
+
+def test_a_name_that_holds_a_tuple_again_and_again(space):
+    want = np.zeros((21, 2))
+    for i in range(21):
+        fibonacci.fn(i, want)
+    np.testing.assert_array_equal(launch_for(space, 21, fibonacci, np.zeros((21, 2))), want)
 
 
 @pk.kernel

@@ -1,4 +1,5 @@
-"""Step 28: gamma and beta numbers, numbers by weight, permutations: the same on every space, by their laws, and on the host."""
+"""Step 28: gamma and beta numbers, numbers by weight, permutations: the same on every space, by their laws,
+and on the host."""
 
 import numpy as np
 import pytest

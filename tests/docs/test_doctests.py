@@ -13,8 +13,14 @@ import portable as pk
 from ..architecture.test_public import FUNCTIONS, TYPES, WORDS
 
 NAMES = {"np": np, "pk": pk}
-# What has no example of its own: types of annotations, methods, and what the pages of numba and of backends show.
+# What has no example of its own: types of annotations, methods, and what the pages of numba and of backends
+# show.
 WITHOUT = {*TYPES, *WORDS, "Report", "register", "resolve"}
+MAIN = {
+    *("models.hawkes.simulate", "models.hawkes.log_likelihood", "models.hawkes.fit"),
+    *("models.tmap.TransientMAP", "models.tmap.fit", "models.edm.simplex"),
+    *("models.resampling.resample", "models.mixture.DirichletMixture"),
+}
 EXAMPLES = {
     name: test
     for name, value in FUNCTIONS
@@ -29,6 +35,10 @@ def test_an_example_runs(name):
     found = []
     runner.run(EXAMPLES[name], out=found.append)
     assert runner.failures == 0, "".join(found)
+
+
+def test_main_entries_of_the_methods_have_examples():
+    assert MAIN - set(EXAMPLES) == set()
 
 
 def test_public_names_of_the_layer_have_examples():

@@ -1,4 +1,5 @@
-"""Every Python block of README.md and docs/*.md runs, in order, one page after the other; and no link leads nowhere."""
+"""Every Python block of README.md and docs/*.md runs, in order, one page after the other; and no link leads
+nowhere."""
 
 import itertools
 import linecache
@@ -10,26 +11,15 @@ import pytest
 import portable as pk
 from portable.words import ROWS
 
+from . import pairs
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
-
-
-def blocks(page):
-    """(number of the first line, lines) of every block that begins with ```python."""
-    lines, inside = page.read_text().splitlines(), None
-    for number, line in enumerate(lines, 1):
-        if inside is None:
-            inside = (number + 1, []) if line.strip() == "```python" else None
-        elif line.strip() == "```":
-            yield inside
-            inside = None
-        else:
-            inside[1].append(line)
-    assert inside is None, f"{page.name}: a block has no end"
 
 
 @pytest.mark.parametrize("space", ["serial", "threads"])
@@ -37,18 +27,36 @@ def blocks(page):
 def test_a_page_runs(page, space, tmp_path, monkeypatch):
     """Kernels are read from their text: the page stands in for a file, with blank lines where it is prose."""
     source = [""] * len(page.read_text().splitlines())
-    for first, lines in blocks(page):
-        source[first - 1 : first - 1 + len(lines)] = lines
+    for first, whose, block in pairs.blocks(page):
+        if not whose:
+            source[first - 1 : first + block.count("\n")] = block.split("\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(linecache.cache, str(page), (0, None, [line + "\n" for line in source], str(page)))
     with pk.use(space):
         exec(compile("\n".join(source), str(page), "exec"), {"__name__": "__page__"})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def prose(page):
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """Of a page's headings, as hosts of repositories and Sphinx make them."""
+    headings = re.findall(r"^#+ +(.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted(ROOT.glob("C*.md"))], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page):
-    links = [link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()) if "://" not in link]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    nowhere = []
+    for link in re.findall(r"\]\(([^)\s]+)[^)]*\)", prose(page)):
+        file, _, anchor = link.partition("#")
+        there = page.parent / file if file else page
+        if "://" not in link and (not there.exists() or (anchor and anchor not in anchors(there))):
+            nowhere.append(link)
+    assert nowhere == []
 
 
 def table(page, heading):

@@ -50,6 +50,7 @@ TABLE = [
 TEAM_TABLE = [
     (wrong.barrier_for_some, (X,), LanguageError, ["barrier", "every member"]),
     (wrong.reduce_for_some, (X,), LanguageError, ["reduce", "every member"]),
+    (wrong.reduces_by_a_number, (X,), LoweringError, ["`2.0` is not a reducer"]),
     (wrong.barrier_in_single, (X,), LanguageError, ["barrier", "every member"]),
     (wrong.barrier_in_a_ragged_loop, (X,), LanguageError, ["barrier", "every member"]),
     (wrong.barrier_after_some_left, (X,), LanguageError, ["barrier", "every member"]),

@@ -119,9 +119,9 @@ WRONG_ARGUMENTS = [
     ((1.0, None), DTypeError, ["'x'", "NoneType"]),
     ((1.0, [1.0, 2.0, 3.0]), DTypeError, ["'x'", "list"]),
     ((1.0, {"a": 1}), DTypeError, ["'x'", "dict"]),
-    ((1 + 2j, np.ones(3)), DTypeError, ["'value'", "complex"]),
-    ((1.0, np.ones(3, np.complex64)), DTypeError, ["'x'", "complex64"]),
-    ((1.0, np.ones(3, np.complex128)), DTypeError, ["'x'", "complex128"]),
+    ((1 + 2j, np.ones(3)), LoweringError, ["'x'", "complex"]),
+    ((1.0, np.zeros(3, "datetime64[s]")), DTypeError, ["'x'", "datetime64"]),
+    ((1.0, np.ones(3, np.clongdouble)), DTypeError, ["'x'", "complex"]),
     ((1.0, np.array(["a", "b", "c"])), DTypeError, ["'x'"]),
     ((1.0, np.array([1, 2, 3], object)), DTypeError, ["'x'", "object"]),
     ((1.0, np.ones(3, ">f8")), DTypeError, ["'x'"]),
@@ -156,7 +156,7 @@ WRONG_POLICIES = [
     (lambda: pk.MDRangePolicy((0, 0), (2, 1.5)), DTypeError, ["end[1]", "1.5", "float"]),
     (lambda: pk.MDRangePolicy((0, 3), (2, 1)), InputError, ["begin[1] is 3", "end[1] is 1"]),
     (lambda: pk.MDRangePolicy((0, 0), (2**40, 2**40)), InputError, ["number of indices", str(2**80)]),
-    (lambda: pk.MDRangePolicy((0,), (2,)), InputError, ["2 or 3"]),
+    (lambda: pk.MDRangePolicy((0,), (2,)), InputError, ["2 to 4"]),
     (lambda: pk.TeamPolicy(-1), InputError, ["league_size", "-1"]),
     (lambda: pk.TeamPolicy(2, 0), InputError, ["team_size", "0"]),
     (lambda: pk.TeamPolicy(2, 2.0), DTypeError, ["team_size", "2.0"]),
@@ -187,8 +187,8 @@ def test_wrong_policies(make, exception, words):
 WRONG_VIEWS = [
     (lambda: pk.zeros((2, -1), "float64", space="serial"), InputError, ["-1"]),
     (lambda: pk.zeros((2, 2.5), "float64", space="serial"), InputError, ["2.5"]),
-    (lambda: pk.zeros((1, 1, 1, 1, 1), "float64", space="serial"), InputError, ["4"]),
-    (lambda: pk.zeros(3, "complex64", space="serial"), DTypeError, ["complex64"]),
+    (lambda: pk.zeros((1,) * 7, "float64", space="serial"), InputError, ["6"]),
+    (lambda: pk.zeros(3, "datetime64[s]", space="serial"), DTypeError, ["datetime64"]),
     (lambda: pk.zeros(3, "no such", space="serial"), DTypeError, ["no such"]),
     (lambda: pk.asview([1.0, 2.0], space="serial"), InputError, ["list"]),
     (
@@ -255,7 +255,9 @@ def test_a_team_larger_than_the_device_has(space):
 def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
     with pytest.raises(
         CheckError,
-        match=r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes",
+        match=(
+            r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes"
+        ),
     ):
         pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=64), fill_scratch, 1000, np.zeros(4))
     pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=8000), fill_scratch, 1000, np.zeros(4))
@@ -264,7 +266,9 @@ def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
 def test_local_arrays_have_a_limit(space):
     with pytest.raises(
         LoweringError,
-        match=r"large_local.*pk.local\(100000000, x.dtype\)`: arrays of 800000000 bytes for each index; at most",
+        match=(
+            r"large_local.*pk.local\(100000000, x.dtype\)`: arrays of 800000000 bytes for each index; at most"
+        ),
     ):
         pk.parallel_for(pk.RangePolicy(0, 4, space=space), large_local, move(np.zeros(4), space))
 

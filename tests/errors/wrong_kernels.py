@@ -200,6 +200,11 @@ def reduce_for_some(team, x):
 
 
 @pk.kernel
+def reduces_by_a_number(team, x):
+    x[0] = team.reduce(1.0, 2.0)  # wrong
+
+
+@pk.kernel
 def barrier_in_single(team, x):
     if team.single():
         team.barrier()  # wrong

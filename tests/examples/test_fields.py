@@ -1,4 +1,5 @@
-"""The kernels of docs/examples/fields, from people's fields, on every space against their references; and they lower to PTX."""
+"""The kernels of docs/examples/fields, from people's fields, on every space against their references; and
+they lower to PTX."""
 
 import importlib.util
 import runpy

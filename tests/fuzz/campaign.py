@@ -86,11 +86,11 @@ def builds_of(space):
     return found
 
 
-def tasks(programs, seed_, chunk=20):
+def tasks(programs, seed_, chunk=20, kinds=SHARES):
     """(kind, seed, number of programs) of each chunk; kinds take turns."""
     found, k = [], 0
     while programs > 0:
-        found.append((SHARES[k % len(SHARES)], 1_000_003 * seed_ + k, min(chunk, programs)))
+        found.append((kinds[k % len(kinds)], 1_000_003 * seed_ + k, min(chunk, programs)))
         programs, k = programs - chunk, k + 1
     return found
 
@@ -171,9 +171,14 @@ def reason(message):
     return re.sub(r"`[^`]*`", "`...`", message)[:150]
 
 
-def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True, chunk=20):
+def campaign(
+    programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True, chunk=20, kinds=SHARES
+):
     """Outcomes by kind. `say` hears of each chunk."""
-    totals, left = {kind: Outcome(kind) for kind in KINDS}, tasks(programs, seed_, chunk)
+    totals, left = (
+        {kind: Outcome(kind) for kind in KINDS if kind in kinds},
+        tasks(programs, seed_, chunk, kinds),
+    )
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         while left:
             done, ended = _some(left, space, shrink, processes, Path(folder))

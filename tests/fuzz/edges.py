@@ -37,10 +37,12 @@ COMMON = {
         min({f}, {f}); max({f}, {f}); pk.minimum({f}, {f}); pk.maximum({f}, {f}); pk.clip({f}, {f}, {f});
         pk.fma({f}, {f}, {f}); np.floor({f}); np.ceil({f}); np.trunc({f}); np.rint({f}); pk.sqrt({f});
         pk.copysign({f}, a[i]); {f} if {c} else {f}; {f} and {f}; {f} or {f}; pk.where({c}, {f}, {f});
-        math.fmod({f}, {f}); math.remainder({f}, {f}); pk.ldexp({f}, {i} % 9); pk.logb({f}); math.frexp({f})[0];
+        math.fmod({f}, {f}); math.remainder({f}, {f}); pk.ldexp({f}, {i} % 9); pk.logb({f});
+        math.frexp({f})[0];
         {i} * {f}; pk.float32({i}); pk.float64({u}); float({i}); {f} % {i}; {f} // {i}; pk.float32({f});
         pk.float64(pk.float32({f})); {c} * {f}; {c} / {c}; {f} % 1.0; {i} / {i};
-        a[s0:s1][0] if len(a[s0:s1]) > 0 else 7.0"""
+        a[s0:s1][0] if len(a[s0:s1]) > 0 else 7.0; a[i:i + 3][0]; a[i // 2:][i // 3];
+        a[i % 5:i][i % 3] if len(a[i % 5:i]) > 2 else 7.0"""
     ),
     "i": templates(
         """{i} // {i}; {i} % {i}; {i} << {i}; {i} >> {i}; {i} & {i}; {i} | {i}; {i} ^ {i}; ~{i};
@@ -48,7 +50,9 @@ COMMON = {
         math.ceil({f}); math.trunc({f}); {i} if {c} else {i}; {i} and {i}; {i} or {i}; {i} // 0; {i} % 0;
         {i} % -1; -({i} >> 1); abs({i} >> 1); ({i} >> 1) - ({i} >> 2); ({i} >> 1) + ({i} >> 2);
         ({i} % 46341) * ({i} % 46341); {i} << 40; {i} >> 64; {i} << -1; {i} << 2; -8 >> {i}; 1 << {i};
-        round({f}); math.gcd({i} >> 1, {i} >> 2); math.frexp({f})[1]; len(a[-3:]); len(a[:-1]); len(a[2:100]); len(a[s0:s1]); len(a[s0:]); len(a[:s1]);
+        round({f}); math.gcd({i} >> 1, {i} >> 2); math.frexp({f})[1]; len(a[-3:]); len(a[:-1]);
+        len(a[2:100]); len(a[s0:s1]); len(a[i:i + 3]); len(a[s0:i]); len(a[i // 3:][i % 7:-2]);
+        total(a[i:], 2); len(a[s0:]); len(a[:s1]);
         a[-4:-1].shape[0]; total(a[-5:-2], 3); pk.where({c}, {i}, {i}); {c} + {c}; {c} - {c}; -{c};
         {c} << {c}; {c} // {c}; {c} % {c}; {c} * {c}; {c} >> 1; abs({c}); trips({i} % 5, 9, {s});
         steps({i}); ends_up({i} % 4); ends_down({i} % 4); pairs[{c}]; pk.bits(a[i]) if a[i] == a[i] else 0;
@@ -62,7 +66,8 @@ COMMON = {
     ),
     "c": templates(
         """{f} < {f}; {f} == {f}; {f} != {f}; {f} >= {f}; {i} < {i}; {u} <= {u}; {f} < {f} < {f}; not {f};
-        bool({f}); bool({i}); pk.isnan({f}); pk.isfinite({f}); pk.isinf({f}); {c} and {c}; {c} or {c}; ~{c}; {c} & {c};
+        bool({f}); bool({i}); pk.isnan({f}); pk.isfinite({f}); pk.isinf({f}); {c} and {c}; {c} or {c}; ~{c};
+        {c} & {c};
         {c} | {c}; {c} ^ {c}; {c} < {c}; {c} == {c}; {i} == {i}; {f} < {i}; -0.0 < {f}; {c} >= {i}"""
     ),
 }

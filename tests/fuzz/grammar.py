@@ -25,7 +25,8 @@ SHAPES = {
         """{F} + {f}; {F} - {f}; {F} * {f}; {F} / {f}; -{F}; {F} * {f} + {f}; {f} - {F} * {f};
         {F} * {f} - {F} * {f}; {f} if {c} else {f}; {F} * {f} if {c} else {f}; min({F}, {f});
         max({f}, {F}, {f}); abs({F}); q({F}); q({F} * {f}); bend({F}, {f}); bend({F} * {f}, {f}) + {f};
-        once({F}, {f}) + {f}; plus({F} * {f}, {f}); pk.where({c}, {f}, {F}); {F} + {i}; {F} * {i}; {I} / {F}; pk.sqrt(abs({F}));
+        once({F}, {f}) + {f}; plus({F} * {f}, {f}); pk.where({c}, {f}, {F}); {F} + {i}; {F} * {i}; {I} / {F};
+        pk.sqrt(abs({F}));
         np.floor({F}); pk.minimum({F}, {f}); pk.maximum({f}, {F}); pk.clip({F}, -2.0, 2.0);
         pk.fma({F}, {f}, {f}); {F} and {f}; {F} or {f}; {F} % {f}; {F} // {f}; {F} + {c}; {F} + {u}"""
     ),

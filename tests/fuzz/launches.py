@@ -14,17 +14,18 @@ from .ranges import draw_dtypes
 
 SIZES = [5, 0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 130, 255, 256, 257, 300]
 LENGTH = 21
+INDICES = ["i", "j", "l", "p"]
 
 
 def policies(draw):
     """(policy, its number of indices in each dimension)."""
-    dimensions = draw(st.sampled_from([1, 1, 2, 3]))
+    dimensions = draw(st.sampled_from([1, 1, 2, 3, 4]))
     if dimensions == 1:
         begin = draw(st.sampled_from([0, 0, 1, 3, 8, 100, -5, 2**40]))
         n = draw(st.sampled_from(SIZES))
         return ("range", begin, begin + n), (n,)
     last = draw(st.sampled_from([s for s in SIZES if s < 70]))
-    extents = (*(draw(st.integers(0, 4)) for _ in range(dimensions - 1)), last)
+    extents = (*(draw(st.integers(0, 4 if dimensions < 4 else 3)) for _ in range(dimensions - 1)), last)
     begins = tuple(draw(st.sampled_from([0, 0, 2, -3])) for _ in range(dimensions))
     return ("box", begins, tuple(b + n for b, n in zip(begins, extents))), extents
 
@@ -33,7 +34,7 @@ def policies(draw):
 def programs(draw):
     dtypes = draw_dtypes(draw)
     policy, extents = policies(draw)
-    names = ["i", "j", "l"][: len(extents)]
+    names = INDICES[: len(extents)]
     begins = (policy[1],) if policy[0] == "range" else policy[1]
     at = ", ".join(f"{n} - {b}" for n, b in zip(names, begins))
     g = Grammar(draw, dtypes, LENGTH, room=4)

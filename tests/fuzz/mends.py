@@ -27,14 +27,20 @@ MENDS = [
         3,
         "slices from the end",
         MEMORY,
-        "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)\n",
+        (
+            "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else"
+            " self.smaller(bound, extent)\n"
+        ),
         "            return bound\n",
     ),
     (
         3,
         "bounds of slices at run time",
         MEMORY,
-        "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)\n",
+        (
+            "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound),"
+            " 0), extent)\n"
+        ),
         "        return bound\n",
     ),
     (
@@ -56,7 +62,8 @@ MENDS = [
         "        return self._links(node, self.expr(node.left), 0)\n",
         """        if len(node.ops) > 1:
             values = [node.left, *node.comparators]
-            parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in zip(values, node.ops, values[1:])]
+            pairs = zip(values, node.ops, values[1:])
+            parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in pairs]
             return self.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
         return self._links(node, self.expr(node.left), 0)
 """,
@@ -116,10 +123,10 @@ MENDS = [
         9,
         "x **= a",
         BUILD,
-        "            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)\n",
+        "            self.assign(s.target.id, self.operated(s.op, old, self.numeric(s.value), s), s)\n",
         """            if isinstance(s.op, ast.Pow) and not isinstance(getattr(s.value, "value", None), int):
                 self.fail(s, f"`{ast.unparse(s)}` does not compile")
-            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)
+            self.assign(s.target.id, self.operated(s.op, old, self.numeric(s.value), s), s)
 """,
     ),
     (

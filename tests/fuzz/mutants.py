@@ -235,6 +235,7 @@ def main(seed, n_mutants, programs, processes, part=(1, 1)):
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVED'}  {change}\n          {noticed}", flush=True)
     print(
-        f"{len(changes)} changes (part {part[0]}/{part[1]}), {survivors} survived {programs} programs each; seed {seed}"
+        f"{len(changes)} changes (part {part[0]}/{part[1]}), {survivors} survived {programs} programs each;"
+        f" seed {seed}"
     )
     return 1 if survivors else 0

@@ -138,7 +138,10 @@ def replay(program, build, wide, packed, wanted, result):
         *([] if packed else ["    kernel = pk.kernel(kernel.fn, packed=False)"]),
         f'    policy = pk.{policy}({", ".join(map(repr, rest))}, space="{build.partition(",")[0]}")',
         '    if policy.space.startswith("cuda"):',
-        "        args = [pk.copy_of(a, space=policy.space) if isinstance(a, np.ndarray) else a for a in args]",
+        (
+            "        args = [pk.copy_of(a, space=policy.space) if isinstance(a, np.ndarray) else a for a in"
+            " args]"
+        ),
         f"    result = pk.parallel_{program.launch}(policy, kernel, *{last}{out}{more})",
     ]
     return "\n".join(lines) + END

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from .grammar import Grammar, helpers, indented
-from .launches import LENGTH, SIZES, policies
+from .launches import INDICES, LENGTH, SIZES, policies
 from .program import HEADER, Program
 from .ranges import draw_dtypes
 from .teams import REDUCERS
@@ -116,7 +116,7 @@ def programs(draw):
     if what in ("team", "twice"):
         return in_teams(draw, dtypes, what)
     policy, extents = policies(draw) if what == "reduce" else ranged(draw)
-    names = ["i", "j", "l"][: len(extents)]
+    names = INDICES[: len(extents)]
     g = Grammar(draw, dtypes, LENGTH, room=3)
     functions = helpers(draw, dtypes, LENGTH)
     g.leaves |= {

@@ -23,7 +23,8 @@ REDUCERS = """def _more(a, b):
 
 @pk.function
 def _counted(value):
-    return 1 if value > 0 else 0, value if value > -4.0 else -4.0  # NaN too: a max with it depends on the order
+    # NaN too: a max with it depends on the order
+    return 1 if value > 0 else 0, value if value > -4.0 else -4.0
 
 
 def _spread(state):

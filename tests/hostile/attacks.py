@@ -1,7 +1,8 @@
-"""What real programs do to a launch: threads, forks, signals, Ctrl-C, exits, pickles, limits. A table of attacks.
+"""What real programs do to a launch: threads, forks, signals, Ctrl-C, exits, pickles, limits. A table of
+attacks.
 
-Each is a function of a random generator and of how often it is to try; it returns how often it did, and raises
-where something did not hold. It has a process to itself: `python -m tests.hostile NAME`.
+Each is a function of a random generator and of how often it is to try; it returns how often it did, and
+raises where something did not hold. It has a process to itself: `python -m tests.hostile NAME`.
 """
 
 from . import attacks_ctrl_c, attacks_exits, attacks_limits, attacks_processes, attacks_threads  # noqa: F401

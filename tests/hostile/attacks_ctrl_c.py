@@ -78,6 +78,14 @@ def endless():
             )
         ),
     )
+    yield (
+        "box, one long row",
+        lambda space: (
+            lambda: pk.parallel_for(
+                pk.MDRangePolicy((0, 0), (1, 1 << 45), space=space), last_of_box, np.zeros(1)
+            )
+        ),
+    )
     yield "reduction", lambda space: lambda: pk.parallel_reduce(on(space, 64), spin_sum, np.zeros(64))
     yield (
         "reduction, no loop",
@@ -150,18 +158,17 @@ def ctrl_c_in_a_rain(random, times):
         thread = threading.Thread(target=rain)
         thread.start()
         while raised < times:
-            try:
-                try:
-                    x[:] = 0.0
-                    pk.parallel_for(on(HOST[raised % 4], len(x)), slow, x, 10)
-                    short = not (x == 1.0).all()
-                except KeyboardInterrupt:
-                    raised += 1
-                else:
-                    assert not short, "cut short without a word"
-                    complete += 1
-            except KeyboardInterrupt:
-                continue
+            with contextlib.suppress(KeyboardInterrupt):  # one that falls between two launches
+                while raised < times:
+                    try:
+                        x[:] = 0.0
+                        pk.parallel_for(on(HOST[raised % 4], len(x)), slow, x, 10)
+                        short = not (x == 1.0).all()
+                    except KeyboardInterrupt:
+                        raised += 1
+                    else:
+                        assert not short, "cut short without a word"
+                        complete += 1
         _calm(stop, thread)
     usable()
     print(f"  {raised} interrupted, {complete} complete")

@@ -236,7 +236,8 @@ def third(i, x, y):
 
 @attack(1)
 def flush_to_zero_and_rounding(random, times):
-    """The same bits whatever a library has set, on every host space, also of pools made then; the state stays."""
+    """The same bits whatever a library has set, on every host space, also of pools made then; the state
+    stays."""
     import platform
 
     if platform.machine() not in ("x86_64", "AMD64"):

@@ -1,9 +1,9 @@
 """python -m tests.hostile.cost [--space threads] [--quick] [--rounds N]: what the debug build costs.
 
-The runs of `python -m roofline report` are called once, and the longest launch of each of their kernels is kept;
-each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in turn. Ratios are
-of the fastest rounds; a launch that is not a reduction is a plan. With --threads: two Python threads that launch on
-"serial", against one that launches as often.
+The runs of `python -m roofline report` are called once, and the longest launch of each of their kernels is
+kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
+turn. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With --threads: two Python
+threads that launch on "serial", against one that launches as often.
 """
 
 import argparse

@@ -16,8 +16,9 @@ from models.resampling import study
 SPACE = "serial"
 
 
-# Every job keeps a part after each of its steps; there are fewer schemes; and nothing is synced, for a kill loses
-# nothing that was written (that files are synced before they are renamed, and folders after: test_store).
+# Every job keeps a part after each of its steps; there are fewer schemes; and nothing is synced, for a kill
+# loses nothing that was written (that files are synced before they are renamed, and folders after:
+# test_store).
 SHORT = (
     (os, "fsync", lambda file: None),
     (store, "EVERY_S", 0.0),
@@ -108,7 +109,7 @@ def points():
 def gibbs(folder, longer):
     model = mixture.DirichletMixture(3, max_iter=2, tol=-1.0, random_state=0, space=SPACE).fit(points())
     found = model.sample_posterior(
-        points(), 9 if longer else 5, n_burn=2, seed=4, checkpoint=folder / "checkpoint"
+        points(), 9 if longer else 5, n_warmup=2, seed=4, checkpoint=folder / "checkpoint"
     )
     return vars(found)
 
@@ -143,7 +144,7 @@ def transient(folder, longer):
         tol=0.0,
         seed=3,
         space=SPACE,
-        memory_limit=20_000,
+        memory_mb=0.02,
         checkpoint=folder / "checkpoint",
     )
     return {
@@ -157,7 +158,7 @@ def transient(folder, longer):
 def model_file(folder, longer):
     """A file that is written again and again, with more in it."""
     for n in range(3 if longer else 2):
-        tmap.save(folder / "model.json", tmap.TransientMAP([1.0], [n + 1], [2.0], [[0.5]]))
+        tmap.TransientMAP([1.0], [n + 1], [2.0], [[0.5]]).save(folder / "model.json")
     return {}
 
 

@@ -1,4 +1,5 @@
-"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile` goes on at random."""
+"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile` goes on at
+random."""
 
 import importlib.util
 import os
@@ -14,10 +15,19 @@ NEEDS = {
     "pickles_of_everything": "cloudpickle",
 }
 SLOW = {  # by the command alone
-    "exits", "environments", "values_of_static", "kernels_that_come_and_go", "launches_plans_and_graphs",
-    "processes_by_spawn", "processes_by_forkserver", "processes_of_concurrent_futures", "forks_while_others_call_a_plan",
-    "handler_that_calls_a_plan", "one_graph_in_four_threads", "dask_after_a_launch",
-}  # fmt: skip
+    "exits",
+    "environments",
+    "values_of_static",
+    "kernels_that_come_and_go",
+    "launches_plans_and_graphs",
+    "processes_by_spawn",
+    "processes_by_forkserver",
+    "processes_of_concurrent_futures",
+    "forks_while_others_call_a_plan",
+    "handler_that_calls_a_plan",
+    "one_graph_in_four_threads",
+    "dask_after_a_launch",
+}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and signals of POSIX")

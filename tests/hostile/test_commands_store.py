@@ -65,7 +65,7 @@ def test_a_folder_of_results_may_not_hold_the_input(tmp_path, capsys):
     )
     for main, name, option in (
         (mixture_main, "mixture.npz", "--out"),
-        (hawkes_main, "probabilities.csv", "--output"),
+        (hawkes_main, "probabilities.csv", "--out"),
     ):
         path, command = tmp_path / name, "fit" if main is mixture_main else "probabilities"
         before = path.read_bytes()
@@ -81,8 +81,8 @@ COMMANDS = {  # what is asked, and what makes another run of it
     "mixture": (mixture_main, "fit cells.npz --components 2 --out out", "--covariance diag"),
     "hawkes": (
         hawkes_main,
-        "fit events.csv --draws 300 --warmup 100 --chains 2 --figures none --output out",
-        "--tolerance 1e-8",
+        "fit events.csv --draws 300 --warmup 100 --chains 2 --figures none --out out",
+        "--error-bound 1e-8",
     ),
 }
 

@@ -1,4 +1,5 @@
-"""Files that are not what they seem: each is refused by name, or read whole; nothing is dropped without a word."""
+"""Files that are not what they seem: each is refused by name, or read whole; nothing is dropped without a
+word."""
 
 import gzip
 import io
@@ -243,7 +244,7 @@ def test_models_that_are_none(content, words, tmp_path, capsys):
     path = tmp_path / "model.json"
     path.write_bytes(content)
     with pytest.raises(pk.InputError, match=words):
-        tmap.load(path)
+        tmap.TransientMAP.load(path)
     assert tmap_main(["simulate", str(path), "--runs", "1", "--out", str(tmp_path / "runs.npz")]) == 2
 
 

@@ -55,8 +55,9 @@ def test_labels_in_profiles(tmp_path):
 def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys):
     program = tmp_path / "program.py"
     program.write_text(
-        "import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx = np.zeros(100000)\n"
-        f"for _ in range(20):\n    pk.parallel_for(pk.RangePolicy(0, 100000, space='serial'), add, x, label={BAD!a})\n"
+        "import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx ="
+        " np.zeros(100000)\nfor _ in range(20):\n    pk.parallel_for(pk.RangePolicy(0, 100000,"
+        f" space='serial'), add, x, label={BAD!a})\n"
     )
     page, data = tmp_path / "page.html", tmp_path / "page.json"
     assert (

@@ -1,6 +1,7 @@
 """Models in plain Python only where PORTABLE_TEST_SPACES asks for the checked space.
 
-There the interpreter watches every access, which takes a hundred times as long; `tests/checked` runs all models so, once each.
+There the interpreter watches every access, which takes a hundred times as long; `tests/checked` runs all
+models so, once each.
 """
 
 import os

@@ -74,7 +74,7 @@ def test_bad_options_are_named(study, tmp_path, monkeypatch):
 
 def test_tmap():
     found = made(TmapPaper, TmapPaper.sections, space="threads")
-    for data, (runs, times) in found.climbs.items():
+    for data, (runs, times) in found.timed.items():
         assert set(times) == {
             (space, dtype) for space in ("serial", found.space) for dtype in ("float64", "float32")
         }
@@ -100,11 +100,11 @@ def test_the_papers_start_of_tmap():
     )  # 4 T is the longest
     longer = tmap.Runs(np.r_[np.full(99, 1e-3), 1e6], [50, 50])
     assert longer.longest * tmap.paper_start(longer, ORDERS).rates.max() == pytest.approx(60.0)
-    a = tmap.fit(runs, orders=ORDERS, initial="paper", seed=5, max_iter=4, tol=0.0)[1].history
-    b = tmap.fit(runs, orders=ORDERS, initial=start, max_iter=4, tol=0.0)[1].history
+    a = tmap.fit(runs, orders=ORDERS, start="paper", seed=5, max_iter=4, tol=0.0)[1].history
+    b = tmap.fit(runs, orders=ORDERS, start=start, max_iter=4, tol=0.0)[1].history
     np.testing.assert_array_equal(a, b)
     with pytest.raises(DTypeError, match="'papers'"):
-        tmap.fit(runs, orders=ORDERS, initial="papers")
+        tmap.fit(runs, orders=ORDERS, start="papers")
 
 
 def test_resampling(tmp_path):
@@ -168,9 +168,10 @@ def test_designs_take_vectors_then_sets_then_cells():
     assert list(cells) == []
 
 
-def test_hawkes():
+def test_hawkes(monkeypatch):
     """Without the files: means are within 4 standard deviations of the simulation's truth, which the page
     says."""
+    monkeypatch.delenv("PORTABLE_DATA", raising=False)
     found = made(HawkesPaper, HawkesPaper.sections, space="threads", data=None)
     _, posterior, _ = found.posteriors["full"]
     for name in ("h", "omega", "theta"):
@@ -243,7 +244,8 @@ def test_edm():
 
 
 def test_mixture():
-    """The padded blocks are the mixture's density; each way of the covariances is checked where it is timed."""
+    """The padded blocks are the mixture's density; each way of the covariances is checked where it is
+    timed."""
     found = made(MixturePaper, MixturePaper.sections, space="threads")
     assert found.error < 1e-4  # of float32
     assert len(found.sigmas) == 5 and min(found.sigmas) > 0.0

@@ -64,7 +64,7 @@ VALUES = {
     "alpha": 0.5,
 }
 PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
-COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True, within_h=1e3),)
+COMPOSED = (hawkes.compose("omori", distance="power_law", marks=True, growth=True, within_h=1e3),)
 
 
 def run_hawkes():
@@ -75,10 +75,10 @@ def run_hawkes():
             events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
             for method in ("all_pairs", "windowed"):
                 hawkes.log_likelihood(
-                    *events, params, method=method, precision=precision, tolerance=1e-3, space="serial"
+                    *events, params, method=method, dtype=precision, error_bound=1e-3, space="serial"
                 )
     for method in ("all_pairs", "windowed", "cells"):
-        likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
+        likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3, space="serial")
         likelihood.gradient(params)
     options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
@@ -99,8 +99,8 @@ def run_hawkes():
                 events[1],
                 marks=marks,
                 method=method,
-                tolerance=1e-3,
-                precision=precision,
+                error_bound=1e-3,
+                dtype=precision,
                 space="serial",
             )
             likelihood.gradient(params)
@@ -108,16 +108,14 @@ def run_hawkes():
         hawkes.parent_probabilities(likelihood, params)
         hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
         hawkes.residuals(likelihood, params)
-    wide = hawkes.Likelihood(
-        1e4 * events[0], events[1], precision="mixed", method="all_pairs", space="serial"
-    )
+    wide = hawkes.Likelihood(1e4 * events[0], events[1], dtype="mixed", method="all_pairs", space="serial")
     wide.gradient(PAPERS)
     hawkes.Likelihood(
-        1e4 * events[0], events[1], precision="mixed", method="windowed", tolerance=1e-3, space="serial"
+        1e4 * events[0], events[1], dtype="mixed", method="windowed", error_bound=1e-3, space="serial"
     ).gradient(PAPERS)
-    hawkes.fit_background(events[0], events[1], "declustered", max_rounds=1, space="serial")
+    hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, space="serial")
     hawkes.TemporalLikelihood(events[1], space="serial").gradient(1.0, 0.3, 1.0)
-    likelihood = hawkes.Likelihood(*events, method="cells", tolerance=1e-3, space="serial")
+    likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3, space="serial")
     likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
@@ -200,7 +198,7 @@ def square(t, state, params):
 def run_resampling():
     weights = np.arange(1.0, 20.0)
     for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
-        ancestors = getattr(resampling, scheme)(weights, seed=1, n_draws=19, space="serial")
+        ancestors = getattr(resampling, scheme)(weights, seed=1, n_ancestors=19, space="serial")
     for scheme in ("metropolis", "megopolis"):
         getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
     resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
@@ -221,7 +219,7 @@ def run_resampling():
         )
         model.run(np.zeros(3), 20, seed=1)
         resampling.ParticleFilter(
-            normal_state, random_step, normal_weight, scheme="stratified", space="serial"
+            normal_state, random_step, normal_weight, method="stratified", space="serial"
         ).run(np.zeros(3), 20, seed=1)
         FILTER.start, FILTER.advance, FILTER.weigh = filter_kernels.model_kernels(model.functions, 1)
         FILTER.filter_rows = row_kernels.row_kernel(model.functions, 1)
@@ -233,7 +231,8 @@ def run_resampling():
 
 
 def run_inference():
-    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs; an epidemic for its counts."""
+    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs; an
+    epidemic for its counts."""
     model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
     x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
     model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
@@ -279,7 +278,7 @@ def run_mixture():
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    model.sample_posterior(x, 4, n_burn=0)
+    model.sample_posterior(x, 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
     mixture.cytometry.merge(model, x, n_populations=1)
 

@@ -63,6 +63,16 @@ def cube(i, j, k, x, table):
 
 
 @pk.kernel
+def turned(i, x):
+    return complex(x[i], 1.0)
+
+
+@pk.kernel
+def four(i, j, k, m, x, table):
+    table[i, j, k, m] = x[i] * x[j] + x[k] * x[m]
+
+
+@pk.kernel
 def matvec(team, a, x, y):
     row = 0.0
     for j in team.thread_range(a.shape[1]):
@@ -99,6 +109,9 @@ def python_for(y):
 def python_box(y):
     pk.parallel_for(pk.MDRangePolicy((1, 2), (90, 80)), outer, X, y[:10_000].reshape(100, 100))
     pk.parallel_for(pk.MDRangePolicy((0, 1, 2), (9, 8, 7)), cube, X, y[10_000:11_000].reshape(10, 10, 10))
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 1, 2, 0), (3, 4, 5, 7)), four, X, y[11_000:11_420].reshape(3, 4, 5, 7)
+    )
 
 
 def python_team(y):
@@ -366,6 +379,8 @@ WRONG = [
         "launch this box from Python",
     ),
     (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), pk.InputError, "scratch_bytes="),
+    (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), pk.DTypeError, "argument 'x'.*complex128"),
+    (lambda x: pk.parallel_reduce(3, turned, x), pk.DTypeError, "sums of complex numbers are for launches"),
     (lambda x: pk.parallel_scan(11, value, x, out=x), pk.ShapeError, "shorter than the end of the policy"),
     (lambda x: pk.parallel_scan(3, value, x, out=A), pk.ShapeError, "out: a one-dimensional, writable"),
     (lambda x: pk.parallel_for(3, axpy, "a", x, x), pk.DTypeError, r"test_launches.py:\d+.*argument 'a'"),

@@ -2,7 +2,9 @@
 
 import configparser
 import importlib
+import os
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -144,3 +146,20 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
         ).strip()
         == layer
     )
+
+
+@pytest.mark.parametrize(
+    "command", [["-m", "portable"], ["-c", "from tests.numba.test_space import launched; launched('numba')"]]
+)
+def test_a_layer_that_cannot_be_loaded_is_named(command):
+    """In the environment of a process, since numba chooses its threads once."""
+    found = subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | {"NUMBA_THREADING_LAYER": "none of these"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    told = " ".join((found.stdout + found.stderr).replace("\u2502", " ").split())
+    assert "space 'numba': numba cannot load its threads' layer 'none of these'" in told
+    assert "ValueError" not in told

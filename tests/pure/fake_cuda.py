@@ -1,4 +1,5 @@
-"""A pretend CUDA driver with two devices and no GPU: what the real one would be asked, answered from a bytearray.
+"""A pretend CUDA driver with two devices and no GPU: what the real one would be asked, answered from a
+bytearray.
 
 Addresses of its memory are in no process's reach, so that a host that touches device memory dies in the test.
 """
@@ -24,10 +25,8 @@ import pytest
 from portable import dispatch, space
 from portable.backends.cuda import driver, library
 
-BASE, MEMORY_BYTES = (
-    0x6000_0000_0000_0000,
-    1 << 22,
-)  # not canonical on any processor: whoever follows it gets a fault
+# not canonical on any processor: whoever follows it gets a fault
+BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32, 1: 1024, 97: 232448}
 ERRORS = {
     2: "OUT_OF_MEMORY",
@@ -37,10 +36,12 @@ ERRORS = {
     700: "ILLEGAL_ADDRESS",
 }
 GOOD_PTX, BAD_PTX = b".version 6.3 good\0", b".version 6.3 bad\0"
+VERSION = 999_000  # of no real driver, which would find the pretended machine code in the cache
 
 
 class FakeDriver:
-    """The library's functions by name, each also counted in `calls`; `fail[name] = code` makes a function fail."""
+    """The library's functions by name, each also counted in `calls`; `fail[name] = code` makes a function
+    fail."""
 
     def __init__(self):
         self.calls, self.fail, self.live, self.launches = [], {}, {}, []
@@ -98,9 +99,8 @@ def _functions(fake):
             > MEMORY_BYTES
         ):
             return 2
-        if (
-            fake.used[here] + nbytes > MEMORY_BYTES
-        ):  # all was used once; begin again where the test has freed it
+        # all was used once; begin again where the test has freed it
+        if fake.used[here] + nbytes > MEMORY_BYTES:
             fake.used[here] = 0
         pointer[0] = BASE + here * MEMORY_BYTES + fake.used[here]
         fake.live[pointer[0]] = here, nbytes
@@ -186,7 +186,7 @@ def _functions(fake):
         "cuInit": (nothing, [c_uint]),
         "cuGetErrorName": (error_text, [c_int, POINTER(c_char_p)]),
         "cuGetErrorString": (error_text, [c_int, POINTER(c_char_p)]),
-        "cuDriverGetVersion": (lambda v: out(v, 13000), [POINTER(c_int)]),
+        "cuDriverGetVersion": (lambda v: out(v, VERSION), [POINTER(c_int)]),
         "cuDeviceGetCount": (lambda n: out(n, 2), [POINTER(c_int)]),
         "cuDeviceGet": (lambda d, n: out(d, n), [POINTER(c_int), c_int]),
         "cuDeviceGetName": (lambda t, n, d: ctypes.memmove(t, b"Fake\0", 5) and 0, [c_void_p, c_int, device]),
@@ -257,7 +257,12 @@ def _forget_everything():
 
 @contextlib.contextmanager
 def installed(fake):
-    """The driver is `fake` inside."""
+    """The driver is `fake` inside; tests are skipped where a real one answers.
+
+    What outlives the test, as compiled kernels and memory that is freed later, would reach the real driver.
+    """
+    if library.available()[0]:
+        pytest.skip("a CUDA device is present, whose driver would be given the pretended one's handles")
     real, library._open = library._open, lambda: fake
     _forget_everything()
     try:

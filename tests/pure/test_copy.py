@@ -1,7 +1,9 @@
-"""deep_copy and mirrors between all pairs of memories, against NumPy's assignment; devices are the pretend driver's."""
+"""deep_copy and mirrors between all pairs of memories, against NumPy's assignment; devices are the pretend
+driver's."""
 
 import itertools
 
+import ml_dtypes  # noqa: F401  (bfloat16 by its name)
 import numpy as np
 import pytest
 from fake_cuda import fake_cuda  # noqa: F401
@@ -68,6 +70,7 @@ def test_overlapping_copies(fake_cuda, space, target, source):
     np.testing.assert_array_equal(view.to_numpy(), array)
 
 
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("target_dtype, source_dtype", list(itertools.product(DTYPES, DTYPES)))
 @pytest.mark.parametrize("space", SPACES)
 def test_dtypes_are_converted_only_if_asked(fake_cuda, space, target_dtype, source_dtype):
@@ -126,7 +129,7 @@ def test_casting_a_value_is_numpys_conversion():
     np.testing.assert_array_equal(view, [2, 2, 2])
 
 
-@pytest.mark.parametrize("source", ["text", None, [1.0, 2.0, 3.0], 1j, {}])
+@pytest.mark.parametrize("source", ["text", None, [1.0, 2.0, 3.0], {}])
 def test_sources_of_wrong_types(source):
     with pytest.raises(pk.InputError, match="the source is .*type"):
         pk.deep_copy(pk.zeros(3, space="serial"), source)

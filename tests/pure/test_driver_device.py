@@ -1,4 +1,5 @@
-"""The CUDA driver's wrapping on a real device: each call once, with a kernel written in PTX. Skipped without a GPU."""
+"""The CUDA driver's wrapping on a real device: each call once, with a kernel written in PTX. Skipped without
+a GPU."""
 
 import ctypes
 import threading

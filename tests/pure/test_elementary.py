@@ -1,7 +1,7 @@
 """The text of exp, log and their family, run as plain Python on NumPy scalars, against mpmath.
 
-`portable.words` rounds fma exactly, so what is measured here is what the compiled text gives; that it gives the same
-bits is tested on every space by the conformance suite.
+`portable.words` rounds fma exactly, so what is measured here is what the compiled text gives; that it gives
+the same bits is tested on every space by the conformance suite.
 """
 
 import ast
@@ -17,16 +17,8 @@ from portable.compiler.known import texts
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
 FLOAT = {"float32": np.float32, "float64": np.float64}
-FAMILY = (
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "rsqrt",
-)  # within 1 ulp, the others within 2
+# not elementary: within 2 ulp, the others within 1
+SPECIAL_FUNCTIONS = ("gamma", "lgamma", "erf", "erfc", "ndtr")
 INF, NAN = float("inf"), float("nan")
 N_RANDOM = 200
 
@@ -37,7 +29,8 @@ def strong(a, b):
 
 
 def plain_namespace():
-    """The module's functions over words whose literals take the dtype of the value they meet, as in compiled text."""
+    """The module's functions over words whose literals take the dtype of the value they meet, as in compiled
+    text."""
     names = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
     names["where"] = lambda c, a, b: strong(a, b)(a if c else b)
     names["minimum"] = lambda a, b: strong(a, b)(words.minimum(a, b))
@@ -52,7 +45,8 @@ PLAIN = plain_namespace()
 
 
 def run(name, dtype, *args):
-    """One function's value, with its dtype checked: a float64 operation in a float32 function would show here."""
+    """One function's value, with its dtype checked: a float64 operation in a float32 function would show
+    here."""
     kind = FLOAT[dtype]
     with np.errstate(all="ignore"):
         y = PLAIN[texts(name)[dtype == "float64"].__name__](*(kind(a) for a in args))
@@ -86,7 +80,8 @@ EXACT = {
 
 
 def error_ulp(y, exact, dtype):
-    """|y - exact| in units of the last place of the exact value; infinity is right where rounding gives it."""
+    """|y - exact| in units of the last place of the exact value; infinity is right where rounding gives
+    it."""
     info = np.finfo(dtype)
     largest, digits = mpmath.mpf(float(info.max)), info.nmant
     exponent = max(int(mpmath.frexp(exact)[1]) - 1, int(info.minexp)) if exact else int(info.minexp)
@@ -131,9 +126,13 @@ def points(name, dtype):
         hard = (
             [1e22, 6381956970095103.0 * 2.0**797] if double else [1e22, 16367173.0 * 2.0**72]
         )  # next to multiples of pi/2
-        x = np.concatenate([uniform((-7, 7), (-6300, 6300)), multiples, powers(lowest, highest, True), hard])
+        eighths = multiples + rng.uniform(0.95, 1, N_RANDOM) * np.pi / 4  # where tan is worst
+        x = np.concatenate(
+            [uniform((-7, 7), (-6300, 6300)), multiples, eighths, powers(lowest, highest, True), hard]
+        )
     elif name == "tanh":
-        x = np.concatenate([uniform((-1, 1), (-20, 20)), powers(lowest, 2, True)])
+        last = (17.5, 19.2) if double else (7.8, 9.2)  # where 1 is next
+        x = np.concatenate([uniform((-1, 1), (-20, 20), (0.1, 0.2), last), powers(lowest, 2, True)])
     elif name == "erf":
         x = np.concatenate([uniform((-1, 1), (-6, 6), (0.45, 0.55)), powers(lowest, 0, True)])
     elif name == "erfc":
@@ -153,7 +152,7 @@ def test_every_function_has_its_accuracy_written_down():
 
     assert set(ACCURACY) == set(EXACT) | set(CASES)
     for name, bounds in ACCURACY.items():
-        assert max(bounds) <= (1.0 if name in FAMILY or name in CASES and name != "gamma" else 2.0)
+        assert max(bounds) <= (2.0 if name in SPECIAL_FUNCTIONS else 1.0)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
@@ -254,7 +253,8 @@ def test_special_values_of_pow_are_those_of_numpy(dtype):
 
 @pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
 def test_lgamma_of_whole_and_negative_numbers(dtype, last):
-    """Factorials, and the reflection's absolute error: it is that of the two terms which cancel near the zeros."""
+    """Factorials, and the reflection's absolute error: it is that of the two terms which cancel near the
+    zeros."""
     eps = float(np.finfo(dtype).eps)
     with mpmath.workdps(40):
         for n in range(3, last):
@@ -299,7 +299,7 @@ TEXT = [
 @pytest.mark.parametrize("function", TEXT, ids=lambda f: f.name)
 def test_no_product_meets_a_sum(function):
     """`a * b + c` may be contracted on one machine and not on another; integers cannot."""
-    if function.name == "far_quadrant":
+    if function.name in ("far_quadrant", "bits_of_two_over_pi"):
         return
     products = {
         target.id
@@ -324,7 +324,7 @@ def test_text_is_free_of_branches(function):
 
     Division alone has a loop, for quotients with more digits than the type.
     """
-    if function.name == "_divided":
+    if function.name in ("_divided", "_remainder"):
         return
     for node in ast.walk(function):
         assert not isinstance(node, (ast.While, ast.IfExp, ast.BoolOp)), (

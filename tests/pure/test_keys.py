@@ -122,7 +122,10 @@ def test_names_and_places_make_no_other_key():
         exec(compile(source, str(file), "exec"), scope)
         return Entry(scope["kernel"], "range", (VIEW, OUT)).identity_of_code
 
-    first = "@pk.kernel\ndef kernel(i, x, out):\n    s = x[i]\n    for k in range(x.shape[0]):\n        s += k\n    out[i] = s\n"
+    first = (
+        "@pk.kernel\ndef kernel(i, x, out):\n    s = x[i]\n    for k in range(x.shape[0]):\n        s += k\n "
+        "   out[i] = s\n"
+    )
     moved = "# a comment\n\n" + first.replace("s ", "total ").replace("= s", "= total")
     other_constant = first.replace("range(x", "range(1, x")
     assert identity(first) == identity(moved) != identity(other_constant)
@@ -176,8 +179,9 @@ def squares(i, x):
 x, out = np.arange(100.0), np.zeros(100)
 pk.parallel_for(pk.RangePolicy(0, 100, space="threads"), rich, 5, x, out)
 pk.parallel_for(pk.TeamPolicy(3, space="threads"), together, x, out)
-assert pk.parallel_reduce(pk.RangePolicy(0, 100, space="threads"), squares, x, reducer=(pk.Sum, pk.MaxLoc)[:1]) == (x * x).sum()
-assert pk.parallel_scan(pk.RangePolicy(0, 100, space="threads"), squares, x, out=out) == (x * x).sum()
+policy = pk.RangePolicy(0, 100, space="threads")
+assert pk.parallel_reduce(policy, squares, x, reducer=(pk.Sum, pk.MaxLoc)[:1]) == (x * x).sum()
+assert pk.parallel_scan(policy, squares, x, out=out) == (x * x).sum()
 print(len(made))
 """
 

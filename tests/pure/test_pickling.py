@@ -1,4 +1,5 @@
-"""What can be sent to other processes, copied, edited and forgotten: kernels, functions, reducers, policies, host views."""
+"""What can be sent to other processes, copied, edited and forgotten: kernels, functions, reducers, policies,
+host views."""
 
 import copy
 import gc

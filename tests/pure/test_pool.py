@@ -1,5 +1,5 @@
-"""The CPU thread pool: every chunk runs once, whatever the threads, and nothing hangs: launches in a row, sleep, a
-fork, the interpreter's exit."""
+"""The CPU thread pool: every chunk runs once, whatever the threads, and nothing hangs: launches in a row,
+sleep, a fork, the interpreter's exit."""
 
 import ctypes
 import os
@@ -17,8 +17,8 @@ import pytest
 from portable.backends.cpu.pool import Pool
 from portable.errors import InputError
 
-# The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step` times,
-# adds one to count[i] without an atomic, and notes who[i] = worker and low[i] = the chunk's begin.
+# The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step`
+# times, adds one to count[i] without an atomic, and notes who[i] = worker and low[i] = the chunk's begin.
 _KERNEL = """
 define void @mark(ptr %block, i64 %begin, i64 %end, i64 %worker) {
 entry:

@@ -1,4 +1,5 @@
-"""Philox4x32-10 as plain Python: the published vectors, which counter and key a draw is, and the rarest draws."""
+"""Philox4x32-10 as plain Python: the published vectors, which counter and key a draw is, and the rarest
+draws."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 
 
 def draw_of(words, seed=0):
-    """(stream, draw) at which `words` are drawn: Philox backwards, possible because its multipliers are odd."""
+    """(stream, draw) at which `words` are drawn: Philox backwards, possible because its multipliers are
+    odd."""
     c = list(words)
     inverse = [pow(m, -1, 2**32) for m in MULTIPLIERS]
     for r in reversed(range(10)):
@@ -36,7 +38,8 @@ def test_the_published_vectors(counter, key, words):
 
 
 def test_which_counter_a_draw_is():
-    """seed is the key, draw the counter's words 0 and 1, stream 2 and 3, low words first; they are 64 bits wide."""
+    """seed is the key, draw the counter's words 0 and 1, stream 2 and 3, low words first; they are 64 bits
+    wide."""
     counter, key, words = PUBLISHED[2]
     seed, draw, stream = (low | high << 32 for low, high in (key, counter[:2], counter[2:]))
     assert random.words(seed, stream, draw) == words
@@ -94,7 +97,8 @@ def call_of(drawn, words):
 
 @pytest.mark.parametrize("drawn", RAREST, ids=lambda f: f.__name__)
 def test_the_rarest_draws(drawn):
-    """What comes of four words of zeros, and of ones: the ends of the range, without a minus sign on a zero."""
+    """What comes of four words of zeros, and of ones: the ends of the range, without a minus sign on a
+    zero."""
     for words, wanted in zip((ZEROS, ONES), RAREST[drawn]):
         got = drawn(*call_of(drawn, words))
         assert got.dtype == np.asarray(wanted).dtype and abs(got - wanted) <= 2 * np.spacing(wanted)
@@ -103,7 +107,8 @@ def test_the_rarest_draws(drawn):
 
 @pytest.mark.parametrize("stream", [0, 5, 31, 128 + 7, 2**40 + 3 * 128])
 def test_four_streams_share_a_block(stream):
-    """Each has a word of its own, and normal numbers of a pair lie on one circle, whose radius is the pair's first word's."""
+    """Each has a word of its own, and normal numbers of a pair lie on one circle, whose radius is the pair's
+    first word's."""
     words = random.words(3, stream | SHARED, 9)
     streams = stream, stream + 32, stream + 64, stream + 96
     assert [random.uniform32(3, s, 9) for s in streams] == [
@@ -122,7 +127,8 @@ def test_four_streams_share_a_block(stream):
 
 @pytest.mark.parametrize("stream", [0, 5, 31, 64 + 7, 2**40 + 3 * 64])
 def test_two_streams_of_normal_numbers_share_a_block(stream):
-    """They lie on one circle, whose radius is made of the first half of the block, their angle of the second."""
+    """They lie on one circle, whose radius is made of the first half of the block, their angle of the
+    second."""
     words = [int(w) for w in random.words(3, stream | SHARED, 9)]
     radius = np.sqrt(-2.0 * np.log1p(-((words[1] << 32 | words[0]) >> 11) * 2.0**-53))
     turn = 2.0 * np.pi * ((words[3] << 32 | words[2]) >> 11) * 2.0**-53

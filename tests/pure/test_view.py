@@ -1,4 +1,5 @@
-"""Views: their shapes, memory and descriptions; what may be viewed without a copy. Devices are the pretend driver's."""
+"""Views: their shapes, memory and descriptions; what may be viewed without a copy. Devices are the pretend
+driver's."""
 
 import ctypes
 import gc
@@ -7,6 +8,7 @@ import pickle
 import struct
 import weakref
 
+import ml_dtypes  # noqa: F401  (bfloat16 by its name)
 import numpy as np
 import pytest
 from fake_cuda import BASE, MEMORY_BYTES, fake_cuda  # noqa: F401
@@ -76,7 +78,7 @@ def test_the_default_is_float64_on_the_default_space():
         ("3", "integer"),
         ((2, 2.0), "integer"),
         (None, "integer"),
-        ((1,) * 5, "5 dimensions.*up to 4"),
+        ((1,) * 7, "7 dimensions.*up to 6"),
     ],
 )
 def test_wrong_shapes(shape, words):
@@ -87,8 +89,7 @@ def test_wrong_shapes(shape, words):
 @pytest.mark.parametrize(
     "dtype",
     [
-        "complex64",
-        "complex128",
+        "clongdouble",
         "object",
         "U3",
         "datetime64[s]",
@@ -181,12 +182,12 @@ def test_equal_descriptions_are_one_object(fake_cuda):
 @pytest.mark.parametrize(
     "array, error, words",
     [
-        (np.zeros(3, "complex64"), pk.DTypeError, "complex64.*not supported"),
+        (np.zeros(3, "datetime64[s]"), pk.DTypeError, "datetime64.*not supported"),
         (np.zeros(3, ">f8"), pk.DTypeError, ">f8.*not supported"),
         (np.array(["a"]), pk.DTypeError, "not supported"),
         (np.array([None]), pk.DTypeError, "object.*not supported"),
         (np.ma.masked_array([1.0], [True]), pk.DTypeError, "masked"),
-        (np.zeros((1,) * 5), pk.ShapeError, "5 dimensions"),
+        (np.zeros((1,) * 7), pk.ShapeError, "7 dimensions"),
         (np.frombuffer(bytes(17), "u1")[1:].view("f8"), pk.InputError, "no multiple of 8"),
     ],
 )
@@ -343,7 +344,8 @@ class Pack:
 
 
 class OldPack(Pack):
-    """A producer from before DLPack 1.0, whose capsules do not say whether they may be written: NumPy tells."""
+    """A producer from before DLPack 1.0, whose capsules do not say whether they may be written: NumPy
+    tells."""
 
     def __init__(self, array, writeable=True):
         super().__init__(array, old=True)
@@ -361,8 +363,11 @@ def test_old_capsules_may_be_written_where_numpy_may():
     assert pk.asview(OldPack(array, writeable=False)).readonly and pk.asview(Pack(array, old=True)).readonly
 
 
+NUMPYS = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # which NumPy's own interfaces do not know
+
+
 @pytest.mark.parametrize("wrap", [Interface, Pack, OldPack, lambda a: Pack(a, device=(3, 0))])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMPYS)
 def test_other_libraries_host_arrays(wrap, dtype):
     array = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
     alive = weakref.ref(array)
@@ -430,7 +435,8 @@ def test_other_libraries_device_arrays(fake_cuda):
         pk.asview(CudaInterface(view, mask=view))
     with pytest.raises(pk.InputError, match="CUDA does not know the memory"):
         pk.asview(CudaInterface(view, data=(BASE - 4096, False)))
-    assert pk.asview(CudaInterface(pk.zeros(0, space="cuda"), data=(0, False))).shape == (0,)
+    empty = pk.asview(CudaInterface(pk.zeros(0, space="cuda"), data=(0, False)))
+    assert empty.shape == (0,) and empty.__cuda_array_interface__["data"] == (0, False)
     before = fake_cuda.calls.count("cuCtxSynchronize")
     pk.asview(CudaInterface(view, stream=7))
     assert fake_cuda.calls.count("cuCtxSynchronize") == before + 1
@@ -447,7 +453,7 @@ class _OnlyDlpack:
         return object.__getattribute__(self, name)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMPYS)
 def test_numpy_reads_views_through_dlpack(dtype):
     view = pk.zeros((3, 4), dtype, space="serial")
     array = np.from_dlpack(view[:, 1::2].T)
@@ -513,9 +519,8 @@ def test_device_views_for_others(fake_cuda):
             for name, n in zip(("cuCtxSynchronize", "cuStreamWaitEvent"), before)
         ]
 
-    assert (
-        waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]
-    )  # what we queued is in the default stream, too
+    # what we queued is in the default stream, too
+    assert waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]
     assert waits(77) == [0, 1]  # a stream of others waits on the device
     registry.memory("cuda:1").streamed = True  # our work may be in other streams
     assert waits(1) == waits(77) == [1, 0] and waits(-1) == [0, 0]

@@ -1,4 +1,5 @@
-"""Words whose row names an error: their text as plain Python against mpmath, and what they give at the edges. One case a word."""
+"""Words whose row names an error: their text as plain Python against mpmath, and what they give at the edges.
+One case a word."""
 
 from typing import NamedTuple
 
@@ -12,8 +13,9 @@ from test_elementary import ACCURACY, FLOAT, INF, NAN, error_ulp, run
 
 
 class Case(NamedTuple):
-    """exact : of mpmath; ranges : where arguments are drawn, one list for each; powers : exponents between which their sizes are;
-    special : arguments and value. Values of float64 beyond float32 become infinities and zeros there, which is right as well."""
+    """exact : of mpmath; ranges : where arguments are drawn, one list for each; powers : exponents between
+    which their sizes are; special : arguments and value. Values of float64 beyond float32 become infinities
+    and zeros there, which is right as well."""
 
     exact: object
     ranges: tuple
@@ -249,3 +251,8 @@ def test_plain_python_means_the_same(name):
             getattr(pk, name)(*map(float, args)), run(name, "float64", *args), rtol=1e-15, atol=1e-300
         )
     assert type(getattr(pk, name)(*(np.float32(1.0) for _ in CASES[name].ranges))) is np.float32
+
+
+def test_fma_rounds_once_where_a_sum_of_its_arguments_overflows():
+    a, b, c = 2.0**1023 * (1 + 2.0**-52), 2.0**-53 * (1 - 2.0**-53), 2.0**1023
+    assert pk.fma(a, b, c) == c + 2.0**971

@@ -1,4 +1,5 @@
-"""Short repeats, and ceilings that nobody keeps: these tests look at what is timed and told, not at how long it takes."""
+"""Short repeats, and ceilings that nobody keeps: these tests look at what is timed and told, not at how long
+it takes."""
 
 import functools
 
@@ -26,5 +27,6 @@ def quick_ceilings():
 
 @pytest.fixture(autouse=True)
 def no_long_measurements(monkeypatch):
-    """What the command line measures is tiny here; tests of the ceilings themselves use `roofline.ceilings`."""
+    """What the command line measures is tiny here; tests of the ceilings themselves use
+    `roofline.ceilings`."""
     monkeypatch.setattr(ceiling, "ceilings", lambda space, **options: quick(str(space)))

@@ -1,4 +1,5 @@
-"""Kernels that everybody has written, and what each costs by hand: a formula of its sizes, never a figure that was counted."""
+"""Kernels that everybody has written, and what each costs by hand: a formula of its sizes, never a figure
+that was counted."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ N = 1003  # neither a multiple of 8 nor of 16 lanes
 
 @dataclass
 class Costed:
-    """A launch, and its cost by hand: flops by dtype, special functions, comparisons, bytes loaded, stored, compulsory."""
+    """A launch, and its cost by hand: flops by dtype, special functions, comparisons, bytes loaded, stored,
+    compulsory."""
 
     policy: object
     kernel: object
@@ -78,7 +80,8 @@ def hawkes_pairs(i, x, t, total):
 
 @pk.kernel
 def forward(run, alpha, moves, density, next_alpha):
-    """A forward step of a hidden Markov model: sum_i alpha_i moves_ij times the density of j, and its scale."""
+    """A forward step of a hidden Markov model: sum_i alpha_i moves_ij times the density of j, and its
+    scale."""
     scale = 0.0
     for j in range(moves.shape[1]):
         total = 0.0
@@ -192,43 +195,154 @@ def costed():
     return {
         # one product, one sum; x and y read, y written
         "axpy": Costed(N, layer.axpy, (2.0, x, y.copy()), {"float64": 2 * N}, 2 * f8 * N, f8 * N, 3 * f8 * N),
-        "axpy in float32": Costed(N, axpy32, (2.0, x32, y32.copy()), {"float32": 2 * N}, 8 * N, 4 * N, 12 * N),
+        "axpy in float32": Costed(
+            N, axpy32, (2.0, x32, y32.copy()), {"float32": 2 * N}, 8 * N, 4 * N, 12 * N
+        ),
         # a product and the reducer's sum
-        "dot": Costed(N, layer.product, (x, y), {"float64": 2 * N}, 2 * f8 * N, 0, 2 * f8 * N, options={"reducer": pk.Sum}),
-        "matvec": Costed(pk.TeamPolicy(m), layer.matvec, (a, v, np.zeros(m)), {"float64": 2 * m * k}, 2 * f8 * m * k, f8 * m,
-                         f8 * (m * k + k + m)),
+        "dot": Costed(
+            N,
+            layer.product,
+            (x, y),
+            {"float64": 2 * N},
+            2 * f8 * N,
+            0,
+            2 * f8 * N,
+            options={"reducer": pk.Sum},
+        ),
+        "matvec": Costed(
+            pk.TeamPolicy(m),
+            layer.matvec,
+            (a, v, np.zeros(m)),
+            {"float64": 2 * m * k},
+            2 * f8 * m * k,
+            f8 * m,
+            f8 * (m * k + k + m),
+        ),
         # each tile of A and B is read p / T times; sums stay in scratch
-        "tiled product": Costed(pk.TeamPolicy((p // T) ** 2), tiled, (left, right, np.zeros((p, p))), {"float64": 2 * p**3},
-                                2 * f8 * p**3 // T, f8 * p * p, 3 * f8 * p * p, same_executed=True),
+        "tiled product": Costed(
+            pk.TeamPolicy((p // T) ** 2),
+            tiled,
+            (left, right, np.zeros((p, p))),
+            {"float64": 2 * p**3},
+            2 * f8 * p**3 // T,
+            f8 * p * p,
+            3 * f8 * p * p,
+            same_executed=True,
+        ),
         # five sums of neighbours, two products, one more sum; the corners of the grid are never read
-        "stencil": Costed(pk.MDRangePolicy((1, 1, 1), (g - 1,) * 3), layer.stencil, (u, np.zeros_like(u)), {"float64": 8 * inner},
-                          7 * f8 * inner, f8 * inner, f8 * (inner + 6 * (g - 2) ** 2 + inner)),
-        # 2 differences, 2 squares, 2 sums (r2 starts at 0.0); dt; 3 products and a sum; 2 products and a difference; 2 sums
-        "Hawkes pairs": Costed(h, hawkes_pairs, (where, when, np.zeros(h)), {"float64": 16 * pairs + h}, 6 * f8 * pairs, f8 * h,
-                               f8 * (2 * h + h + h), {("fast_exp", "float64"): 2 * pairs}),
+        "stencil": Costed(
+            pk.MDRangePolicy((1, 1, 1), (g - 1,) * 3),
+            layer.stencil,
+            (u, np.zeros_like(u)),
+            {"float64": 8 * inner},
+            7 * f8 * inner,
+            f8 * inner,
+            f8 * (inner + 6 * (g - 2) ** 2 + inner),
+        ),
+        # 2 differences, 2 squares, 2 sums (r2 starts at 0.0); dt; 3 products and a sum; 2 products and a
+        # difference; 2 sums
+        "Hawkes pairs": Costed(
+            h,
+            hawkes_pairs,
+            (where, when, np.zeros(h)),
+            {"float64": 16 * pairs + h},
+            6 * f8 * pairs,
+            f8 * h,
+            f8 * (2 * h + h + h),
+            {("fast_exp", "float64"): 2 * pairs},
+        ),
         # the formula of the literature: 3 p (p + 1) / 2 + 2 p + 3 a component with the sum over components
-        "mixture density": Costed(q, mixture.packed, (points, records, np.zeros(q)),
-                                  {"float64": q * c * (3 * d * (d + 1) // 2 + 2 * d + 3)}, f8 * q * c * (3 * d * (d + 1) // 2 + 1), f8 * q,
-                                  f8 * (d * q + records.size + q), {("exp", "float64"): q * c}),
-        "TMAP step": Costed(runs, forward, (alpha, moves, density, np.zeros((r, runs))), {"float64": runs * (2 * r * r + 3 * r)},
-                            f8 * runs * (2 * r * r + 2 * r), 2 * f8 * runs * r, f8 * (2 * r * runs + r * r + 2 * r * runs)),
+        "mixture density": Costed(
+            q,
+            mixture.packed,
+            (points, records, np.zeros(q)),
+            {"float64": q * c * (3 * d * (d + 1) // 2 + 2 * d + 3)},
+            f8 * q * c * (3 * d * (d + 1) // 2 + 1),
+            f8 * q,
+            f8 * (d * q + records.size + q),
+            {("exp", "float64"): q * c},
+        ),
+        "TMAP step": Costed(
+            runs,
+            forward,
+            (alpha, moves, density, np.zeros((r, runs))),
+            {"float64": runs * (2 * r * r + 3 * r)},
+            f8 * runs * (2 * r * r + 2 * r),
+            2 * f8 * runs * r,
+            f8 * (2 * r * runs + r * r + 2 * r * runs),
+        ),
         # a difference and an fma in each of three dimensions
-        "kNN distances": Costed(cloud.shape[1], nearest, (cloud, np.zeros(cloud.shape[1], np.int64)), {"float64": 9 * close},
-                                6 * f8 * close, f8 * cloud.shape[1], f8 * cloud.size + f8 * cloud.shape[1], comparisons=close),
-        "scan": Costed(N, cumulated, (x, np.zeros(N)), {"float64": N}, f8 * N, f8 * N, 2 * f8 * N,
-                       options={"reducer": pk.Sum, "scan": "inclusive"}),
+        "kNN distances": Costed(
+            cloud.shape[1],
+            nearest,
+            (cloud, np.zeros(cloud.shape[1], np.int64)),
+            {"float64": 9 * close},
+            6 * f8 * close,
+            f8 * cloud.shape[1],
+            f8 * cloud.size + f8 * cloud.shape[1],
+            comparisons=close,
+        ),
+        "scan": Costed(
+            N,
+            cumulated,
+            (x, np.zeros(N)),
+            {"float64": N},
+            f8 * N,
+            f8 * N,
+            2 * f8 * N,
+            options={"reducer": pk.Sum, "scan": "inclusive"},
+        ),
         # atomics are read and written; of the bins those that a level meets
-        "histogram": Costed(N, layer.count, (levels, np.zeros(layer.BINS, np.int32)), {}, 8 * N, 4 * N, 4 * N + 8 * len(np.unique(levels)),
-                            atomics={("add", "int32"): N}, integer=0),
-        "conditional": Costed(N, layer.exp_of_large, (x, np.zeros(N)), {}, 2 * f8 * N, f8 * N, 2 * f8 * N,
-                              {("exp", "float64"): high}, comparisons=N),
-        # the test: a product, a difference, an absolute value, a comparison; a trip: a product, a sum, a division
-        "data-dependent loop": Costed(N, newton, (roots, np.zeros(N)), {"float64": 2 * (trips + N) + 3 * trips},
-                                      f8 * (N + trips + N + trips), f8 * N, 2 * f8 * N, comparisons=trips + N),
+        "histogram": Costed(
+            N,
+            layer.count,
+            (levels, np.zeros(layer.BINS, np.int32)),
+            {},
+            8 * N,
+            4 * N,
+            4 * N + 8 * len(np.unique(levels)),
+            atomics={("add", "int32"): N},
+            integer=0,
+        ),
+        "conditional": Costed(
+            N,
+            layer.exp_of_large,
+            (x, np.zeros(N)),
+            {},
+            2 * f8 * N,
+            f8 * N,
+            2 * f8 * N,
+            {("exp", "float64"): high},
+            comparisons=N,
+        ),
+        # the test: a product, a difference, an absolute value, a comparison; a trip: a product, a sum, a
+        # division
+        "data-dependent loop": Costed(
+            N,
+            newton,
+            (roots, np.zeros(N)),
+            {"float64": 2 * (trips + N) + 3 * trips},
+            f8 * (N + trips + N + trips),
+            f8 * N,
+            2 * f8 * N,
+            comparisons=trips + N,
+        ),
         # the test: two products and a sum where the limit is not reached; a trip: 7 operations and a count
-        "Mandelbrot set": Costed(N, layer.mandelbrot, (30, cx, cy, np.zeros(N, np.int32)),
-                                 {"float64": 3 * (int(steps.sum()) + N - stays) + 7 * int(steps.sum())}, 2 * f8 * int(steps.sum()), 4 * N,
-                                 2 * f8 * N + 4 * N, comparisons=2 * (int(steps.sum()) + N - stays) + stays, integer=int(steps.sum())),
-        "sum of squares": Costed(N, squared, (x32,), {"float32": 2 * N}, 8 * N, 0, 4 * N, options={"reducer": pk.Sum}),
-        "integers alone": Costed(N, reverse, (levels, np.zeros(N, np.int32)), {}, 4 * N, 4 * N, 8 * N, integer=6 * N),
-    }  # fmt: skip
+        "Mandelbrot set": Costed(
+            N,
+            layer.mandelbrot,
+            (30, cx, cy, np.zeros(N, np.int32)),
+            {"float64": 3 * (int(steps.sum()) + N - stays) + 7 * int(steps.sum())},
+            2 * f8 * int(steps.sum()),
+            4 * N,
+            2 * f8 * N + 4 * N,
+            comparisons=2 * (int(steps.sum()) + N - stays) + stays,
+            integer=int(steps.sum()),
+        ),
+        "sum of squares": Costed(
+            N, squared, (x32,), {"float32": 2 * N}, 8 * N, 0, 4 * N, options={"reducer": pk.Sum}
+        ),
+        "integers alone": Costed(
+            N, reverse, (levels, np.zeros(N, np.int32)), {}, 4 * N, 4 * N, 8 * N, integer=6 * N
+        ),
+    }

@@ -1,7 +1,8 @@
-"""Pictures of reports for the docs: `python -m tests.roofline.screenshots FOLDER REPORT.json [BEFORE.json AFTER.json]`.
+"""Pictures of reports for the docs: `python -m tests.roofline.screenshots FOLDER REPORT.json [BEFORE.json
+AFTER.json]`.
 
-A report's page from above, its plot, one unfolded card and the page on a phone in the dark; with two more reports their
-plot together. It wants what test_browser.py wants, and Pillow, which keeps the files small.
+A report's page from above, its plot, one unfolded card and the page on a phone in the dark; with two more
+reports their plot together. It wants what test_browser.py wants, and Pillow, which keeps the files small.
 """
 
 import io

@@ -1,4 +1,5 @@
-"""A report with all that a page can hold: kernels with and without floating-point work, of two spaces, with hostile names."""
+"""A report with all that a page can hold: kernels with and without floating-point work, of two spaces, with
+hostile names."""
 
 import functools
 
@@ -9,7 +10,7 @@ import roofline
 from roofline import reporting
 from roofline.attainable import Analysis, bound
 from roofline.cases import layer
-from roofline.reasons import whys
+from roofline.reasons import reasons_of
 from roofline.timing import Samples
 from tests.roofline import fakes
 
@@ -52,7 +53,7 @@ def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="seri
         seconds.median, launches, [], ceilings=ceilings, copies=0.1 * seconds.median, memory=1 << 20
     )
     made = fakes.result(method, seconds=seconds.values, size=size, source=source)
-    why, each = whys(roof, ceilings, seconds)
+    why, each = reasons_of(roof, ceilings, seconds)
     about = {"case": case, "space": space, "roof": roof, "reason": why, "reasons": each}
     return type(made)(**{**vars(made), **about})
 

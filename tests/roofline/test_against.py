@@ -1,4 +1,5 @@
-"""This revision against another: intervals, verdicts and turns on made-up sides, then whole processes on a made-up project."""
+"""This revision against another: intervals, verdicts and turns on made-up sides, then whole processes on a
+made-up project."""
 
 import contextlib
 import json
@@ -25,7 +26,8 @@ def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
 
 @pytest.mark.parametrize(("between", "within"), [(0.0, 0.05), (0.03, 0.01), (0.03, 0.05)])
 def test_intervals_hold_the_median_as_often_as_they_say(between, within):
-    """Of 200 intervals of 95 % at least 182: fewer come by chance once in 100. Rounds alone would tell 40 % with the second."""
+    """Of 200 intervals of 95 % at least 182: fewer come by chance once in 100. Rounds alone would tell 40 %
+    with the second."""
     random = np.random.default_rng(1)
     found = [against.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
     assert sum(i.lower <= 1.3 <= i.upper for i in found) >= 182
@@ -164,9 +166,8 @@ def test_decided_rows_leave_the_time_to_the_others():
 
 def test_the_limit_holds_within_a_sitting():
     outcome = Sides({"a": 3.0, "b": 3.0}, {"a": 3.0, "b": 3.0}).run(10.0)
-    assert (
-        outcome.seconds < 40 and outcome.verdict == UNDECIDED
-    )  # of each row what compiles, what calibrates, and a round
+    # of each row what compiles, what calibrates, and a round
+    assert outcome.seconds < 40 and outcome.verdict == UNDECIDED
     assert [len(row.rounds) for row in outcome.rows] == [1, 1]
 
 
@@ -228,10 +229,16 @@ def test_rows_of_one_title_are_told_apart_by_their_labels():
 
 
 PROJECT = {
-    "portable/__init__.py": "import contextlib\n\n@contextlib.contextmanager\ndef use(space):\n    yield space\n",
+    "portable/__init__.py": (
+        "import contextlib\n\n@contextlib.contextmanager\ndef use(space):\n    yield space\n"
+    ),
     "roofline/__init__.py": "",
-    "roofline/peers/__init__.py": "def gather(*args, **options):\n    raise RuntimeError('a peer was asked')\n",
-    "roofline/cases/__init__.py": "import importlib\n\ndef load(name):\n    return importlib.import_module(f'roofline.cases.{name}')\n",
+    "roofline/peers/__init__.py": (
+        "def gather(*args, **options):\n    raise RuntimeError('a peer was asked')\n"
+    ),
+    "roofline/cases/__init__.py": (
+        "import importlib\n\ndef load(name):\n    return importlib.import_module(f'roofline.cases.{name}')\n"
+    ),
 }
 CASE = """
 import atexit
@@ -256,7 +263,10 @@ def side(seconds):
 def duels(space, n, quick):
     peers.gather("fake", space)
     rows = {rows}
-    return [SimpleNamespace(title=title, ours=side(seconds), tolerance=0.0, host_only=False) for title, seconds in rows.items()]
+    return [
+        SimpleNamespace(title=title, ours=side(seconds), tolerance=0.0, host_only=False)
+        for title, seconds in rows.items()
+    ]
 """
 
 
@@ -415,7 +425,8 @@ def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
 
 
 def test_this_project_against_itself(tmp_path, capsys):
-    """A real case, both sides prepared and one sitting taken: the driver finds what it uses in either tree."""
+    """A real case, both sides prepared and one sitting taken: the driver finds what it uses in either
+    tree."""
     try:
         revision.find("HEAD", "mixture")
     except InputError as error:

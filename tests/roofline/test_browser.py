@@ -1,4 +1,5 @@
-"""The page in a real browser: `pip install ".[browser]"`, and a Chromium on the path or named by PORTABLE_CHROMIUM."""
+"""The page in a real browser: `pip install ".[browser]"`, and a Chromium on the path or named by
+PORTABLE_CHROMIUM."""
 
 import os
 import re
@@ -28,9 +29,8 @@ def browser():
     if path is None:
         pytest.skip("no Chromium here: install it, or name it by PORTABLE_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox"]
-        )  # it opens nothing but our own file
+        # it opens nothing but our own file
+        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield made
         made.close()
 
@@ -88,8 +88,8 @@ def test_a_phone_needs_no_sideways_scrolling(opened, unfolded):
         page.evaluate(UNFOLD)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     small = page.evaluate(
-        "[...document.querySelectorAll('svg text')].filter(t => t.getClientRects().length)"
-        ".map(t => parseFloat(getComputedStyle(t).fontSize) * Math.hypot(t.getScreenCTM().a, t.getScreenCTM().b))"
+        "[...document.querySelectorAll('svg text')].filter(t => t.getClientRects().length).map(t =>"
+        " parseFloat(getComputedStyle(t).fontSize) * Math.hypot(t.getScreenCTM().a, t.getScreenCTM().b))"
     )
     assert small and min(small) > 10.5, "letters of the plots keep their size"
 
@@ -105,8 +105,8 @@ def test_the_keyboard_reaches_every_mark_and_it_speaks(opened, width):
     for _ in range(400):
         page.keyboard.press("Tab")
         label = page.evaluate(
-            "() => { const e = document.activeElement; if (e === document.body) return null;"
-            "return e.classList.contains('mark') ? [e.getAttribute('aria-label'), e.getBoundingClientRect().x,"
+            "() => { const e = document.activeElement; if (e === document.body) return null;return"
+            " e.classList.contains('mark') ? [e.getAttribute('aria-label'), e.getBoundingClientRect().x,"
             " e.getBoundingClientRect().y + scrollY] : ''; }"
         )
         if label is None:
@@ -126,7 +126,8 @@ def test_a_mark_leads_to_its_row(opened):
 
 
 def test_paper_has_what_is_unfolded_and_few_pages(opened, browser, tmp_path, quick_ceilings):
-    """A card prints as its line, and whole where the reader has unfolded it; eleven rows need six pages at most."""
+    """A card prints as its line, and whole where the reader has unfolded it; eleven rows need six pages at
+    most."""
     page = opened()
     page.evaluate("document.querySelectorAll('details')[1].open = true")
     page.emulate_media(media="print")
@@ -143,11 +144,14 @@ def test_paper_has_what_is_unfolded_and_few_pages(opened, browser, tmp_path, qui
     assert paper.startswith(b"%PDF") and 2 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 6
 
 
-OVERLAPS = """() => {  // labels of one drawing that meet, as quadrangles: two are apart if a side of one separates them
+OVERLAPS = """() => {
+  // labels of one drawing that meet, as quadrangles: two are apart if a side of one separates them
   const corners = t => { const b = t.getBBox(), m = t.getScreenCTM(), e = 1.5;
-    return [[b.x, b.y + 3], [b.x + b.width, b.y + 3], [b.x + b.width, b.y + b.height - 3], [b.x, b.y + b.height - 3]].map(
+    const left = b.x, right = b.x + b.width, top = b.y + 3, bottom = b.y + b.height - 3;
+    return [[left, top], [right, top], [right, bottom], [left, bottom]].map(
       ([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]); };
-  const apart = (p, q) => [p, q].some(r => [0, 1].some(k => { const [x, y] = r[k], [u, v] = r[k + 1], n = [v - y, x - u];
+  const apart = (p, q) => [p, q].some(r => [0, 1].some(k => {
+    const [x, y] = r[k], [u, v] = r[k + 1], n = [v - y, x - u];
     const on = s => s.map(([a, b]) => a * n[0] + b * n[1]), a = on(p), b = on(q);
     return Math.max(...a) <= Math.min(...b) || Math.max(...b) <= Math.min(...a); }));
   const found = [];

@@ -1,4 +1,5 @@
-"""Ceilings: what is measured, kept, and measured anew. Whether they are right is a comparison: `compare ceilings`."""
+"""Ceilings: what is measured, kept, and measured anew. Whether they are right is a comparison: `compare
+ceilings`."""
 
 import dataclasses
 import datetime
@@ -17,8 +18,19 @@ from roofline import __main__ as cli
 from roofline import ceiling, checks, machine, measuring, microkernels, physics, timing
 from roofline.timing import Samples
 
-ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",
-          "integer int64", "atomic apart int64", "atomic together int64", "launch"}  # fmt: skip
+ALWAYS = {
+    "fma float64",
+    "fma float32",
+    "no fma float64",
+    "exp float64",
+    "log float32",
+    "sqrt float64",
+    "divide float64",
+    "integer int64",
+    "atomic apart int64",
+    "atomic together int64",
+    "launch",
+}
 
 
 def test_every_ceiling_has_a_rate_a_spread_and_a_method(space, quick_ceilings):
@@ -80,16 +92,16 @@ def test_micro_kernels_do_what_their_amounts_say():
     ]
     with pk.use("serial"):
         for kernel, args, flops in wanted:
-            first = (
-                8 if kernel is not microkernels.triad else 0
-            )  # out[i] + 0 for the first chain is known to be out[i]
+            # out[i] + 0 for the first chain is known to be out[i]
+            first = 8 if kernel is not microkernels.triad else 0
             assert abs(roofline.count(8, kernel, *args).flops - flops) <= first
         counted = roofline.count(8, microkernels.special("exp"), 5, b, c, out)
         assert counted.special == {("exp", "float64"): microkernels.FEW * 5 * 8}
 
 
 def test_independent_tools_do_the_same_work(space, capsys):
-    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its reason."""
+    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its
+    reason."""
     assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
     out = capsys.readouterr().out
     tool, duels = ("CUDA C++", 7) if space == "cuda" else ("gcc -O3", 6)  # in caches, too
@@ -408,3 +420,10 @@ def test_what_stays_in_doubt_is_not_kept_for_others(kept, tmp_path, monkeypatch)
     ceiling._held.clear()
     roofline.ceilings("serial")
     assert len(log) > 2 + ceiling.TRIES
+
+
+def test_no_compiler_knows_that_atomics_meet():
+    """Where it does, a warp of a GPU adds its lanes' numbers first, and one atomic operation does for 32."""
+    views = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    told = pk.explain(pk.RangePolicy(0, 64, space="serial"), microkernels.atomic_together, 2, *views)
+    assert {access.how for access in told.accesses if access.view == "counts"} == {"strided or gathered"}

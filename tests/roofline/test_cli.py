@@ -12,6 +12,7 @@ import pytest
 from roofline import __main__ as cli
 from roofline import cases, files, machine, reporting
 from roofline.attainable import LOW
+from roofline.cases import scaling
 from roofline.contract import Contender, Duel, Run, Work
 from tests.roofline.schema import problems
 
@@ -84,9 +85,8 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
 
 
 def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        reporting, "LONG", 0.0
-    )  # what is executed is another test's, and takes its time to compile
+    # what is executed is another test's, and takes its time to compile
+    monkeypatch.setattr(reporting, "LONG", 0.0)
     numbers = tmp_path / "report.json"
     arguments = [
         "report",
@@ -108,9 +108,8 @@ def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
         assert result["roof"]["bound_by"] and result["roof"]["share_of_attainable"] > 0, result["method"]
     (histogram,) = (result for result in results if result["method"] == "histogram")
     (kernel,) = histogram["roof"]["kernels"]
-    assert (
-        histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}
-    )  # in private copies
+    # in private copies
+    assert histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}
 
 
 def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
@@ -159,9 +158,8 @@ WRONG_DATA = [
 ]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:loadtxt"
-)  # NumPy warns of an empty table; ours is the message that counts
+# NumPy warns of an empty table; ours is the message that counts
+@pytest.mark.filterwarnings("ignore:loadtxt")
 @pytest.mark.parametrize(("content", "words"), WRONG_DATA)
 def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
     page = tmp_path / "report.html"
@@ -308,7 +306,10 @@ PEERS = {
     "edm_brains": ([], []),
     "scaleout": (["distributed"], ["one process"]),
     "edm_test": ([], []),
+    "calls": ([], ["serial"]),
+    "scaling": ([], ["speed-up"]),
 }
+OF_THREADS = ("calls", "scaling")  # several against one
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
 
 
@@ -330,19 +331,31 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
         pytest.importorskip(tool)
     if "gcc" in titles and shutil.which("gcc") is None:
         pytest.skip("no C compiler here")
-    numbers = tmp_path / "compare.json"
+    numbers, space = tmp_path / "compare.json", "threads:2" if name in OF_THREADS else "serial"
     assert (
-        cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)])
-        == 0
+        cli.main(["compare", name, "--quick", "--space", space, "--rounds", "3", "--json", str(numbers)]) == 0
     )
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
+        # the one that may be missing
         assert bool(duel["rows"]) != (name in ALONE) and all(
             "'warp'" in absence["reason"] for absence in duel["absent"]
-        )  # the one that may be missing
+        )
         for row in duel["rows"]:
             assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
+
+
+def test_scaling_wants_threads(capsys):
+    assert cli.main(["compare", "scaling", "--quick", "--space", "serial"]) == 2
+    assert "wants two threads or more, got --space serial of 1" in capsys.readouterr().err
+
+
+def test_the_serial_share_of_a_call():
+    rows = [SimpleNamespace(peer="threads:1", ratio=SimpleNamespace(median=1.6))]
+    assert scaling.serial_share(rows, 2) == "speed-up 1.60 of 2; serial share 25.0%"
+    rows[0].ratio.median = 0.9
+    assert scaling.serial_share(rows, 2) == "speed-up 0.90 of 2: one thread does as well"
 
 
 def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):

@@ -38,14 +38,12 @@ def shown(outcome):
 def test_ours_alternates_with_each_peer_in_turn():
     log = []
     fight(side("a", log), side("b", log), ours=side("ours", log))
-    turns = [
-        label for k, label in enumerate(log) if k == 0 or log[k - 1] != label
-    ]  # a sample is a batch of calls
+    # a sample is a batch of calls
+    turns = [label for k, label in enumerate(log) if k == 0 or log[k - 1] != label]
     first_b = turns.index("b")
     assert "b" not in turns[:first_b] and "a" not in turns[first_b:]
-    assert turns[first_b - 7 : first_b] == ["ours", "a"] * 3 + [
-        "ours"
-    ]  # the last to find how many calls a batch takes beside b
+    # the last to find how many calls a batch takes beside b
+    assert turns[first_b - 7 : first_b] == ["ours", "a"] * 3 + ["ours"]
     assert turns[-6:] == ["ours", "b"] * 3
 
 

@@ -55,7 +55,7 @@ def test_counts_stand_beside_the_hardware(ncu, capsys):
     [
         ("==ERROR== ERR_NVGPUCTRPERM", 1, "administrator"),
         ("==ERROR== out of luck", 1, "out of luck"),
-        (printed(2), 0, "ncu told of 2 kernels"),
+        (printed(2), 0, "ncu reported 2 kernels"),
     ],
 )
 def test_what_ncu_refuses_is_told(ncu, capsys, out, code, words):

@@ -124,7 +124,10 @@ def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
             "damaged",
         ),
         (
-            '{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [], "space": "serial", "machine": {}}]}',
+            (
+                '{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [], "space":'
+                ' "serial", "machine": {}}]}'
+            ),
             "damaged",
         ),
     ],

@@ -64,7 +64,8 @@ def test_what_is_told_of_a_kernel(whole):
     for wanted in (
         "bytes, compulsory",
         "bytes, requested",
-        "not measured: that needs hardware counters",
+        "bytes from L1, counted",
+        "bytes from L2, modelled",
         "Its text",
         "y[i] += a * x[i]",
         "Call then faster",

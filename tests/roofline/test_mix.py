@@ -10,17 +10,34 @@ def test_lanes_of_types():
 
 
 def test_each_lane_is_an_operation_and_an_fma_is_two():
-    found = executed_totals({
-        ("a", "fadd", "<8 x double>"): 3, ("a", "fma", "<8 x double>"): 2, ("b", "fdiv", "float"): 5, ("b", "fneg", "float"): 9,
-        ("b", "vector.reduce.fadd", "<8 x double>"): 1, ("c", "special exp", "<8 x double>"): 4, ("c", "sqrt", "double"): 1,
-        ("c", "add", "i64"): 7, ("c", "load", "<8 x double>"): 2, ("c", "masked.store", "<16 x float>"): 1,
-        ("c", "atomicrmw add", "i32"): 6, ("c", "load", "ptr"): 1,
-        ("c", "inside exp fma", "<8 x double>"): 3, ("c", "inside exp fcmp", "<8 x double>"): 2,
-    })  # fmt: skip
+    found = executed_totals(
+        {
+            ("a", "fadd", "<8 x double>"): 3,
+            ("a", "fma", "<8 x double>"): 2,
+            ("b", "fdiv", "float"): 5,
+            ("b", "fneg", "float"): 9,
+            ("b", "vector.reduce.fadd", "<8 x double>"): 1,
+            ("c", "special exp", "<8 x double>"): 4,
+            ("c", "sqrt", "double"): 1,
+            ("c", "add", "i64"): 7,
+            ("c", "load", "<8 x double>"): 2,
+            ("c", "masked.store", "<16 x float>"): 1,
+            ("c", "atomicrmw add", "i32"): 6,
+            ("c", "load", "ptr"): 1,
+            ("c", "inside exp fma", "<8 x double>"): 3,
+            ("c", "inside exp fcmp", "<8 x double>"): 2,
+        }
+    )
     assert found == {
-        "flops": {"float64": 24 + 32 + 8, "float32": 5}, "vector_flops": {"float64": 64, "float32": 0},
-        "inside_flops": {"float64": 48}, "special": {"exp float64": 32, "sqrt float64": 1}, "integer": 7, "loaded": 136, "stored": 64, "atomics": 6,
-    }  # fmt: skip
+        "flops": {"float64": 24 + 32 + 8, "float32": 5},
+        "vector_flops": {"float64": 64, "float32": 0},
+        "inside_flops": {"float64": 48},
+        "special": {"exp float64": 32, "sqrt float64": 1},
+        "integer": 7,
+        "loaded": 136,
+        "stored": 64,
+        "atomics": 6,
+    }
 
 
 def test_ptx_is_told_by_kind_and_type():
@@ -42,6 +59,17 @@ def test_ptx_is_told_by_kind_and_type():
 \tbar.sync 0;
 \tret;
 """
-    assert ptx_mix(ptx) == {"load param": 1, "branch": 1, "load global": 1, "fma float64": 1, "add int64": 1, "store shared": 1,
-                            "atomic global": 1, "ex2 float32": 1, "barrier": 1,
-                            "shift int64": 1, "logic int32": 1, "neg float64": 1}  # fmt: skip
+    assert ptx_mix(ptx) == {
+        "load param": 1,
+        "branch": 1,
+        "load global": 1,
+        "fma float64": 1,
+        "add int64": 1,
+        "store shared": 1,
+        "atomic global": 1,
+        "ex2 float32": 1,
+        "barrier": 1,
+        "shift int64": 1,
+        "logic int32": 1,
+        "neg float64": 1,
+    }

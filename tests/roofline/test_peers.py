@@ -42,6 +42,7 @@ def log_likelihood(locations, times, p):
         ("cuda", {"float64": 4, "mixed": 4}),
     ],
 )
+@pytest.mark.filterwarnings("default")  # a peer's own warnings are not ours
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_hawkes_peers_agree_with_the_formula(space, count, precision):
     for tool in ("numba", "cupy") if space == "cuda" else ("numba",):

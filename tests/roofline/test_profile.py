@@ -44,7 +44,11 @@ def test_launches_are_gathered_with_their_regions(space, views):
     assert all(e.seconds >= 0 and e.space == space for e in p.events)
     assert 0 < sum(e.seconds for e in p.events) < p.seconds
     assert {(region, label, len(s.values)) for (region, label, *_), s in p.groups().items()} == {
-        ("", "axpy", 1), ("", "scalar product", 1), ("outer / inner", "axpy", 3), ("outer / inner", "scalar product", 1)}  # fmt: skip
+        ("", "axpy", 1),
+        ("", "scalar product", 1),
+        ("outer / inner", "axpy", 3),
+        ("outer / inner", "scalar product", 1),
+    }
     assert len(p.of(layer.axpy)) == 4
     text = io.StringIO()
     Console(file=text, width=200).print(p.table())

@@ -1,4 +1,5 @@
-"""The micro-kernels of the ceilings and the kernels of comparisons lower to PTX on a machine without a GPU."""
+"""The micro-kernels of the ceilings and the kernels of comparisons lower to PTX on a machine without a
+GPU."""
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def comparisons():
 
 def planted():
     for pair in truth.corpus():
-        for launch in pair.make("threads:2", np.random.default_rng(0), True):
+        for launch in pair.make("threads:2", np.random.default_rng(0), 0):
             pk.parallel_for(*launch)
 
 
@@ -70,7 +71,8 @@ def decayed(i, x, y):
 
 @pytest.mark.parametrize("dtype, indices", [("float32", 4), ("float64", 2)])
 def test_functions_of_several_indices_a_thread_are_counted(dtype, indices):
-    """Their last indices are gone through one by one: a function is there for packs and for single numbers."""
+    """Their last indices are gone through one by one: a function is there for packs and for single
+    numbers."""
     entry, ptx = counting_build(
         pk.RangePolicy(0, 9, space="serial"), decayed, (np.ones(9, dtype), np.ones(9, dtype))
     )

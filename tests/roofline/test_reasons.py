@@ -7,6 +7,8 @@ import pytest
 
 import portable as pk
 import roofline
+from portable.explain import Explanation
+from roofline import counting
 from roofline.attainable import LOW, Analysis, bound
 from roofline.cases import layer
 from roofline.ceiling import Ceiling, Ceilings
@@ -17,10 +19,17 @@ from tests.roofline import fakes, shown
 
 CLOCK = 1e9
 RATES = {  # of a made-up machine: one core at 1 GHz, eight lanes
-    "fma float64": ("flop", 32e9), "no fma float64": ("flop", 16e9), "exp float64": ("op", 1e9), "integer int64": ("op", 8e9),
-    "atomic apart int64": ("op", 1e9), "atomic together int64": ("op", 1e7), "bandwidth L1": ("B", 128e9),
-    "bandwidth L2": ("B", 64e9), "bandwidth DRAM": ("B", 4e9), "launch": ("s", 1e-6),
-}  # fmt: skip
+    "fma float64": ("flop", 32e9),
+    "no fma float64": ("flop", 16e9),
+    "exp float64": ("op", 1e9),
+    "integer int64": ("op", 8e9),
+    "atomic apart int64": ("op", 1e9),
+    "atomic together int64": ("op", 1e7),
+    "bandwidth L1": ("B", 128e9),
+    "bandwidth L2": ("B", 64e9),
+    "bandwidth DRAM": ("B", 4e9),
+    "launch": ("s", 1e-6),
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +80,8 @@ def test_launches_one_by_one(machine):
 
 
 def test_kernels_that_lose_are_named_with_their_part(machine):
-    """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told together."""
+    """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told
+    together."""
     counts = shown.counted()
     launches = [
         (name, counts[name], bound(counts[name], machine), seconds)
@@ -258,6 +268,106 @@ def test_a_gather_from_all_over_memory(with_gathers):
     assert name == "overfetch" and "brings a line of 64 bytes from DRAM: up to " in text
 
 
+@pk.kernel
+def scattered(i, place, x, out):
+    out[place[i]] = x[i]
+
+
+@pytest.mark.parametrize("slow, named", [(0.6, True), (1.0, True), (2.0, True), (3.9, True), (4.1, False)])
+def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers, slow, named):
+    n = 100_000
+    places = np.random.default_rng(0).permutation(500_000)[:n]
+    with pk.use("serial"):
+        counts = roofline.count(n, scattered, places, np.ones(n), np.zeros(500_000))
+    found = causes(shown_kernel(with_gathers, counts, slow * n / 1e7), with_gathers)
+    assert any("brings a line" in c.text for c in found) is named
+
+
+def test_lines_that_come_once_are_no_reread(with_gathers):
+    """Each element of another line, which nobody reads again."""
+    x = np.ones(16 * shown.N)
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, layer.axpy, 2.0, x[::16], x[8::16])
+    least = bound(counts, with_gathers).seconds
+    for slow in (2.0, 4.0, 8.0, 16.0):
+        found = causes(shown_kernel(with_gathers, counts, slow * least), with_gathers)
+        assert "reread" not in [c.name for c in found]
+
+
+def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
+    """A sector for each element, at the rate of gathers: slower than its bytes at the bandwidth."""
+    n = 100_000
+    counts = gather_of(n, np.random.default_rng(0).permutation(500_000)[:n])
+    counts = dataclasses.replace(counts, executed=None, ptx={}, apart=n)
+    name, text = why(with_gathers, counts, n / 1e7)
+    assert name == "overfetch" and "brings 32 bytes from DRAM: up to " in text
+
+
+def explained(counts, policy, **ways):
+    """What a GPU's compiler would tell of a kernel of one line, and what counts make of it."""
+    (line,) = {line for line, operation, _ in counts.text if operation.startswith("load ")}
+    found = Explanation("k", "cuda", {}, [(line, view, how) for view, how in ways.items()], "")
+    return counting._explained(found, counts.text, counts.moves, policy)[:2]
+
+
+def test_what_a_compiler_knows_nothing_of_is_apart_as_the_data_are():
+    """A gather in order reaches a new sector of 32 bytes with each fourth element."""
+    n = 4000
+    policy, how = pk.RangePolicy(0, n), {"table": "strided or gathered"}
+    apart, _ = explained(gather_of(n, np.random.default_rng(0).permutation(500_000)[:n]), policy, **how)
+    assert apart == n
+    apart, _ = explained(gather_of(n, np.arange(n)), policy, **how)
+    assert apart == pytest.approx(n / 4, abs=2)
+
+
+@pk.kernel
+def summed_table(i, table, out):
+    for k in range(table.shape[0]):
+        out[i] += table[k]
+
+
+def test_what_a_whole_warp_reads_is_asked_for_once(machine):
+    with pk.use("serial"):
+        counts = roofline.count(64, summed_table, np.ones(500), np.zeros(64))
+    _, alike = explained(counts, pk.RangePolicy(0, 64), table="uniform", out="contiguous")
+    assert alike == 8 * 500 * 64
+    on_gpu = dataclasses.replace(counts, executed=None, ptx={}, alike=alike)
+    asked = shown_kernel(machine, on_gpu, 1.0).near_bytes
+    assert asked == alike // 32 + (counts.loaded - alike) + counts.stored
+    code = dataclasses.replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out is kept meanwhile
+    assert shown_kernel(machine, code, 1.0).near_bytes == alike // 32
+
+
+@pytest.mark.parametrize("slow, named", [(60.0, False), (140.0, True), (1000.0, True), (5000.0, False)])
+def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, monkeypatch, slow, named):
+    """132 multiprocessors with room for sixteen teams each: the time lies between both, or has another
+    cause."""
+    monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
+    gpu = dataclasses.replace(machine, space="cuda")
+    with pk.use("serial"):
+        counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1), executed=False)
+    counts = dataclasses.replace(counts, ptx={})
+    kernel = shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds)
+    found = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
+    assert [c.gain for c in found] == ([pytest.approx(slow)] if named else [])
+
+
+def test_divisions_of_a_gpus_code(with_gathers):
+    executed = {("", "sdiv", "<2 x i64>"): shown.N // 2}
+    counts = dataclasses.replace(shown.counted()["copy"], executed=executed, ptx={})
+    assert why(with_gathers, counts, shown.N / 1e8)[0] == "integer division"
+
+
+def test_atomics_that_cost_no_more_where_they_meet(machine):
+    """As with one thread: whatever takes their time, it is not that they meet."""
+    counts = shown.counted()["histogram"]
+    alone = dataclasses.replace(
+        machine,
+        items=machine.items | {"atomic apart int64": machine.items["atomic together int64"]},
+    )
+    assert why(alone, counts, 1.9 * bound(counts, alone).seconds)[0] != "together"
+
+
 def test_a_gather_of_few_elements_is_not_told_to_move_lines(with_gathers):
     """100 hot elements come from the nearest cache, whatever the size of their array."""
     n = 4000
@@ -332,3 +442,24 @@ def test_lanes_that_no_index_fills_are_no_divergence(machine):
         counts = roofline.count(9, layer.axpy, 2.0, np.ones(9), np.ones(9))
     assert counts.masked > 0.3
     assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
+
+
+@pk.kernel
+def turned(i, j, a, out):
+    out[j, i] = a[i, j]
+
+
+def test_lines_at_scattered_places_come_from_the_level_that_keeps_them(with_gathers):
+    """A column of 600 lines, 38 kB, is more than the first cache holds and less than the second, though the
+    matrix is more than both: an element costs a line from there, not from memory."""
+    n = 600
+    more = {"gather L1": 4e9, "gather L2": 5e8, "gather DRAM": 1e7}
+    items = {name: Ceiling(name, "op", Samples((rate,)), "made up") for name, rate in more.items()}
+    machine = dataclasses.replace(with_gathers, items=with_gathers.items | items)
+    a = np.ones((n, n))
+    with pk.use("serial"):
+        counts = roofline.count(pk.MDRangePolicy((0, 0), (n, n)), turned, a, a.copy())
+    seconds = n * n / 5e8 + n * n / 8 / 1e7
+    found = causes(shown_kernel(machine, counts, 1.2 * seconds), machine)
+    assert found[0].name == "overfetch" and found[0].seconds == pytest.approx(1.2 * seconds, rel=0.05)
+    assert seconds < 0.5 * n * n / 1e7  # which all of them from memory would explain no more

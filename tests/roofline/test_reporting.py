@@ -96,6 +96,10 @@ def test_what_was_faster_than_its_roof_has_the_roof_measured_again(quick_ceiling
 
 def slowed(ceilings, factor):
     """A machine whose rates are lower by a factor."""
-    items = {name: dataclasses.replace(c, rate=Samples(tuple(v * factor if c.unit == "s" else v / factor for v in c.rate.values)))
-             for name, c in ceilings.items.items()}  # fmt: skip
+    items = {
+        name: dataclasses.replace(
+            c, rate=Samples(tuple(v * factor if c.unit == "s" else v / factor for v in c.rate.values))
+        )
+        for name, c in ceilings.items.items()
+    }
     return dataclasses.replace(ceilings, items=items)

@@ -135,8 +135,9 @@ def test_a_program_without_launches_says_so(report, capsys, tmp_path):
     assert (
         tmp_path / "page.html"
     ).read_text() == "an earlier page" and "page.html is not written" in capsys.readouterr().err
-    assert code == 1 and document["failures"] == [{"case": "script", "method": document["failures"][0]["method"],
-                                                   "message": "it launched no kernel"}]  # fmt: skip
+    assert code == 1 and document["failures"] == [
+        {"case": "script", "method": document["failures"][0]["method"], "message": "it launched no kernel"}
+    ]
 
 
 def test_an_interpreter_has_no_roof(report):
@@ -149,9 +150,11 @@ def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches
     """By their mean where there are many, without a time where that is too short as well: never left out."""
     real, short = (
         time.perf_counter,
-        "launches are too short for the clock"
-        if step == 1.0
-        else "too short for the clock; the time is the mean",
+        (
+            "launches are too short for the clock"
+            if step == 1.0
+            else "too short for the clock; the time is the mean"
+        ),
     )
     monkeypatch.setattr(
         portable.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step)
@@ -199,7 +202,8 @@ place[:] = 10**12
 
 
 def test_sizes_that_come_and_go_share_a_row(report):
-    """300 launches of as many sizes, and 20 of one: two rows, none of them a launch that happened to be slow."""
+    """300 launches of as many sizes, and 20 of one: two rows, none of them a launch that happened to be
+    slow."""
     text = """
 import numpy as np
 import portable as pk

@@ -155,3 +155,36 @@ def test_a_float_floor_division_is_one_flop_of_code_and_text():
         counts.flops == 2000 == sum(counts.executed_totals["flops"].values())
         and len(counts.explanation()) == 1
     )
+
+
+@pk.kernel
+def turned(i, x, y):
+    y[i] = x[i] * 2.0 + 1j
+
+
+@pk.kernel
+def some(i, place, x, y):
+    if place[i] % 3 != 0:
+        y[2 * i] = x[place[i]]
+
+
+@pk.kernel
+def rows(i, a, x, y):
+    y[i] = a[i, 1] + x[0]
+
+
+@pytest.mark.parametrize("kernel", [turned, some, rows], ids=lambda k: k.name)
+@pytest.mark.parametrize("build", ["touched:lanes", "touched:32"])
+def test_packs_touch_what_single_lanes_touch(kernel, build):
+    """Complex numbers, whose parts packs load by rows; lanes that are off; gathers, gaps; one place."""
+    place = np.random.default_rng(0).integers(0, 900, N + 1)
+    wide, out = np.ones(N, np.float32), np.zeros(2 * N + 2)
+    numbers = np.ones(N + 1, complex), np.zeros(N + 1, complex)
+    args = {turned: numbers, some: (place, wide, out), rows: (np.ones((N + 1, 3)), wide, out)}[kernel]
+
+    def found(build):
+        counted = pk.count(pk.RangePolicy(0, N + 1), kernel, *args, build=build)
+        kinds = "touched", "lines", "bytes", "load", "store"
+        return {key: n for key, n in counted.items() if key[1].startswith(kinds)}
+
+    assert found(build) == found("touched")

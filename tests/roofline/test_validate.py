@@ -1,4 +1,5 @@
-"""Whether reasons are true is a measurement (`python -m roofline validate`); here: whether it judges what it sees."""
+"""Whether reasons are true is a measurement (`python -m roofline validate`); here: whether it judges what it
+sees."""
 
 import json
 
@@ -21,7 +22,7 @@ def some_work(i, x, out):
 
 
 def planted(*causes, error=None):
-    def make(space, random, quick):
+    def make(space, random, scale):
         if error:
             raise error
         launch = pk.RangePolicy(0, 64, space=space), some_work, np.ones(64), np.ones(64)
@@ -42,7 +43,7 @@ def told(monkeypatch):
         )
         answers = iter(said)
         monkeypatch.setattr(validate, "_told", lambda *_: next(answers))
-        return validate.judge(planted(*causes), "serial", None, np.random.default_rng(0), quick=True)
+        return validate.judge(planted(*causes), "serial", None, lambda: None, quick=True)
 
     return judged
 
@@ -50,11 +51,11 @@ def told(monkeypatch):
 @pytest.mark.parametrize(
     ("said", "right", "accused", "near"),
     [
-        ([("divergence", "", 3.0), ("", "", None)], True, False, True),
-        ([("divergence", "", 3.9), ("", "", None)], True, False, True),
-        ([("divergence", "", 4.0), ("waiting", "", 2.0)], True, False, False),
-        ([("waiting", "", 3.0), ("divergence", "", 2.0)], False, True, False),
-        ([("", "", None), ("", "", None)], False, False, False),
+        ([("divergence", "", 3.0, {}), ("", "", None, {})], True, False, True),
+        ([("divergence", "", 3.9, {}), ("", "", None, {})], True, False, True),
+        ([("divergence", "", 4.0, {}), ("waiting", "", 2.0, {})], True, False, False),
+        ([("waiting", "", 3.0, {}), ("divergence", "", 2.0, {})], False, True, False),
+        ([("", "", None, {}), ("", "", None, {})], False, False, False),
     ],
 )
 def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accused, near):
@@ -63,12 +64,54 @@ def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accus
     assert json.loads(json.dumps(found.as_dict()))["measured_gain"] == 3.0
 
 
+def test_a_cause_that_costs_nothing_on_a_space_is_not_judged(monkeypatch):
+    """Where lanes have no packs, say, whatever is named; but a clean launch that is accused of it stays."""
+    monkeypatch.setattr(validate, "_ample", lambda pair, space, known, random: pair.make(space, None, 1))
+    monkeypatch.setattr(validate, "_seconds", lambda *_: [1.05, 1.0])
+    for named, of_clean in (("waiting", ""), ("divergence", ""), ("waiting", "divergence")):
+        said, refused = iter([(named, "", 2.0, {}), (of_clean, "", 2.0, {})]), not of_clean
+        monkeypatch.setattr(validate, "_told", lambda *_, said=said: next(said))
+        found = validate.judge(planted("divergence"), "serial", None, None)
+        assert found.refused is refused and ("costs nothing on 'serial'" in found.error) is refused
+
+
+def test_there_is_as_much_work_as_a_launch_is_dear(monkeypatch):
+    """Launches of 9 microseconds want clean ones that take six times as long, whatever the space."""
+    scales = []
+
+    def make(space, random, scale):
+        scales.append(scale)
+        return planted().make(space, random, scale)
+
+    def measured(*_, **__):
+        return Samples((9e-6 + 1e-6 * scales[-1],))
+
+    monkeypatch.setattr(timing, "measure", measured)
+    roofs = type("Roofs", (), {"rate": lambda self, name: {"launch call": 9e-6}[name]})()
+    validate._ample(Pair("planted", (), make), "serial", lambda special: roofs, lambda: None)
+    assert scales[0] == 1 and 9e-6 + 1e-6 * scales[-1] >= 54e-6 and scales[-1] < 1000
+
+
+def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypatch):
+    """A GPU that is lent for minutes ends a run wherever it is."""
+
+    def broken(space, random, scale):
+        raise SystemExit(3)
+
+    monkeypatch.setattr(truth, "corpus", lambda: [planted("waiting"), Pair("broken", (), broken)])
+    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
+    numbers = tmp_path / "numbers.json"
+    with pytest.raises(SystemExit):
+        cli.main(["validate", "--space", "serial", "--quick", "--json", str(numbers)])
+    assert [p["pair"] for p in json.loads(numbers.read_text())["pairs"]] == ["planted"]
+
+
 def test_a_pair_that_cannot_be_run_is_told():
     found = validate.judge(
         planted("divergence", error=ValueError("broken")),
         "serial",
         None,
-        np.random.default_rng(0),
+        lambda: None,
         quick=True,
     )
     assert found.error == "ValueError: broken" and not found.right and not found.near and not found.refused
@@ -80,16 +123,18 @@ def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
     assert cli.main(["validate", "--space", "serial"]) == 0
     told = capsys.readouterr().out
     assert (
-        "not run: space: 'serial' runs one team at a time" in told and "0 of 0 planted causes named" in told
+        "not judged: space: 'serial' runs one team at a time" in told
+        and "0 of 0 planted causes named" in told
     )
 
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
 def test_both_launches_of_a_pair_do_the_same_work(pair):
-    """Of the same numbers in another order, or of as many elements: the operations of both texts are as many, but for indices."""
+    """Of the same numbers in another order, or of as many elements: the operations of both texts are as many,
+    but for indices."""
     random, space = np.random.default_rng(5), "threads:2"
     with pk.use(space):
-        with_, without = pair.make(space, random, quick=True)
+        with_, without = pair.make(space, random, 0)
         counts = [validate.count(*launch, executed=False) for launch in (with_, without)]
     flops, special = ([getattr(c, name) for c in counts] for name in ("flops", "special"))
     if pair.name in ("a launch for few", "one chain of operations"):
@@ -99,7 +144,7 @@ def test_both_launches_of_a_pair_do_the_same_work(pair):
 
 def test_data_are_drawn_anew():
     (one, _), (other, _), (same, _) = (
-        pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), True) for seed in (1, 2, 1)
+        pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), 0) for seed in (1, 2, 1)
     )
     values = [np.asarray(launch[2]) for launch in (one, other, same)]
     assert (values[0] == values[2]).all() and (values[0] != values[1]).any()
@@ -109,7 +154,7 @@ def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))]
     )
-    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0))
+    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
     numbers = tmp_path / "numbers.json"
     assert cli.main(["validate", "--space", "serial", "--seed", "7", "--json", str(numbers)]) == 1
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
@@ -117,5 +162,6 @@ def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
         "1 of 2 planted causes named; 1 of 2 clean launches accused" in out
         and "not run: ValueError: broken" in out
     )
+    assert document["ceilings"]["launch call"] > 0 and document["pairs"][0]["launches"] == [{}, {}]
     assert document["seed"] == 7 and [p["named"] for p in document["pairs"]] == ["waiting", ""]
     assert cli.main(["validate", "--quick", "--space", "serial"]) == 0

@@ -46,10 +46,12 @@ def made(path):
 
 
 def compare(trees, records, before, folder, *choice):
-    """Lower records by the trees before and after, compile what differs, print a report; how many codes differ.
+    """Lower records by the trees before and after, compile what differs, print a report; how many codes
+    differ.
 
-    Texts of the first tree that the file `before` holds already are taken from there. All that is made goes to
-    the folder, what was compiled as files of its own too. `choice` is machines, name and seconds, as in side.py.
+    Texts of the first tree that the file `before` holds already are taken from there. All that is made goes
+    to the folder, what was compiled as files of its own too. `choice` is machines, name and seconds, as in
+    side.py.
     """
     files = before, folder / "after"
     files[1].unlink(missing_ok=True)

@@ -81,10 +81,11 @@ def show(texts, differ, codes):
     same = sum(texts[0][key] == text for key, text in texts[1].items())
     others = sum(map(bool, differ.values()))
     print(
-        f"\n{len(texts[1])} texts: {same} identical, {len(texts[1]) - same - others} after renaming, {others} differ"
+        f"\n{len(texts[1])} texts: {same} identical, {len(texts[1]) - same - others} after renaming, {others}"
+        " differ"
     )
     print(
-        f"{len(differ)} compiled: code of {len(differ) - different} identical after renaming, of {different} not; "
-        f"LLVM {seconds(differ)}"
+        f"{len(differ)} compiled: code of {len(differ) - different} identical after renaming, of {different}"
+        f" not; LLVM {seconds(differ)}"
     )
     return different

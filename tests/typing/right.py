@@ -32,6 +32,17 @@ def brick(i: int, j: int, k: int, out: pk.ArrayLike) -> None:
 
 
 @pk.kernel
+def block(i: int, j: int, k: int, m: int, out: pk.ArrayLike) -> None:
+    out[i, j, k, m] = i + j + k + m
+
+
+@pk.kernel
+def turned(i: int, turn: complex, z: pk.ArrayLike) -> Any:
+    z[i] = turn * z[i] + pk.complex64(1j)
+    return z[i]
+
+
+@pk.kernel
 def total(i: int, x: pk.ArrayLike) -> Any:
     return x[i]
 
@@ -72,7 +83,7 @@ def hawkes_of(locations: list[list[float]], times: list[float]) -> dict[str, flo
     posterior = hawkes.sample_posterior(
         likelihood, n_draws=10, priors={"theta": hawkes.uniform(0, 1)}, fixed=["h"]
     )
-    low, high = found.interval("theta", z=1.64)
+    low, high = found.interval("theta", level=0.9)
     triggered = likelihood.excitation_probabilities(posterior.mean()) > 0.5
     catalogue = hawkes.read_catalogue({"t_hours": times}, end=np.datetime64("2025-08-14"), length_unit="m")
     rows = catalogue.joined(triggered=triggered)
@@ -85,10 +96,10 @@ def hawkes_of(locations: list[list[float]], times: list[float]) -> dict[str, flo
 
 def tmap_of(runs: tmap.Runs) -> str:
     """Calls that take too long to be run."""
-    process, info = tmap.fit(runs, orders=[1, 3], initial="paper", checkpoint="folder", space="cuda")
+    process, info = tmap.fit(runs, orders=[1, 3], start="paper", checkpoint="folder", space="cuda")
     errors: tmap.StandardErrors = tmap.standard_errors(process, runs)
     best = tmap.select_orders(runs, 4, criterion="aic", max_iter=200)[0].model
-    tmap.save("model.json", tmap.load("model.json"))
+    tmap.TransientMAP.load("model.json").save("model.json")
     return f"{best.gap_moment(1, 2) + info.log_likelihood} {errors.rates / process.rates}"
 
 
@@ -123,7 +134,7 @@ def cross_maps(x: np.ndarray[Any, Any]) -> float:
     rho = edm.cross_map(np.stack([x, x], axis=1), [2, 2], dtype="float64", space=["serial", "threads:1"])
     grown = edm.ccm({"a": x, "b": x}, "a", 2, columns=["b"], library_sizes=range(10, 50, 10))
     tested = edm.cross_map_test(x[:, None], 2, surrogate="phase", method="by").adjusted("bh")
-    low, high = grown.band(0.9)
+    low, high = grown.interval(0.9)
     return float(found.rho + rho[0, 1] + low[0] + high[0] + tested[0, 0] + edm.smap(x, 2, theta=0.5).rho[0])
 
 
@@ -147,7 +158,7 @@ def particles(w: np.ndarray[Any, Any]) -> float:
     ancestors = resampling.systematic(w, seed=1, output="ancestors")
     again: pk.View = resampling.metropolis(pk.copy_of(w), seed=1, n_steps=10)
     model = resampling.StateSpaceModel(["phi"], ["x"], initial, propagate, log_weight)
-    found = model.filter(scheme="systematic").run(
+    found = model.filter(method="systematic").run(
         w, 100, params={"phi": 0.5}, seed=1, quantiles=[0.5], keep=True
     )
     drawn = resampling.sample_pmmh(
@@ -170,7 +181,7 @@ def clusters(X: np.ndarray[Any, Any]) -> float:
         3, prior=mixture.Prior(mean=[0.0, 0.0]), covariance="diag", random_state=0
     ).fit(X)
     gains = [move.gain for move in model.moves_ if move.kind == "split"]
-    posterior = model.sample_posterior(X, 10, n_burn=5)
+    posterior = model.sample_posterior(X, 10, n_warmup=5)
     drawn, labels = model.sample(5)
     return (
         model.score(X)
@@ -186,6 +197,9 @@ def main() -> float:
     pk.parallel_for(pk.RangePolicy(0, n, space="threads:2"), axpy, 2, pk.asview(x), y, label="axpy")
     pk.parallel_for(pk.MDRangePolicy((0, 0), (n, n)), distance, x, pk.empty((n, n)))
     pk.parallel_for(pk.MDRangePolicy((0, 0, 0), (2, 2, 2)), brick, np.empty((2, 2, 2)))
+    pk.parallel_for(pk.MDRangePolicy((0,) * 4, (2,) * 4), block, np.empty((2, 2, 2, 2)))
+    pk.parallel_reduce(n, turned, 1j, pk.zeros(n, "complex64"))
+    pk.parallel_for(n, turned, np.complex128(2j), np.zeros(n, np.complex128))
     pk.parallel_for(pk.TeamPolicy(2, pk.AUTO), rows, pk.static(3), np.ones((2, 5)), np.zeros(2))
     pk.parallel_for(n, move, State(x, 0.5))
     again = pk.plan(n, axpy, 2.0, x, y)

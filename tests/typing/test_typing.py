@@ -136,7 +136,7 @@ PAGES = [
             "resampling",
             "state-space",
             "mixture",
-            "mixture-from-scikit-learn",
+            "coming-from/scikit-learn",
             "cytometry",
             "clusters",
         )
@@ -145,7 +145,8 @@ PAGES = [
 
 
 def test_programs_of_the_pages_raise_nothing(tmp_path):
-    """Their kernels are not annotated, as most people's will not be; a name may mean one thing here and another there."""
+    """Their kernels are not annotated, as most people's will not be; a name may mean one thing here and
+    another there."""
     files = []
     for page in PAGES:
         files.append(tmp_path / f"page_{page.stem.lower().replace('-', '_')}.py")

@@ -1,6 +1,7 @@
-"""Whole numbers, genomes, epidemics, tests: steps known at run time, gcd, tables, random counts, gamma functions.
+"""Whole numbers, genomes, epidemics, tests: steps known at run time, gcd, tables, random counts, gamma
+functions.
 
-python docs/examples/fields/numbers_and_life.py [space]
+    python docs/examples/fields/numbers_and_life.py [space]
 """
 
 import math
@@ -10,9 +11,8 @@ import numpy as np
 
 import portable as pk
 
-CODE = np.frombuffer(
-    b"FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", np.uint8
-)  # of codons in the order TCAG
+# of codons in the order TCAG
+CODE = np.frombuffer(b"FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", np.uint8)
 LETTER = np.zeros(128, np.int8)
 LETTER[[ord(c) for c in "TCAG"]] = range(4)
 

@@ -1,6 +1,7 @@
-"""Physics: lattices, orbits, cables, rapidities. Tables, small integers, the inverse and hyperbolic functions.
+"""Physics: lattices, orbits, cables, rapidities. Tables, small integers, the inverse and hyperbolic
+functions.
 
-python docs/examples/fields/physics.py [space]
+    python docs/examples/fields/physics.py [space]
 """
 
 import math

@@ -30,7 +30,8 @@ if __name__ == "__main__":
     for y, steps in STEPS.items():
         w = np.exp(-0.5 * (x - y) ** 2)
         size = resampling.effective_sample_size(w, space=space)
-        # The mean weight varies with relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard errors.
+        # The mean weight varies with relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard
+        # errors.
         error = 5 * math.sqrt((2 / math.sqrt(3) * math.exp(y * y / 6) - 1) / n)
         assert n == 60 or abs(resampling.metropolis_steps(w, space=space) - steps) <= error * steps + 0.5
         if n == 60 or y > 2:

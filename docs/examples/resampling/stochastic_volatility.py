@@ -1,7 +1,8 @@
-"""Stochastic volatility: x_t = phi x_(t-1) + sigma e_t, y_t = beta exp(x_t / 2) d_t, with standard normal e and d.
+"""Stochastic volatility: x_t = phi x_(t-1) + sigma e_t, y_t = beta exp(x_t / 2) d_t, with standard normal e
+and d.
 
-Five filters with different phi run at once. Each is checked against the filter on a grid of states, which is exact but for
-the grid, and which only a state of one dimension allows.
+Five filters with different phi run at once. Each is checked against the filter on a grid of states, which is
+exact but for the grid, and which only a state of one dimension allows.
 
     python docs/examples/resampling/stochastic_volatility.py [space]
 """

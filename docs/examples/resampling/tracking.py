@@ -1,6 +1,7 @@
-"""A target seen by a radar at the origin: position and velocity (x, y, u, v), noisy range and bearing at every second.
+"""A target seen by a radar at the origin: position and velocity (x, y, u, v), noisy range and bearing at
+every second.
 
-python docs/examples/resampling/tracking.py [space]
+    python docs/examples/resampling/tracking.py [space]
 """
 
 import math
@@ -37,9 +38,8 @@ def propagate(t, state, seed, stream, draw, params):
 @pk.function
 def log_weight(t, state, seen, params):
     miss = math.sqrt(state[0] * state[0] + state[1] * state[1]) - seen[0]
-    across = state[1] * math.cos(seen[1]) - state[0] * math.sin(
-        seen[1]
-    )  # sine and cosine of the bearing's error,
+    # sine and cosine of the bearing's error,
+    across = state[1] * math.cos(seen[1]) - state[0] * math.sin(seen[1])
     along = state[0] * math.cos(seen[1]) + state[1] * math.sin(seen[1])  # times the range
     turn = across / (math.fabs(along) + 1e-9) if along > 0.0 else 10.0
     return -0.5 * ((miss / RANGE_ERROR) ** 2 + (turn / BEARING_ERROR) ** 2)
@@ -76,10 +76,10 @@ if __name__ == "__main__":
         float(np.sqrt(((p - path) ** 2).sum(axis=1).mean()))
         for p in (raw, found.means[:, :2], paths[:, :2].mean(axis=2))
     ]
+    sighted, filtered, smoothed = errors
     print(
-        "root mean square error, km: sightings {:.2f}, filtered {:.2f}, smoothed by trajectories {:.2f}".format(
-            *errors
-        )
+        f"root mean square error, km: sightings {sighted:.2f}, filtered {filtered:.2f}, "
+        f"smoothed {smoothed:.2f}"
     )
     assert few or (errors[1] < 0.8 * errors[0] and errors[2] < errors[1])
     print(f"tracking on {space}: {len(path)} seconds followed")

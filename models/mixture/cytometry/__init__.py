@@ -9,7 +9,6 @@ panel.
 from .fcs import write
 from .files import read, read_spillover
 from .fitting import fit
-from .kept import load
 from .labels import Labels, shares
 from .merging import Join, merge
 from .panel import Panel, Scale
@@ -25,7 +24,6 @@ __all__ = [
     "Sample",
     "Scale",
     "fit",
-    "load",
     "merge",
     "read",
     "read_spillover",

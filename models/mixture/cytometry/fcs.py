@@ -14,7 +14,7 @@ from portable.errors import InputError, printable
 
 from ...files import replacing
 from .channels import is_mass
-from .extras import need
+from ...extras import need
 from .samples import Sample
 
 _OWN = re.compile(r"p\d+[benrs]")  # keywords that follow from a sample's other fields
@@ -39,7 +39,7 @@ def read_fcs(path: Path, name: str) -> Sample:
     InputError
         flowio is not installed, or the file is damaged or holds several data sets.
     """
-    flowio = need("flowio", f"reading '{path}'")
+    flowio = need("flowio", "cytometry", f"reading '{path}'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -78,7 +78,7 @@ def write(
     StorageError
         The file cannot be written.
     """
-    create_fcs = need("flowio", "writing FCS files").create_fcs
+    create_fcs = need("flowio", "cytometry", "writing FCS files").create_fcs
     extra = {} if extra is None else extra
     behind = {name: column for name, column in extra.items() if name not in sample.channels}
     words = _described(sample, behind)

@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from ...files import replacing
 from .. import covariance, figures
-from .extras import need
+from ...extras import need
 from .labels import Labels, shares
 from .panel import Panel, Scale
 from .populations import Populations
@@ -90,7 +90,9 @@ def _grid(n, below):
     """A figure with n plots, and so many inches below them."""
     columns = min(_COLUMNS, n)
     rows = math.ceil(n / columns)
-    figure = figures.figure_class()(figsize=(4.0 * columns, 3.7 * rows + below), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=(4.0 * columns, 3.7 * rows + below), layout="constrained"
+    )
     axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in axes_of[n:]:
         axes.set_axis_off()
@@ -132,7 +134,9 @@ def medians(populations: Populations):
     low, high = levels.min(axis=0), levels.max(axis=0)
     shown = (levels - low) / np.where(high > low, high - low, 1.0)
     k, p = shown.shape
-    figure = figures.figure_class()(figsize=(4.5 + 0.42 * p, 1.6 + 0.26 * k), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=(4.5 + 0.42 * p, 1.6 + 0.26 * k), layout="constrained"
+    )
     axes = figure.subplots()
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
@@ -155,7 +159,7 @@ def shares_of(labels: Sequence[Labels]):
     """
     found, names = shares(labels), _numbered(labels[0].names)
     colours = _colours(len(names))
-    figure = figures.figure_class()(
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
         figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained"
     )
     axes = figure.subplots()
@@ -194,7 +198,7 @@ def draw(
     StorageError
         A file cannot be written.
     """
-    backend = need("matplotlib.backends.backend_pdf", "figures")
+    backend = need("matplotlib.backends.backend_pdf", "plot", "figures")
     points, _ = _some(populations.panel, samples, labels)
     drawn = (
         biaxial(populations, samples, labels, pairs),
@@ -275,8 +279,8 @@ def _power(tick):
 
 def _colours(n):
     """Colours that differ as far as so many can, shape (n, 3)."""
-    table = need("matplotlib", "figures").colormaps["tab20"].colors
-    hues = need("matplotlib.colors", "figures").hsv_to_rgb
+    table = need("matplotlib", "plot", "figures").colormaps["tab20"].colors
+    hues = need("matplotlib.colors", "plot", "figures").hsv_to_rgb
     more = [
         hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)))
         for number in range(max(n - 20, 0))

@@ -7,15 +7,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ...checks import check_choice
 from ..estimator import DirichletMixture
-from .merging import check_merging
+from .merging import Merging, check_merging
 from .panel import Panel
 from .populations import Populations, pooled, populations_of
 from .samples import Sample
 
+Covariance: TypeAlias = Literal["full", "tied", "diag", "spherical"]
+Start: TypeAlias = Literal["k-means++", "random"]
+DTYPES = ("float64", "float32")
 _WORST = 0.02  # share of the cells, those of least density, among which rare populations are looked for
 _RARE_COMPONENTS = 30  # offered to these
 _GENEROUS = (
@@ -30,16 +35,16 @@ def fit(
     n_components: int = 60,
     *,
     panel: Panel | None = None,
-    method: str = "entropy",
+    method: Merging = "entropy",
     n_populations: int | None = None,
     cells_per_sample: int | None = None,
     rare: bool = True,
-    covariance: str = "full",
-    n_init: int = 1,
-    init_params: str = "k-means++",
+    covariance: Covariance = "full",
+    n_starts: int = 1,
+    start: Start = "k-means++",
     max_iter: int = 1000,
-    random_state: int = 0,
-    dtype: type = np.float64,
+    seed: int = 0,
+    dtype: Literal["float64", "float32"] = "float64",
     space: str | None = None,
     checkpoint: str | os.PathLike | None = None,
     client: object = None,
@@ -50,22 +55,33 @@ def fit(
     ----------
     samples : sequence of Sample
         Stained and measured alike; their cells are fitted together.
-    n_components : int
-        At most so many, offered to a mixture under a prior; see `DirichletMixture`.
+    n_components : int, default 60
+        Components of the mixture, at most. So many are offered to a mixture under a prior; see
+        `DirichletMixture`.
     panel : Panel, optional
         Channels, compensation, scales; `Panel.of(samples)` if not given.
-    method, n_populations
-        How components become populations; see `merge`.
+    method : {"entropy", "modes", "none"}, default "entropy"
+        How components become populations: see `merge`.
+    n_populations : int, optional
+        Merge by entropy until so many are left.
     cells_per_sample : int, optional
         Fit at most so many cells of each sample, drawn at random, so that large samples do not outweigh small
         ones.
     rare : bool, default True
-        Whether to look for rare populations: the two per cent of the cells that the mixture describes worst
-        are fitted by one of their own, and with its components EM goes on from both, under a prior by which
-        they cost less. Not with tied covariances.
-    covariance, n_init, init_params, max_iter, random_state
-        As in `DirichletMixture`.
-    dtype : np.float64 or np.float32
+        Look for rare populations by a second mixture. The two per cent of the cells that the mixture
+        describes worst are fitted by one of their own, and with its components EM goes on from both, under a
+        prior by which they cost less. Not with tied covariances.
+    covariance : {"full", "tied", "diag", "spherical"}
+        Kind of the components' covariance matrices.
+    n_starts : int, default 1
+        Starts of EM, of which the best is kept; `n_init` of `DirichletMixture`.
+    start : {"k-means++", "random"}
+        How EM starts; `init_params` of `DirichletMixture`.
+    max_iter : int, default 1000
+        Iterations of EM, at most.
+    seed : int, default 0
+        Of the random numbers; `random_state` of `DirichletMixture`.
+    dtype : {"float64", "float32"}
     space : str or Space, optional
     checkpoint : path, optional
         A folder from which the same call goes on.
@@ -87,11 +103,11 @@ def fit(
     """
     check_merging(method, n_populations)
     panel = Panel.of(samples) if panel is None else panel
-    points = pooled(panel, samples, cells_per_sample, random_state).astype(dtype)
-    options = {"covariance": covariance, "max_iter": max_iter, "tol": _TOL, "random_state": random_state}
+    points = pooled(panel, samples, cells_per_sample, seed).astype(check_choice(dtype, "dtype", DTYPES))
+    options = {"covariance": covariance, "max_iter": max_iter, "tol": _TOL, "random_state": seed}
     options["space"] = space
     first, second = _folders(checkpoint)
-    model = DirichletMixture(n_components, n_init=n_init, init_params=init_params, **options)
+    model = DirichletMixture(n_components, n_init=n_starts, init_params=start, **options)
     model.fit(points, checkpoint=first, client=client)
     n_worst = round(_WORST * len(points))
     if rare and covariance != "tied" and n_worst >= _LEAST_CELLS * (points.shape[1] + 1):

@@ -44,20 +44,8 @@ def save(populations: Populations, path: str | os.PathLike) -> None:
     saving.save(populations.model, path, more | {"cytometry": np.array(json.dumps(header))})
 
 
-def load(path: str | os.PathLike, space: str | None = None) -> Populations:
-    """What `Populations.save` wrote.
-
-    Parameters
-    ----------
-    path : path
-    space : str or Space, optional
-        Where to compute; the default space if not given.
-
-    Raises
-    ------
-    InputError
-        No such file, not one of `save`, or of a later version.
-    """
+def load(path: str | os.PathLike, space: str | None) -> Populations:
+    """As `Populations.load`."""
     model, more = saving.load_with(DirichletMixture, path)
     model.space = space
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ...files import replacing
-from .extras import need
+from ...extras import need
 from .fcs import write
 from .samples import Sample
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .panel import Panel
 
 FORMATS = {
-    "fcs": "flowio",
+    "fcs": ("flowio", "cytometry"),
     "csv": None,
-    "parquet": "pyarrow.parquet",
-    "h5ad": "anndata",
-}  # and what each wants
+    "parquet": ("pyarrow.parquet", "files"),
+    "h5ad": ("anndata", "anndata"),
+}  # and the module that each wants, with the extra that brings it
 _ROWS = 1 << 16  # of a CSV file written together
 
 
@@ -82,8 +82,8 @@ class Labels:
         ----------
         path : path
             .fcs has the sample's channels and keywords with the labels as further channels, and the
-            populations' names as keywords POPULATION_0, ...; .csv and .parquet have a row a cell, with its
-            population's name; .h5ad is an AnnData object of the transformed intensities.
+            populations' names as keywords POPULATION_0, ...; .csv and .parquet have a row for each cell, with
+            its population's name; .h5ad is an AnnData object of the transformed intensities.
         sample : Sample, optional
             For .fcs and .h5ad.
         panel : Panel, optional
@@ -108,9 +108,9 @@ class Labels:
         elif kind == "csv":
             self._write_csv(path)
         elif kind == "parquet":
-            library = need(FORMATS[kind], "Parquet files")
+            library = need(*FORMATS[kind], "Parquet files")
             names = np.array([*self.names, ""])[self.population]
-            table = need("pyarrow", "Parquet files").table({**self.columns(), "name": names})
+            table = need("pyarrow", "files", "Parquet files").table({**self.columns(), "name": names})
             with replacing(path, "path") as beside:
                 library.write_table(table, beside)
         else:
@@ -124,7 +124,10 @@ class Labels:
 
         Cells that were left out have NaN in X.
         """
-        anndata, pandas = need("anndata", "AnnData objects"), need("pandas", "AnnData objects")
+        anndata, pandas = (
+            need("anndata", "anndata", "AnnData objects"),
+            need("pandas", "anndata", "AnnData objects"),
+        )
         self._check_sample(sample, "h5ad")
         if panel is None:
             raise InputError("panel is None; an AnnData object wants the panel of the populations")

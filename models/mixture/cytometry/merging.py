@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..estimator import DirichletMixture
 from .modes import groups_by_mode
 
 METHODS = ("entropy", "modes", "none")
+Merging: TypeAlias = Literal["entropy", "modes", "none"]
 _UNCERTAIN = (
     0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
 )
@@ -39,7 +41,7 @@ class Join:
 
 
 def merge(
-    model: DirichletMixture, X: np.ndarray, method: str = "entropy", n_populations: int | None = None
+    model: DirichletMixture, X: np.ndarray, method: Merging = "entropy", n_populations: int | None = None
 ) -> tuple[np.ndarray, list[Join]]:
     """Which population each component belongs to.
 
@@ -49,12 +51,12 @@ def merge(
     X : array-like, shape (n_cells, n_features)
         Cells that it was fitted to, or others like them.
     method : {"entropy", "modes", "none"}
-        "entropy" joins the two groups of components that cells tell apart least, one pair after the other,
-        until all pairs are told apart: up to a quarter of the entropy of being in the one or the other may
-        be left. "modes" joins components whose means lie on slopes of the same mode of the mixture's
-        density. With "none" every component is a population.
+        How components become populations. "entropy" joins the two groups of components that cells tell apart
+        least, one pair after the other, until all pairs are told apart: up to a quarter of the entropy of
+        being in the one or the other may be left. "modes" joins components whose means lie on slopes of the
+        same mode of the mixture's density. With "none" every component is a population.
     n_populations : int, optional
-        Join until so many are left, whatever their entropies; only "entropy".
+        Merge by entropy until so many are left, whatever the entropies.
 
     Returns
     -------

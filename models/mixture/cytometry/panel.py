@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from portable.errors import DTypeError, InputError
 
 from ...checks import check_choice, check_number
 from .channels import colours_of, is_detector, is_scatter, names_of
-from .extras import need
+from ...extras import need
 from .samples import Sample, check_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")
+Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
 COMPENSATIONS = ("file", "none")
 _FLUORESCENT, _METAL = 150.0, 5.0  # usual cofactors of an instrument of 18 bits and of a mass cytometer
 _BITS_18 = 2.0**18
@@ -46,7 +48,7 @@ class Scale:
         if self.kind == "none":
             return np.asarray(x, np.float64)
         t, w, m = self.numbers
-        return need("flowutils.transforms", "logicle scales").logicle(
+        return need("flowutils.transforms", "cytometry", "logicle scales").logicle(
             np.array(x, np.float64), None, t, m, w, 0
         )
 
@@ -57,7 +59,7 @@ class Scale:
         if self.kind == "none":
             return np.asarray(y, np.float64)
         t, w, m = self.numbers
-        return need("flowutils.transforms", "logicle scales").logicle_inverse(
+        return need("flowutils.transforms", "cytometry", "logicle scales").logicle_inverse(
             np.array(y, np.float64), None, t, m, w, 0
         )
 
@@ -94,7 +96,7 @@ class Panel:
         samples: Sequence[Sample],
         *,
         channels: Sequence[str] | None = None,
-        transform: str = "arcsinh",
+        transform: Transform = "arcsinh",
         cofactor: float | None = None,
         compensation: str | tuple = "file",
         saturation: float | None = None,
@@ -108,12 +110,14 @@ class Panel:
             Names of channels or markers. If not given all colours of the first sample: neither scatter nor
             time, and of a detector with area, height and width only the area.
         transform : {"arcsinh", "logicle", "none"}
-            Of colours; scatter stays linear.
+            Transform of colours; scatter stays linear.
         cofactor : float, optional
-            Of arcsinh(x / cofactor). If not given 5 for mass cytometers, and for others 150 with a range of
-            18 bits, and in proportion to it with more.
+            That of arcsinh(x / cofactor). If not given 5 for mass cytometers, and for others 150 with a range
+            of 18 bits, and in proportion to it with more.
         compensation : {"file", "none"} or (sequence of str, array-like of shape (n, n))
+            By the spillover matrix of each file, by none, or by one matrix and the names of its channels.
         saturation : float, optional
+            Cells that reach it are left out. If not given, what the files say.
 
         Returns
         -------
@@ -216,8 +220,9 @@ class Panel:
             worst = int(shares.argmax())
             limit = sample.limits[worst] if self.saturation is None else self.saturation
             raise InputError(
-                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in {sample.channels[worst]}, "
-                "and would be left out as saturated; say by saturation= what the detectors give at most"
+                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in"
+                f" {sample.channels[worst]}, and would be left out as saturated; say by saturation= what the"
+                " detectors give at most"
             )
 
     def _spillover(self, sample):
@@ -315,7 +320,7 @@ def _scale(sample, place, values, transform, cofactor):
         most = values.max() if np.isinf(top) else top
         usual = _METAL if np.isinf(top) and most < _BITS_18 else _FLUORESCENT * max(most / _BITS_18, 1.0)
         return Scale("arcsinh", (float(usual if cofactor is None else cofactor),))
-    need("flowutils.transforms", "logicle scales")
+    need("flowutils.transforms", "cytometry", "logicle scales")
     top = float(top if np.isfinite(top) else max(values.max(), _TOP))
     below, width = values[values < 0.0], _WIDTH
     if len(below) >= _LEAST_NEGATIVE:

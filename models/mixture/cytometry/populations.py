@@ -11,9 +11,9 @@ import numpy as np
 from ...checks import check_count
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
-from .kept import save
+from .kept import load, save
 from .labels import Labels
-from .merging import Join, merge
+from .merging import Join, Merging, merge
 from .panel import Panel
 from .samples import Sample
 from .signatures import signatures
@@ -89,13 +89,30 @@ class Populations:
         return Labels(sample.name, population, highest, component, self.names, every)
 
     def merged(
-        self, samples: Sequence[Sample], method: str = "entropy", n_populations: int | None = None
+        self, samples: Sequence[Sample], method: Merging = "entropy", n_populations: int | None = None
     ) -> Populations:
-        """The same mixture with other populations; see `merge`."""
+        """The same mixture with other populations.
+
+        Parameters
+        ----------
+        samples : sequence of Sample
+            Whose cells say which components are told apart.
+        method, n_populations
+            As in `merge`.
+
+        Returns
+        -------
+        Populations
+
+        Raises
+        ------
+        InputError
+            An option out of its range; samples of another panel.
+        """
         return populations_of(self.panel, self.model, pooled(self.panel, samples), method, n_populations)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write all to a file of arrays and text, which `load` reads; `DirichletMixture.load` reads the
+        """Write all to a file of arrays and text; `DirichletMixture.load` reads the
         mixture.
 
         Raises
@@ -104,6 +121,27 @@ class Populations:
             There is no folder for it; it cannot be written.
         """
         save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, space: str | None = None) -> Populations:
+        """What `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+        space : str or Space, optional
+            Where to compute; the default space if not given.
+
+        Returns
+        -------
+        Populations
+
+        Raises
+        ------
+        InputError
+            No such file, not one of `save`, or of a later version.
+        """
+        return load(path, space)
 
 
 def populations_of(

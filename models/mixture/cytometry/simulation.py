@@ -32,7 +32,6 @@ _SPILL, _SPILLS = 0.08, 0.4  # largest share that a detector sees of another's l
 
 
 def simulate(
-    seed: int,
     *,
     n_cells: int = 20_000,
     n_populations: int = 12,
@@ -40,6 +39,7 @@ def simulate(
     n_rare: int = 2,
     rare: float = 0.001,
     n_samples: int = 1,
+    seed: int = 0,
 ) -> tuple[list[Sample], list[np.ndarray]]:
     """Samples of one panel, not compensated, with the population of each cell.
 
@@ -49,7 +49,6 @@ def simulate(
 
     Parameters
     ----------
-    seed : int
     n_cells : int
         Of each sample.
     n_populations : int
@@ -58,6 +57,7 @@ def simulate(
         How many populations, the last ones, have the share `rare` each.
     rare : float
     n_samples : int
+    seed : int, default 0
 
     Returns
     -------

@@ -1,4 +1,5 @@
-"""Reads and writes of kernels: `x[i]`, `x[i] = v` and the atomics, in a kernel's Python. A site comes shifted into its place."""
+"""Reads and writes of kernels: `x[i]`, `x[i] = v` and the atomics, in a kernel's Python. A site comes shifted
+into its place."""
 
 from __future__ import annotations
 
@@ -48,10 +49,20 @@ def _write(x, cell, index, value):
         ) from error
 
 
+def ahead(bound):
+    """A bound of a slice that differs between indices."""
+    if bound < 0:
+        text = f"a slice has the bound {bound}; those that differ between indices do not count from the end"
+        raise Fault("negative index", text, None, None)
+    return bound
+
+
 def stopped(names, site):
-    """The debugger's prompt at a place of the text, whose variables have these names; views are NumPy arrays."""
+    """The debugger's prompt at a place of the text, whose variables have these names; views are NumPy
+    arrays."""
     names = {name: v.array if isinstance(v, Watched) else v for name, v in names.items()}
-    exec(compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec"), names)  # noqa: S102, T100
+    text = compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec")
+    exec(text, names)
 
 
 def atomic(x, index, site, *values, op):

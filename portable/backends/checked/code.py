@@ -1,8 +1,9 @@
-"""A typed tree as a Python function that watches what it does: one line an operation, and the place in the user's text of each line.
+"""A typed tree as a Python function that watches what it does: one line an operation, and the place in the
+user's text of each line.
 
-x[i] += a        becomes        v7 = load(p1, p0, 96)
-                                v8 = v7 + p2
-                                store(p1, p0, v8, 96)
+    x[i] += a        becomes        v7 = load(p1, p0, 96)
+                                    v8 = v7 + p2
+                                    store(p1, p0, v8, 96)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from ... import words
 from ...compiler import types as t
 from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
+from ...compiler.types import UNIFORM
 from ...compiler.typing import refuse
 from ...compiler.values import Ops
 from . import access, arithmetic
@@ -38,8 +40,9 @@ _SCOPE = {
     "stopped": lambda names, site: stopped(names, SITES[site]),
 }
 
-# Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
-# {0:i} an index. By operator, or name, and the result's dtype, or its kind, where these matter. What is not here is `a op b`.
+# Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of
+# the dtype common to all, {0:i} an index. By operator, or name, and the result's dtype, or its kind, where
+# these matter. What is not here is `a op b`.
 _TEXTS = {
     "cast": "{0:=}",
     "trunc": "{0:=}",
@@ -89,6 +92,7 @@ _TEXTS = {
     "barrier": "team.barrier({site})",
     "broadcast": "team.broadcast({site}, {0}, {1:i})",
     "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})",
+    "get": "{variable}",
     "item": "{0}[{o.attr}]",
     "part": "{0}[{o.attr}]",
     "foreign": "called({foreign}, {all})",
@@ -137,14 +141,16 @@ class _Argument:
             return self.code.index(self.number)
         if how == "v":
             view = self.o.view
-            return self.code.get(self.number, view.dtype, f"the {view.dtype} of '{view.name or view.label}'")
+            dtype = t.part(view.dtype)
+            return self.code.get(self.number, dtype, f"the {dtype} of '{view.name or view.label}'")
         if how == "~":
             how = t.promote(self.o.args[0].dtype, self.o.args[-1].dtype)
         return self.code.get(self.number, self.o.dtype if how == "=" else how)
 
 
 class Code:
-    """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other, as `to` if that is given."""
+    """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other,
+    as `to` if that is given."""
 
     def __init__(self, tree, float_dtype, kernel_name, to=None, returns=True):
         self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = (
@@ -170,7 +176,7 @@ class Code:
         with self.inside():
             self.block(tree.root.body)
             self.result([] if tree.result is None else flat(tree.result), to)
-        exec(compile("\n".join(self.lines), f"<checked {kernel_name}>", "exec"), self.scope)  # noqa: S102  (the text above)
+        exec(compile("\n".join(self.lines), f"<checked {kernel_name}>", "exec"), self.scope)
         self.function = self.scope["kernel"]
 
     @functools.cached_property
@@ -215,12 +221,14 @@ class Code:
         if o.const is not None:
             return self.literal(o.const, to)
         x = f"{self.names[o.attr[0]]}.shape[{o.attr[1]}]" if o.op == "extent" else self.names[o]
-        if own == to:
-            return x
+        return x if own == to else self.converted(x, own, to, what or to)
+
+    def converted(self, x, own, to, what):
+        """The text of a number of dtype `own` as one of another; what does not fit is found, as `what`."""
         if to == "bool":
             return f"({x} != 0)"
-        if to == "float16":
-            return f"run.half({x}, {site_of(*self.place)})"
+        if to in ("float16", "bfloat16"):
+            return f"run.half({x}, {to!r}, {site_of(*self.place)})"
         if t.is_float(to):
             return f"{'single' if to == 'float32' else 'float'}({x})"
         if own == "bool":
@@ -230,7 +238,7 @@ class Code:
             return x
         if most and (to in t.UNSIGNED or own in t.UNSIGNED):  # what has no sign is meant to wrap
             return f"({x} & {high})" if to in t.UNSIGNED else f"converted({x}, {to!r})"
-        return f"run.fitted({x}, {to!r}, {what or to!r}, {site_of(*self.place)})"
+        return f"run.fitted({x}, {to!r}, {what!r}, {site_of(*self.place)})"
 
     def index(self, o):
         """The text of an index or a bound."""
@@ -241,6 +249,10 @@ class Code:
             if isinstance(o, int)
             else self.get(o, "int" if o.dtype == "bool" else None)
         )
+
+    def bound(self, o):
+        """The text of a slice's bound."""
+        return self.index(o) if o is None or o.kind == UNIFORM else f"ahead({self.index(o)})"
 
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
@@ -318,7 +330,8 @@ class Code:
         )
 
     def call(self, s):
-        """A function's text in the place of its call; as a function of its own if it returns from several places."""
+        """A function's text in the place of its call; as a function of its own if it returns from several
+        places."""
         self.texts.append(s.text)
         apart = not s.text.single_return and s is not self.tree.root.body[0]
         if apart:
@@ -333,55 +346,74 @@ class Code:
             self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
 
     def view(self, view):
+        name = self.new("x")
         if view.data:
-            values = np.array(view.data, self.strong(view.dtype)).reshape(view.shape)
-            self.names[view] = self.new("x")
-            self.say(f"{self.names[view]} = run.table({self.constant(values)}, {view.label!r})")
-            return
-        if view.options:
-            self.names[view] = self.new("x")
-            self.say(
-                f"{self.names[view]} = ({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]"
-            )
-            return
-        items = "".join(
-            f"slice({self.index(i[0])}, {self.index(i[1])}), "
-            if isinstance(i, tuple)
-            else f"{self.index(i)}, "
-            for i in (view.shape if view.base is None else view.items)
-        )
-        name, made = self.new("x"), f"({items}), {view.dtype!r}, {view.name!r})"
-        if view.base is not None:
-            made = f"{self.names[view.base]}.part(({items}))"
+            made = self.table(view)
+        elif view.options:
+            views = ", ".join(map(self.names.get, view.options))
+            made = f"({views},)[{self.get(view.items[0])}]"
+        elif view.base is not None:
+            made = f"{self.names[view.base]}.part(({self.places_of(view.items)}))"
         else:
-            made = (f"team.scratch({name!r}, " if view.store == "(scratch)" else "run.local(") + made
+            maker = f"team.scratch({name!r}, " if view.store == "(scratch)" else "run.local("
+            made = f"{maker}({self.places_of(view.shape)}), {view.dtype!r}, {view.name!r})"
         self.names[view] = name
         self.say(f"{name} = {made}")
+
+    def table(self, view):
+        """The text of a view of constants."""
+        shape, dtype = view.shape + [2] * (view.dtype in t.PARTS), t.part(self.strong(view.dtype))
+        return f"run.table({self.constant(np.array(view.data, dtype).reshape(shape))}, {view.label!r})"
+
+    def places_of(self, items):
+        """The text of indices, extents and slices."""
+        return "".join(
+            f"slice({self.bound(i[0])}, {self.bound(i[1])}), "
+            if isinstance(i, tuple)
+            else f"{self.index(i)}, "
+            for i in items
+        )
 
     # ---- operations
     def operation(self, o):
         name = self.new("v")
         if o.parts:
-            self.names[o] = name
-            sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
-            self.sides(
-                o.args[0],
-                *sides[:: -1 if o.op == "junction" and not o.attr[0] else 1],
-                name=name,
-                dtype=o.dtype,
-            )
+            self.junction(o, name)
             return
-        dtype, site, args = (
-            self.strong(o.dtype),
-            site_of(*self.place),
-            [_Argument(self, o, a) for a in o.args],
-        )
-        kind = "float" if t.is_float(dtype) else "unsigned" if dtype in t.UNSIGNED else "signed"
+        dtype = self.strong(o.dtype)
         word = o.attr if o.op == "binary" or o.op == "whole" and t.is_float(o.args[0].dtype) else o.op
-        template = next(
-            (_TEXTS[k] for k in (f"{word} {dtype}", f"{word} {kind}", word) if k in _TEXTS),
-            "{0:=} {o.attr} {1:=}",
-        )
+        args = [_Argument(self, o, a) for a in o.args]
+        facts = self.facts(o, dtype, args)
+        text = self.template(word, dtype).format(*args, **facts)
+        self.names[o] = name
+        if word in _HELD and not t.is_float(dtype):
+            self.held(name, text, word, dtype, args)
+        else:
+            self.say(f"{name} = {text}")
+        if (
+            o.op == "store"
+            and o.view.dtype == "float32" == self.float_dtype
+            and self.strong(o.args[-1].dtype) == "float64"
+        ):
+            self.say(f"run.leak({facts['element']}, {facts['site']})")
+
+    def junction(self, o, name):
+        """A value that is computed on one of two sides only."""
+        self.names[o] = name
+        sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
+        if o.op == "junction" and not o.attr[0]:
+            sides.reverse()
+        self.sides(o.args[0], *sides, name=name, dtype=o.dtype)
+
+    def template(self, word, dtype):
+        """The row of `_TEXTS` for a result of this dtype."""
+        kind = "float" if t.is_float(dtype) else "unsigned" if dtype in t.UNSIGNED else "signed"
+        keys = (f"{word} {dtype}", f"{word} {kind}", word)
+        return next((_TEXTS[k] for k in keys if k in _TEXTS), "{0:=} {o.attr} {1:=}")
+
+    def facts(self, o, dtype, args):
+        """What a row of `_TEXTS` may name besides the arguments."""
+        site = site_of(*self.place)
         facts = {
             "o": o,
             "dtype": dtype,
@@ -389,64 +421,73 @@ class Code:
             "shifted": site << SITE_SHIFT,
             "bits": t.BITS.get(dtype),
         }
-        if kind == "unsigned":
+        if dtype in t.UNSIGNED:
             facts["high"] = t.bounds(dtype)[1]
-        if o.op in ("math", "intrinsic", "print"):
-            facts["all"] = ", ".join(map(("{}" if o.op == "print" else "{:=}").format, args))
-        elif o.op == "breakpoint":
-            seen = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
-            facts["seen"] = ", ".join(
-                f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}"
-                for name, v in seen.items()
-            ).join("{}")
-        elif o.op == "foreign":
-            facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
-        elif o.op == "get":
-            template = self.variable(o.attr)
-        elif o.op in ("combine", "before"):
-            facts |= self.step(o.attr, o.args, o.op == "before")
+        if o.op in _FACTS:
+            facts |= _FACTS[o.op](self, o, args)
         elif o.view is not None:
-            n = len(o.view.shape)
-            index = "".join(map("{:i}, ".format, args[:n]))
-            facts["view"] = self.names[o.view]
-            facts["element"] = f"{facts['view']}, {index[:-2] if n == 1 else f'({index})'}"
-            facts["values"] = "".join(map(", {:v}".format, args[n:])) if o.op in ("store", "atomic") else ""
-        text = template.format(*args, **facts)
-        held = word in _HELD and kind != "float"
-        self.names[o] = name
-        self.say(
-            f"{name} = ({text}) & {facts['high']}" if held and kind == "unsigned" else f"{name} = {text}"
-        )
-        if held and kind == "signed":
-            low, high = t.bounds(dtype)
-            self.say(
-                f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {word!r}, "
-                f"{', '.join(map('{:=}'.format, args))})"
-            )
-        if (
-            o.op == "store"
-            and o.view.dtype == "float32" == self.float_dtype
-            and self.strong(o.args[-1].dtype) == "float64"
-        ):
-            self.say(f"run.leak({facts['element']}, {site})")
+            facts |= self.element(o, args)
+        return facts
 
-    def step(self, reducer, state, begins):
-        """The combination of a reducer's states, as facts for `_TEXTS`."""
+    def held(self, name, text, word, dtype, args):
+        """An integer operation whose result may be beyond its type: it wraps, or is found."""
+        low, high = t.bounds(dtype)
+        if dtype in t.UNSIGNED:
+            self.say(f"{name} = ({text}) & {high}")
+            return
+        self.say(f"{name} = {text}")
+        self.say(
+            f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, "
+            f"{site_of(*self.place)}, {word!r}, {', '.join(map('{:=}'.format, args))})"
+        )
+
+    # ---- facts of single operations
+    def element(self, o, args):
+        """Of an access the view, the element, and what is written."""
+        n, view = o.view.n_indices, self.names[o.view]
+        index = "".join(map("{:i}, ".format, args[:n]))
+        values = "".join(map(", {:v}".format, args[n:])) if o.op in ("store", "atomic") else ""
+        return {
+            "view": view,
+            "element": f"{view}, {index[:-2] if n == 1 else f'({index})'}",
+            "values": values,
+        }
+
+    def seen(self, o, args):
+        """The names that a breakpoint shows."""
+        values = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
+        pairs = (
+            f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}" for name, v in values.items()
+        )
+        return {"seen": ", ".join(pairs).join("{}")}
+
+    def step(self, o, args):
+        """The combination of a reducer's states."""
         from .reducing import combining
 
-        dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = (
-            "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes))
-            if begins
-            else ""
-        )
+        dtypes = tuple(self.strong(v.dtype) for v in o.args)
+        neutral = o.attr.neutral(dtypes[0]) if o.op == "before" else ()
         return {
-            "step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
-            "all": "".join(f"{self.get(v)}, " for v in state),
-            "neutral": f"({neutral})",
+            "step": self.constant(combining(o.attr, dtypes, self.float_dtype, self.kernel_name)),
+            "all": "".join(f"{self.get(v)}, " for v in o.args),
+            "neutral": f"({''.join(f'{self.literal(n, dtype)}, ' for n, dtype in zip(neutral, dtypes))})",
         }
 
 
+def _all_as(how):
+    return lambda code, o, args: {"all": ", ".join(map(how.format, args))}
+
+
+_FACTS = {
+    "math": _all_as("{:=}"),
+    "intrinsic": _all_as("{:=}"),
+    "print": _all_as("{}"),
+    "foreign": lambda code, o, args: {"foreign": code.constant(o.attr), **_all_as("{}")(code, o, args)},
+    "get": lambda code, o, args: {"variable": code.variable(o.attr)},
+    "breakpoint": Code.seen,
+    "combine": Code.step,
+    "before": Code.step,
+}
 _WRITERS = {
     Operation: Code.operation,
     View: Code.view,

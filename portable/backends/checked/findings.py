@@ -1,4 +1,5 @@
-"""What the checked space has to say: findings, each with its place, its memory and the members that it is about."""
+"""What the checked space has to say: findings, each with its place, its memory and the members that it is
+about."""
 
 from __future__ import annotations
 
@@ -12,14 +13,21 @@ KINDS = {
     "read-only write": "a write through a read-only view",
     "scratch overflow": "more scratch than TeamPolicy(scratch_bytes=) asked for",
     "uninitialised read": "a read of memory that nobody has written",
-    "missing barrier": "members of a team that reach the same element, one of them writing, without a barrier between",
+    "missing barrier": (
+        "members of a team that reach the same element, one of them writing, without a barrier between"
+    ),
     "non-atomic update": "an element that some update atomically and others read or write plainly",
     "race": "indices, teams or members that reach the same element in no order, one of them writing",
-    "float overflow": "finite numbers beyond float16",
+    "float overflow": "finite numbers beyond float16 or bfloat16",
     "integer overflow": "signed integers beyond 32 or 64 bits",
     "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
-    "not associative": "a reducer whose result depends on how contributions are grouped, by more than rounding",
-    "does not commute": "a reducer whose result depends on which contribution comes first, and that was not made with commutes=False",
+    "not associative": (
+        "a reducer whose result depends on how contributions are grouped, by more than rounding"
+    ),
+    "does not commute": (
+        "a reducer whose result depends on which contribution comes first, and that was not made with"
+        " commutes=False"
+    ),
     "assertion": "an assert that does not hold",
     "exception": "anything else that Python raised",
     "team size": "results that differ between team sizes by more than rounding",

@@ -16,7 +16,7 @@ from ...compiler.tree import Operation, flat
 from ...compiler.types import converted
 from ...errors import CheckError, InputError, PortableError
 from ...events import current
-from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy
+from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy
 from ...words import static
 from . import races
 from .arithmetic import Numbers, number
@@ -51,22 +51,7 @@ class Run(Numbers):
         self, compiled, policy, args, *, names=None, seed=None, bounded=True, limit=None, write=None
     ):
         self.policy, self.seed, self.write = policy, current().seed if seed is None else seed, write
-        self.team_size = None
-        if isinstance(policy, TeamPolicy):
-            self.team_size, indices = (
-                DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size,
-                [(0, policy.league_size)],
-            )
-            if self.team_size > MOST_MEMBERS:
-                raise InputError(
-                    f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's"
-                )
-        else:
-            indices = (
-                list(zip(policy.begin, policy.end))
-                if isinstance(policy, MDRangePolicy)
-                else [(policy.begin, policy.end)]
-            )
+        self.team_size, bounds = _extent(policy)
         self.entry = compiled.entry(self.team_size or DEFAULT_TEAM_SIZE)
         self.code, self.text = self.entry.code, self.entry.kernel.portable_text
         self.room = self.entry.scratch_static + getattr(policy, "scratch_bytes", 0) if bounded else None
@@ -74,58 +59,56 @@ class Run(Numbers):
         self.log = self.trace.append
         self.notes = Notes(self.entry.kernel.name, self.seed, self.team_size)
         self.memory, self.left, self.member = Memory(), NEVER, None
-        # Where no index is, product would first list those of the other dimensions.
-        places = (
-            itertools.product(*(range(*bounds) for bounds in indices))
-            if all(low < high for low, high in indices)
-            else ()
-        )
-        self.places = list(itertools.islice(places, limit))
-        args = replaced(
-            args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self))
-        )
+        self.places = _indices(bounds, limit)
+        self._take(args, names or self.entry.params, self.code.leaves[len(bounds) :])
+
+    def _take(self, args, names, leaves):
+        """The arguments with watched memory."""
+        args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names)), self)))
         self.outs = flat(args[-1])  # of a scan
-        leaves = self.code.leaves[len(indices) :]
         self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
     # ---- running
     def results(self):
-        """What the kernel returned at each index (a team: its member 0), in order; None where it did not come to an end."""
-        results, size, alone = (
-            [None] * len(self.places),
-            self.team_size or 1,
-            not (self.team_size or self.seed),
-        )
-
-        def groups():
-            for k in range(len(results)):
-                group = Group(k, size)
-                group.members = [Member(rank, k * size + rank, group, k) for rank in range(size)]
-                yield group
+        """What the kernel returned at each index (a team: its member 0), in order; None where it did not come
+        to an end."""
+        results = [None] * len(self.places)
 
         def body(member):
-            try:
-                first = (Team(member, member.group, self),) if self.team_size else self.places[member.index]
-                result = self.code.function(self, *first, *self.args)
-                if member.rank == 0:
-                    results[member.index] = result
-                    if self.write is not None:
-                        self._write(result, *first)
-            except PortableError:
-                raise
-            except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises is a finding)
-                self._failed(error, member)
-                member.group.failed = True
-            member.done = True
+            self._visit(member, results)
 
         with np.errstate(all="ignore"):
-            if not alone:
-                Schedule(self, self.seed, "team" if self.team_size else "index").go(groups(), body)
+            if self.team_size or self.seed:
+                Schedule(self, self.seed, "team" if self.team_size else "index").go(self._groups(), body)
                 return results
-            for group in groups():
+            for group in self._groups():
                 self.enter(group.members[0], NEVER)
                 body(group.members[0])
         return results
+
+    def _groups(self):
+        """The teams, or indices, with their members."""
+        size = self.team_size or 1
+        for k in range(len(self.places)):
+            group = Group(k, size)
+            group.members = [Member(rank, k * size + rank, group, k) for rank in range(size)]
+            yield group
+
+    def _visit(self, member, results):
+        """One member's way through the kernel; what it raises is a finding."""
+        try:
+            first = (Team(member, member.group, self),) if self.team_size else self.places[member.index]
+            result = self.code.function(self, *first, *self.args)
+            if member.rank == 0:
+                results[member.index] = result
+                if self.write is not None:
+                    self._write(result, *first)
+        except PortableError:
+            raise
+        except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises)
+            self._failed(error, member)
+            member.group.failed = True
+        member.done = True
 
     def _write(self, result, index):
         """Write the prefix of a scan at an index that has returned."""
@@ -174,9 +157,9 @@ class Run(Numbers):
             self.note(
                 "float64 in float32",
                 SITES[site],
-                f"a float64 value is stored in '{view.name}', although all float views "
-                "of this kernel are float32: the arithmetic was done in float64. Pass Python floats or np.float32 as "
-                "arguments, or say pk.float32(...) if it is meant",
+                f"a float64 value is stored in '{view.name}', although all float views of this kernel are"
+                " float32: the arithmetic was done in float64. Pass Python floats or np.float32 as"
+                " arguments, or say pk.float32(...) if it is meant",
                 view.name,
                 index,
             )
@@ -233,7 +216,8 @@ class Run(Numbers):
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
 
     def look_at_reducers(self, values, in_order=False):
-        """Whether combinations of the first contributions depend on how they are grouped, or (unless `in_order`) on which comes first."""
+        """Whether combinations of the first contributions depend on how they are grouped, or (unless
+        `in_order`) on which comes first."""
         with np.errstate(all="ignore"):
             first = [] if None in values else list(_states(self, values[:_TRIED]))
         for folding, states in first:
@@ -256,6 +240,25 @@ class Run(Numbers):
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)), label=name or None)
 
 
+def _extent(policy):
+    """Members of a team, None without teams; and the bounds of each dimension of the indices."""
+    if isinstance(policy, MDRangePolicy):
+        return None, list(zip(policy.begin, policy.end))
+    if isinstance(policy, RangePolicy):
+        return None, [(policy.begin, policy.end)]
+    size = DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
+    if size > MOST_MEMBERS:
+        raise InputError(f"TeamPolicy: team_size {size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
+    return size, [(0, policy.league_size)]
+
+
+def _indices(bounds, limit):
+    """The first indices within bounds."""
+    if any(low >= high for low, high in bounds):
+        return []  # product would first list those of the other dimensions
+    return list(itertools.islice(itertools.product(*(range(*each) for each in bounds)), limit))
+
+
 _TRIED = 40  # contributions
 
 
@@ -264,7 +267,8 @@ def _element(label, index):
 
 
 def run(compiled, policy, args, scan=None, outs=()):
-    """The results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`; CheckError with all that was found.
+    """The results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`; CheckError
+    with all that was found.
 
     An index of a box is its place counted row by row. A team contributes what its member 0 returns.
     """
@@ -292,7 +296,8 @@ def _raise(launch):
 def combined(launch, values):
     """The results of a reduction from what each index returned."""
     with np.errstate(all="ignore"):
-        return tuple(folding.result(folding.total(states)) for folding, states in _states(launch, values))
+        results = [folding.result(folding.total(states)) for folding, states in _states(launch, values)]
+    return launch.entry.paired(results, complex)
 
 
 def _states(launch, values):
@@ -305,7 +310,8 @@ def _states(launch, values):
 
 
 def _run_scan(compiled, policy, args, inclusive):
-    """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total as a one-tuple."""
+    """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total
+    as a one-tuple."""
     (folding,) = compiled.entry(DEFAULT_TEAM_SIZE).foldings
     total = folding.neutral
 

@@ -1,9 +1,10 @@
 """Memory under watch: views that note every access, and the numbers by which they are told apart.
 
-Every byte that a launch can reach has a number, its cell: arguments that overlap share cells, scratch has cells of its
-own in each team. An access appends one integer to the run's trace:
+Every byte that a launch can reach has a number, its cell: arguments that overlap share cells, scratch has
+cells of its own in each team. An access appends one integer to the run's trace:
 
-    cell << 23 | site << 3 | how    how: READ, WRITE; atomically: UPDATE, REPLACE (does not read), SWAP (compares first)
+    cell << 23 | site << 3 | how    how: READ, WRITE; atomically: UPDATE, REPLACE (does not read), SWAP
+                                    (compares first)
 
 Everything else about races is worked out from the trace afterwards (races.py). Bounds are looked at here.
 """
@@ -11,12 +12,10 @@ Everything else about races is worked out from the trace afterwards (races.py). 
 from __future__ import annotations
 
 import bisect
-import dataclasses
-
 import numpy as np
 
 from ... import dispatch
-from ...compiler.types import Record, named
+from ...compiler.types import Record, held, named
 from ...scatter import ScatterView
 from ...view import View, mark_unwritten
 
@@ -36,7 +35,7 @@ def array_of(arg):
 
 def parts_of(arg):
     """(names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else None."""
-    return dispatch.parts_of(arg) if isinstance(arg, tuple) or dataclasses.is_dataclass(arg) else None
+    return dispatch.parts_of(arg) if dispatch.is_record(arg) else None
 
 
 def arrays_in(args, names):
@@ -64,8 +63,9 @@ class Fault(BaseException):
 class Watched:
     """A view as a kernel sees it in the checked space.
 
-    `first` and `steps` are in cells: element (i, j) is cell first + i * steps[0] + j * steps[1]. `valid` holds a byte for
-    each byte of a private array that has been written; memory that others reach too has None and is traced.
+    `first` and `steps` are in cells: element (i, j) is cell first + i * steps[0] + j * steps[1]. `valid`
+    holds a byte for each byte of a private array that has been written; memory that others reach too has None
+    and is traced.
     """
 
     __slots__ = (
@@ -74,6 +74,7 @@ class Watched:
         "first",
         "get",
         "label",
+        "last",
         "length",
         "log",
         "ndim",
@@ -86,12 +87,14 @@ class Watched:
     )
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
+        self.last = root and root.last  # of an index that messages tell: a complex number's part is not
+        if array.dtype.kind == "c":
+            array, self.last = in_parts(array), -1
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
-        self.get = (
-            array.__getitem__ if array.dtype == np.float32 else array.item
-        )  # an element as the checked space's number
-        if array.dtype == np.float16:
+        # an element as the checked space's number
+        self.get = array.__getitem__ if array.dtype == np.float32 else array.item
+        if array.dtype.itemsize == 2 and held(array.dtype.name) == "float32":
             self.get = lambda index: np.float32(array[index])
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
         self.root = self if root is None else root
@@ -104,7 +107,7 @@ class Watched:
             if self.steps[k]:
                 index[k] = min(max(rest // self.steps[k], 0), self.shape[k] - 1)
                 rest -= index[k] * self.steps[k]
-        return tuple(map(int, index)) if rest == 0 else None
+        return tuple(map(int, index[: self.last])) if rest == 0 else None
 
     def cell(self, index):
         """The cell of an element, whose index is a tuple."""
@@ -128,22 +131,25 @@ class Watched:
 
     def beyond(self, index):
         """Raise the Fault of an index outside."""
+        index = index[: self.last] if len(index) == self.ndim else index
         index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
         below = any(i.__class__ is int and i < 0 for i in index)
         text = ", ".join(
             str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index
         )
-        extent = self.shape[0] if self.ndim == 1 else self.shape
+        shape = self.shape[: self.last]
+        extent = f"shape {shape}" if len(shape) != 1 else f"length {shape[0]}"
         raise Fault(
             "negative index" if below else "out of bounds",
-            f"'{self.name}' of {'length' if self.ndim == 1 else 'shape'} {extent} has no element [{text}]",
+            f"'{self.name}' of {extent} has no element [{text}]",
             self.name,
             index,
         )
 
     @property
     def name(self):
-        """What messages call it: a view's label, a parameter, or the variable that scratch was assigned to."""
+        """What messages call it: a view's label, a parameter, or the variable that scratch was assigned
+        to."""
         return self.root.label or ("scratch" if self.root.valid is None else "local")
 
 
@@ -176,7 +182,8 @@ class Memory:
         return views[0], None
 
     def watch(self, arrays, run):
-        """Watched views of arrays of the caller, (label, array) pairs; those that share memory share cells."""
+        """Watched views of arrays of the caller, (label, array) pairs; those that share memory share
+        cells."""
         watched = [None] * len(arrays)
         for low, high, members in _together([array for _, array in arrays]):
             first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
@@ -199,6 +206,13 @@ class Memory:
             )
 
 
+def in_parts(array):
+    """The floats of complex numbers, rows of two, in the same memory."""
+    parts = array.real
+    shape, strides = (*array.shape, 2), (*array.strides, parts.itemsize)
+    return np.lib.stride_tricks.as_strided(parts, shape, strides, writeable=array.flags.writeable)
+
+
 def _pointer(array):
     return array.__array_interface__["data"][0]
 
@@ -213,7 +227,8 @@ def _bytes(array):
 
 
 def _together(arrays):
-    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some arrays share."""
+    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some
+    arrays share."""
     blocks = []
     for (low, high), k in sorted((_bytes(a), k) for k, a in enumerate(arrays)):
         if blocks and low < blocks[-1][1]:
@@ -231,7 +246,8 @@ def unwritten(shape, dtype):
 
 
 def copies(arrays):
-    """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so too."""
+    """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so
+    too."""
     result = [None] * len(arrays)
     for low, high, members in _together(arrays):
         buffer = np.empty(high - low + ALIGN, np.uint8)

@@ -1,13 +1,15 @@
-"""Races and reads of unwritten memory, from the trace of a run: by what is ordered before what, not by what happened first.
+"""Races and reads of unwritten memory, from the trace of a run: by what is ordered before what, not by what
+happened first.
 
-Two accesses are ordered if one lane made both, or if they are of one team and a barrier lies between (their `epoch`
-differs). A reduce, scan or broadcast (their `phase` differs) lets nobody go on before all have come, so what was read
-before it is not disturbed by what is written after it; but it shows nobody what others wrote. Nothing orders teams, or
-the indices of a range: the next launch does. Two accesses of one element in no order race if one writes, unless both
-are atomic, or one is a read that its lane's compare-and-swap looks at again.
+Two accesses are ordered if one lane made both, or if they are of one team and a barrier lies between (their
+`epoch` differs). A reduce, scan or broadcast (their `phase` differs) lets nobody go on before all have come,
+so what was read before it is not disturbed by what is written after it; but it shows nobody what others
+wrote. Nothing orders teams, or the indices of a range: the next launch does. Two accesses of one element in
+no order race if one writes, unless both are atomic, or one is a read that its lane's compare-and-swap looks
+at again.
 
-NumPy narrows the trace down to elements that several lanes reach and one writes; only those that look wrong are looked
-at in Python, a few for each combination of places in the text.
+NumPy narrows the trace down to elements that several lanes reach and one writes; only those that look wrong
+are looked at in Python, a few for each combination of places in the text.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def _races(run, all_of):
 
 
 def _compact(cells, top):
-    """(numbers below a bound, the bound) for cells; the cells themselves where they are not many more than accesses."""
+    """(numbers below a bound, the bound) for cells; the cells themselves where they are not many more than
+    accesses."""
     if top < 16 * len(cells) + (1 << 20):
         return cells, top
     known, number = np.unique(cells, return_inverse=True)
@@ -96,30 +99,30 @@ def _compact(cells, top):
 
 
 def _suspects(some):
-    """(bounds of groups of accesses that may race, whether they are of one team), for one team and between teams."""
-    start = np.ones(len(some.cell), bool)
-
-    def bounds(*columns):
-        start[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
-        return np.append(np.flatnonzero(start), len(some.cell))
-
-    def conflicts(b, who):
-        first = b[:-1]
-        many = np.minimum.reduceat(who, first) != np.maximum.reduceat(who, first)
-        has = np.bitwise_or.reduceat(1 << some.how, first)
-        return many & ((has & 2 > 0) | (has & 1 > 0) & (has >> UPDATE > 0))
-
-    between = bounds(some.cell)
-    bad = conflicts(between, some.team)
-    yield np.stack([between[:-1][bad], between[1:][bad]]), False
-    at_once = bounds(some.cell, some.team, some.epoch, some.phase)
-    bad = conflicts(at_once, some.lane)
-    yield np.stack([at_once[:-1][bad], at_once[1:][bad]]), True
-    within = bounds(some.cell, some.team, some.epoch)
-    first = within[:-1]
+    """(bounds of groups of accesses that may race, whether they are of one team), for one team and between
+    teams."""
+    first, end = _runs(some.cell)
+    yield np.stack([first, end])[:, _conflicts(some.how, some.team, first)], False
+    first, end = _runs(some.cell, some.team, some.epoch, some.phase)
+    yield np.stack([first, end])[:, _conflicts(some.how, some.lane, first)], True
+    first, end = _runs(some.cell, some.team, some.epoch)
     write_phase = np.minimum.reduceat(np.where(some.how == READ, np.iinfo(np.int64).max, some.phase), first)
-    bad = conflicts(within, some.lane) & (write_phase < np.maximum.reduceat(some.phase, first))
-    yield np.stack([first[bad], within[1:][bad]]), True
+    later = write_phase < np.maximum.reduceat(some.phase, first)
+    yield np.stack([first, end])[:, later & _conflicts(some.how, some.lane, first)], True
+
+
+def _runs(*columns):
+    """Where rows that are equal in all columns begin and end."""
+    starts = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
+    bounds = np.concatenate([[0], np.flatnonzero(starts) + 1, [len(columns[0])]])
+    return bounds[:-1], bounds[1:]
+
+
+def _conflicts(how, who, first):
+    """Of groups of accesses that begin at `first`, whether several made them and one of these wrote."""
+    many = np.minimum.reduceat(who, first) != np.maximum.reduceat(who, first)
+    has = np.bitwise_or.reduceat(1 << how, first)
+    return many & ((has & 2 > 0) | (has & 1 > 0) & (has >> UPDATE > 0))
 
 
 def _examples(bounds, some):
@@ -165,9 +168,8 @@ def _race(group, a, b, same_team):
     ):
         return False
     if READ in (group.how[a], group.how[b]) and max(group.how[a], group.how[b]) > WRITE:
-        reader = group.lane[
-            a if group.how[a] == READ else b
-        ]  # what it read is looked at again by its compare-and-swap
+        # what it read is looked at again by its compare-and-swap
+        reader = group.lane[a if group.how[a] == READ else b]
         if ((group.lane == reader) & (group.how == SWAP)).any():
             return False
     if same_team and group.phase[a] != group.phase[b]:
@@ -177,36 +179,49 @@ def _race(group, a, b, same_team):
 
 
 def _note(run, all_of, group, a, b, same_team, times):
-    atomic = group.how[a] > WRITE, group.how[b] > WRITE
-    if atomic[0] > atomic[1] or atomic[0] == atomic[1] and not _later(all_of, group, a, b, same_team):
-        a, b = b, a  # a: the plain one beside an atomic, else the later in the kernel's course
+    a, b = _in_turn(all_of, group, a, b, same_team)
     here, there = SITES[group.site[a]], SITES[group.site[b]]
     view, index = run.memory.owner(int(group.cell[a]))
-    kind = "race"
-    if max(group.how[a], group.how[b]) > WRITE:
-        kind, advice = "non-atomic update", "Make every access that may meet an update an atomic one"
-    elif same_team and here.line != there.line:
-        kind, advice = "missing barrier", f"Put a team.barrier() before line {here.line}"
-        if group.phase[a] != group.phase[b]:
-            advice += "; a reduce, scan or broadcast does not show what others wrote"
-    elif same_team:
-        advice = "Let one member do it, or combine by team.reduce or an atomic"
-    else:
-        advice = "Update by an atomic, or write to an array that the launch does not read"
+    kind, advice = _kind(group, a, b, same_team)
     element = f"{view.name}[{', '.join(map(str, index or '?'))}]"
     lanes = int(group.lane[a]), int(group.lane[b])
 
     def message():
         return (
-            f"{run.name_of(lanes[0])} {_HOW[int(group.how[a])]} {element} in line {here.line}, {run.name_of(lanes[1])} "
-            f"{_HOW[int(group.how[b])]} it in line {there.line}, in no order. {advice}"
+            f"{run.name_of(lanes[0])} {_HOW[int(group.how[a])]} {element} in line {here.line},"
+            f" {run.name_of(lanes[1])} {_HOW[int(group.how[b])]} it in line {there.line}, in no order."
+            f" {advice}"
         )
 
     run.note(kind, here, message, view.name, index, lanes, other_line=there.line, times=times)
 
 
+def _in_turn(all_of, group, a, b, same_team):
+    """The plain one beside an atomic first, else the later in the kernel's course."""
+    atomic = group.how[a] > WRITE, group.how[b] > WRITE
+    if atomic[0] == atomic[1]:
+        return (a, b) if _later(all_of, group, a, b, same_team) else (b, a)
+    return (b, a) if atomic[0] else (a, b)
+
+
+def _kind(group, a, b, same_team):
+    """What to call a race, and what to do about it."""
+    here, there = SITES[group.site[a]].line, SITES[group.site[b]].line
+    if max(group.how[a], group.how[b]) > WRITE:
+        return "non-atomic update", "Make every access that may meet an update an atomic one"
+    if not same_team:
+        return "race", "Update by an atomic, or write to an array that the launch does not read"
+    if here == there:
+        return "race", "Let one member do it, or combine by team.reduce or an atomic"
+    advice = f"Put a team.barrier() before line {here}"
+    if group.phase[a] != group.phase[b]:
+        advice += "; a reduce, scan or broadcast does not show what others wrote"
+    return "missing barrier", advice
+
+
 def _later(all_of, group, a, b, same_team):
-    """Whether access `a` comes after `b` in the kernel's course: as a member goes that makes both, else as the text does."""
+    """Whether access `a` comes after `b` in the kernel's course: as a member goes that makes both, else as
+    the text does."""
     one, two = group.site[a], group.site[b]
     near = (all_of.site == one) | (all_of.site == two)
     if same_team:
@@ -226,18 +241,7 @@ def _unwritten(run, all_of, racing):
     """Note reads of cells that nobody had written; not where a race already says why."""
     if not run.memory.undefined and not run.scratch_cells:
         return
-    undefined = np.zeros(run.memory.top, bool)
-    for cells in run.memory.undefined:
-        undefined[cells] = True
-    for first, end in run.scratch_cells:
-        undefined[first:end] = True
-    some = all_of.take(np.flatnonzero(undefined[all_of.cell]))
-    cell, top = _compact(some.cell, run.memory.top)
-    writes = np.flatnonzero(some.how != READ)[::-1]
-    first_write = np.full(top, len(all_of.cell))
-    first_write[cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
-    reads = (some.how != WRITE) & (some.how != REPLACE)
-    bad = some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))
+    bad = _early_reads(run, all_of)
     for site in np.unique(bad.site):
         if int(site) in racing:
             continue
@@ -254,3 +258,19 @@ def _unwritten(run, all_of, racing):
             (lane,),
             times=len(rows),
         )
+
+
+def _early_reads(run, all_of):
+    """The accesses that read a cell which began undefined and which nobody had written."""
+    undefined = np.zeros(run.memory.top, bool)
+    for cells in run.memory.undefined:
+        undefined[cells] = True
+    for first, end in run.scratch_cells:
+        undefined[first:end] = True
+    some = all_of.take(np.flatnonzero(undefined[all_of.cell]))
+    cell, top = _compact(some.cell, run.memory.top)
+    writes = np.flatnonzero(some.how != READ)[::-1]
+    first_write = np.full(top, len(all_of.cell))
+    first_write[cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
+    reads = (some.how != WRITE) & (some.how != REPLACE)
+    return some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))

@@ -16,7 +16,8 @@ from .code import Code
 
 
 def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
-    """The function of a text, for numbers of these dtypes that are arranged `like` its parameters; how its result is arranged."""
+    """The function of a text, for numbers of these dtypes that are arranged `like` its parameters; how its
+    result is arranged."""
     numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
     tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
     code = Code(tree, float_dtype, kernel_name, to)
@@ -46,7 +47,8 @@ def combining(reducer, dtypes, float_dtype, kernel_name):
 
 
 class Folding:
-    """A reducer for an entry's contributions like `value`; `n`: how many numbers they are, `dtypes`: those of a state's numbers."""
+    """A reducer for an entry's contributions like `value`; `n`: how many numbers they are, `dtypes`: those of
+    a state's numbers."""
 
     def __init__(self, entry, reducer, value, state):
         options, given = (entry.signature.float_dtype, entry.kernel.name), [v.dtype for v in flat(value)]
@@ -82,7 +84,8 @@ class Folding:
         return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
 
     def broken_laws(self, states, in_order):
-        """(kind of finding, message) of what neighbouring states say against the reducer: combinations that differ by more than rounding."""
+        """(kind of finding, message) of what neighbouring states say against the reducer: combinations that
+        differ by more than rounding."""
         with np.errstate(all="ignore"):
             states = [self.combine(*self.neutral, *s) for s in states]
             for a, b, c in zip(states, states[1:], states[2:]):
@@ -92,15 +95,19 @@ class Folding:
                 if self._differ((a, b, c), one, other):
                     yield (
                         "not associative",
-                        f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is {_shown(other)}, "
-                        f"{given}, c = {_shown(c)}",
+                        (
+                            f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is"
+                            f" {_shown(other)}, {given}, c = {_shown(c)}"
+                        ),
                     )
                 ba = self.combine(*b, *a)
                 if self.reducer.commutes and not in_order and self._differ((a, b), ab, ba):
                     yield (
                         "does not commute",
-                        f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
-                        "say commutes=False if it is meant",
+                        (
+                            f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
+                            "say commutes=False if it is meant"
+                        ),
                     )
 
     def _differ(self, states, one, other):

@@ -1,8 +1,8 @@
 """Who runs next: members as greenlets, switched at collectives and, under a seed, at accesses.
 
-Seed 0 runs indices, teams and members in their order, and switches only where members meet. Any other seed draws which of
-several indices or teams in flight goes on, and after how many accesses the next one does: by Python's own generator, so
-that a seed is the same schedule everywhere.
+Seed 0 runs indices, teams and members in their order, and switches only where members meet. Any other seed
+draws which of several indices or teams in flight goes on, and after how many accesses the next one does: by
+Python's own generator, so that a seed is the same schedule everywhere.
 """
 
 from __future__ import annotations
@@ -90,15 +90,21 @@ class Schedule:
             elif not member.done and not member.place:
                 ready.append(member)  # it was only interrupted
             elif group.settled():
-                if all(m.done for m in group.members):
-                    alive -= 1
-                elif (apart := group.disagreement()) is not None:
-                    self.run.diverged(*apart)
-                    self._stop(group)
-                    alive -= 1
-                else:
-                    group.answers()
-                    ready += group.members
+                going = self._going(group)
+                ready += going
+                alive -= not going
+
+    def _going(self, group):
+        """Of a group whose members all wait, or have returned, those that go on: none where they wait at
+        different places."""
+        if all(m.done for m in group.members):
+            return []
+        if (apart := group.disagreement()) is not None:
+            self.run.diverged(*apart)
+            self._stop(group)
+            return []
+        group.answers()
+        return group.members
 
     @staticmethod
     def _stop(group):

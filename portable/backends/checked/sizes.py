@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .findings import Finding
-from .memory import arrays_in
+from .memory import arrays_in, in_parts
 
 
 def disagreements(kernel, groups):
@@ -15,8 +15,8 @@ def disagreements(kernel, groups):
     ----------
     kernel : Kernel
     groups : list of lists of trials
-        For each team size its trials under several seeds. Elements that differ between those depend on the order of
-        atomics, which is open: they are not compared.
+        For each team size its trials under several seeds. Elements that differ between those depend on the
+        order of atomics, which is open: they are not compared.
 
     Returns
     -------
@@ -43,7 +43,8 @@ def _of(trial):
 def results(args, reduced):
     """Every array among arguments, and the results of a reduction as arrays."""
     arrays = [array for _, array in arrays_in(args, [""] * len(args))]
-    return [*arrays, *(np.asarray(r, np.float64).reshape(-1) for r in reduced)]
+    reduced = [np.asarray(r, complex if isinstance(r, complex) else float).reshape(-1) for r in reduced]
+    return [in_parts(array) if array.dtype.kind == "c" else array for array in (*arrays, *reduced)]
 
 
 def names(kernel, trial):
@@ -56,7 +57,8 @@ def names(kernel, trial):
 def bound(ones, inputs, terms):
     """How far two orders of adding so many terms may lie apart, for terms as large as any number here.
 
-    Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and products.
+    Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and
+    products.
     """
     if ones[0].dtype.kind != "f":
         return 0.0
@@ -77,9 +79,9 @@ def _finding(kernel, name, first, other, one, two, differ):
     index, text = tuple(map(int, np.argwhere(differ)[0])), kernel.portable_text
     element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
     message = (
-        f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
-        f"{int(differ.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
-        "team.size, and let results not depend on it"
+        f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of"
+        f" {other.team_size}; {int(differ.sum())} element(s) differ by more than rounding. A team's size is"
+        " the machine's choice: take it from team.size, and let results not depend on it"
     )
     return Finding(
         "team size",

@@ -21,7 +21,8 @@ REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
 
 class Entry(entry.Entry):
-    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is read-only."""
+    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is
+    read-only."""
 
     lower = Operations
 
@@ -84,7 +85,8 @@ class _Launches(contract.Launches):
     interprets, lock = True, Lock()
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
-        from . import interpreter  # noqa: F401  (now that nobody forks: its import would stay half done there)
+        # Now that nobody forks: its import would stay half done there
+        from . import interpreter  # noqa: F401
 
         compiled = Compiled(kernel, policy_kind, specs, reducers)
         entry = compiled.entry(DEFAULT_TEAM_SIZE)

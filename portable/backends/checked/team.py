@@ -54,7 +54,8 @@ class Team:
         return self._meet("broadcast", site, lambda values: values[rank], value)
 
     def append(self, site, view, at, value, keep):
-        """The values of the members that keep, side by side from view[at] on in rank order; how many these are."""
+        """The values of the members that keep, side by side from view[at] on in rank order; how many these
+        are."""
         ends = self._meet(
             "append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep)
         )
@@ -75,7 +76,8 @@ class Team:
 class Group:
     """Members that run together: a team, or one index alone.
 
-    Its members meet at collectives. When all have arrived, each gets the answer; where some cannot, the group is over.
+    Its members meet at collectives. When all have arrived, each gets the answer; where some cannot, the group
+    is over.
     """
 
     def __init__(self, number, size):

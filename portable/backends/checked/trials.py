@@ -15,11 +15,14 @@ from .interpreter import Run, combined
 from .sizes import disagreements
 from .space import Compiled
 
-MANY = 100_000  # accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams or indices
+# accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams
+# or indices
+MANY = 100_000
 
 
 def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
-    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or None for all).
+    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or
+    None for all).
 
     Parameters
     ----------
@@ -41,17 +44,9 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
             dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO
         )
 
-    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
-    others = [size for size in team_sizes if size != full[0].team_size]
-    limit = full[0].first_few() if others or not in_full else None
-    if limit is None:
-        same_size = full + [trial(seed) for seed in seeds[len(full) :]]
-    else:
-        same_size = [trial(seed, None, limit) for seed in seeds]
-    groups = [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)]
-    found = _merged(
-        f for t in dict.fromkeys([*full, *(t for group in groups for t in group)]) for f in t.findings
-    )
+    full, groups, limit = _grouped(trial, seeds, in_full, team_sizes)
+    every = dict.fromkeys([*full, *(t for group in groups for t in group)])
+    found = _merged(f for t in every for f in t.findings)
     if refusal is not None and not found:
         raise refusal
     return (
@@ -60,6 +55,19 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
         [g[0].team_size for g in groups if team_sizes],
         limit,
     )
+
+
+def _grouped(trial, seeds, in_full, team_sizes):
+    """The trials that visit all; lists of trials of one team size each, which visit the same; how many teams
+    or indices these visit, or None for all."""
+    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    others = [size for size in team_sizes if size != full[0].team_size]
+    limit = full[0].first_few() if others or not in_full else None
+    if limit is None:
+        same_size = full + [trial(seed) for seed in seeds[len(full) :]]
+    else:
+        same_size = [trial(seed, None, limit) for seed in seeds]
+    return full, [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)], limit
 
 
 def reference(policy, kernel, args, reducers):

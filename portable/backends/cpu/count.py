@@ -1,7 +1,8 @@
 """Counting builds on the CPU: what a launch does, counted while it runs. Never the build that is timed.
 
 text       operations of the text, one index after the other: a team has one member
-touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many are written
+touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many
+           are written
 lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
 executed   instructions of the optimised code, by line
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 import ctypes
 import re
 
-from llvmlite import ir
 
-from ...compiler.counting import Packs, Tally, Touching
+from ... import locks
+from ...compiler.counting import Packs, Recorder, Tally, Touching
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
@@ -23,6 +24,7 @@ from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
 from .lanes import CpuTeam, Unwatched
 from .lower import Entry
+from .reuse import EVENTS, HASHED, SAMPLES
 from .scan import ScanEntry
 from .touched import Marks
 
@@ -64,7 +66,8 @@ class _Text(_Tallied):
 
 
 class _Touched(_Text):
-    """The block's counters begin with the addresses of maps, two for each view among the arguments."""
+    """The block's counters begin with the addresses of a trace and of maps, two for each view among the
+    arguments."""
 
     emitter = Touching
 
@@ -75,13 +78,12 @@ class _Touched(_Text):
             self.views = views
         if function.name == "entry" and views:
             base = self.extra("counter", PTR)
-            self.lower.maps = {
-                v.label: [self.lower.b.load(self.word(base, 2 * k + way), typ=PTR) for way in (0, 1)]
-                for k, v in enumerate(views)
-            }
+            trace, *maps = (self.lower.b.load(self.word(base, k), typ=PTR) for k in range(1 + 2 * len(views)))
+            self.lower.maps = {v.label: maps[2 * k : 2 * k + 2] for k, v in enumerate(views)}
+            self.lower.trace = Recorder(self.module, HASHED, SAMPLES, EVENTS), trace, function.args[3]
 
     def flush(self, base):
-        self.lower.flush(self.word(base, 2 * len(self.views)))
+        self.lower.flush(self.word(base, 1 + 2 * len(self.views)))
 
 
 class _Lanes(_Tallied):
@@ -98,13 +100,13 @@ class _WideTeam(CpuTeam):
             lower.const(0),
         )
         for k in range(lower.W):
-            one = lower.b.extract_element(mask, ir.Constant(I64, k))
+            one = lower.b.extract_element(mask, I64(k))
             with lower.b.if_then(one):
                 outer, lower.mask = lower.mask, None
                 lower.store(
                     view,
                     [lower.binary("+", at, kept)],
-                    Value(view.dtype, UNIFORM, lower.b.extract_element(x, ir.Constant(I64, k))),
+                    Value(view.dtype, UNIFORM, lower.b.extract_element(x, I64(k))),
                 )
                 lower.mask = outer
             kept = lower.binary("+", kept, Value("int", UNIFORM, lower.b.zext(one, I64)))
@@ -155,7 +157,8 @@ class _ExecutedScan(_Executed, ScanEntry):
     target = Unwatched
 
 
-def _compiled(kernel, policy_kind, specs, reducers, build):
+@locks.alone
+def _made(kernel, policy_kind, specs, reducers, build):
     if build == "executed":
         entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(
             kernel, policy_kind, specs, reducers
@@ -163,7 +166,9 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
     name, _, width = build.partition(":")
     entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes}[name]
-    if width:
+    if width == "lanes":
+        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(Entry.lanes)})
+    elif width:
         wide = {"team": _WideTeam} if int(width) > 16 else {}
         entry = type(
             entry.__name__,
@@ -171,29 +176,37 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
             {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide},
         )
     entry = entry(kernel, policy_kind, specs, reducers)
-    return entry, engine.load(entry.text, kernel.name)
+    return entry, engine.load(entry.text, kernel.name, level=0)
 
 
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
     if reducers or build != "executed":  # in a text they are its atomics
         specs = without_scatter(specs)
-    key = ("cpu", build, policy_kind, specs, reducers)
-    if key not in kernel.compiled:
-        kernel.compiled[key] = _compiled(kernel, policy_kind, specs, reducers, build)
-    entry, function = kernel.compiled[key]
+    entry, function = _compiled(kernel, policy_kind, specs, reducers, build)
     n = len(entry.mixes) * space.n_threads if build == "executed" else len(entry.kept)
-    marks = Marks(entry, words) if build == "touched" else None
+    marks = Marks(entry, words, space.n_threads) if build.startswith("touched") else None
     first = marks.addresses if marks else []
     totals = (ctypes.c_int64 * max(len(first) + n, 1))(*first)
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
     if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
-    if reducers:
-        launches.run(
-            "scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ()
-        )
-    else:
-        launches.plan_for(space, compiled, policy, words)()
+    _launch(space, compiled, policy, policy_kind, reducers, words)
     found = entry.counted(list(totals)[len(first) : len(first) + n])
     return found | marks.found() if marks else found
+
+
+def _compiled(kernel, policy_kind, specs, reducers, build):
+    """(entry, function) of a counting build, made once."""
+    key = ("cpu", build, policy_kind, specs, reducers)
+    if key not in kernel.compiled:
+        kernel.compiled[key] = _made(kernel, policy_kind, specs, reducers, build)
+    return kernel.compiled[key]
+
+
+def _launch(space, compiled, policy, policy_kind, reducers, words):
+    if reducers:
+        pattern = "scan" if policy_kind.startswith("scan") else "reduce"
+        launches.run(pattern, space, compiled, policy, words, ())
+    else:
+        launches.plan_for(space, compiled, policy, words)()

@@ -20,18 +20,14 @@ except ImportError:  # Windows
     resource = None
 
 
-LEVELS = (
-    "generic",
-    "x86-64",
-    "x86-64-v2",
-    "x86-64-v3",
-    "x86-64-v4",
-)  # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
+# v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
+LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"
 
 
 @functools.cache
 def cpu():
-    """LLVM's name and features of the CPU for which code is made: this one, or the level that PORTABLE_CPU names."""
+    """LLVM's name and features of the CPU for which code is made: this one, or the level that PORTABLE_CPU
+    names."""
     level = os.environ.get("PORTABLE_CPU")
     if not level:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -40,16 +36,19 @@ def cpu():
     return level, ""
 
 
-def new_machine():
+def new_machine(level=3):
     """A target machine of this CPU, with every vector unit it has. An execution engine takes its own.
 
-    The large code model: in a process with a GPU's address space, code and its constants may lie more than 2 GiB apart.
+    The large code model: in a process with a GPU's address space, code and its constants may lie more than 2
+    GiB apart.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     name, features = cpu()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=name, features=features, opt=3, reloc="static", codemodel="large")
+    return target.create_target_machine(
+        cpu=name, features=features, opt=level, reloc="static", codemodel="large"
+    )
 
 
 machine = functools.cache(new_machine)  # the one that optimises
@@ -94,31 +93,35 @@ def _most_maps():
 
 
 @locks.alone
-def load(text, kernel_name, identity=None):
+def load(text, kernel_name, identity=None, level=3):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
     ----------
-    text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the cache
+    text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the
+        cache
+    level : int
+        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon.
 
     Returns
     -------
     function : name -> address
         The code lives as long as this.
     """
-    tm = machine()
-    key = cache.key("cpu, large", tm.triple, *cpu(), llvm.llvm_version_info, identity or text)
+    tm = machine(level)
+    key = cache.key("cpu, large", level, tm.triple, *cpu(), llvm.llvm_version_info, identity or text)
     code = cache.get(key)
     if code is None:
         _require_room()
-        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name))
+        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
         cache.put(key, code)
     return _linked(code)
 
 
 @locks.alone
 def rewritten(text, kernel_name, change):
-    """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never cached."""
+    """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
+    cached."""
     tm = machine()
     module = llvm.parse_assembly(change(str(optimise(text, tm, kernel_name))))
     module.verify()
@@ -127,8 +130,9 @@ def rewritten(text, kernel_name, change):
 
 @locks.alone
 def unkept(text):
-    """Addresses of the functions of a short text as it stands, which is never in the cache."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), new_machine())
+    """Addresses of the functions of a short text as it stands, made in each process: never in the cache, and
+    at LLVM's level 0, which takes a third of the time."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), new_machine(0))
     engine.finalize_object()
     return engine.get_function_address
 
@@ -198,7 +202,8 @@ out:
 
 @functools.cache
 def sequence():
-    """void sequence(table, n, pool_run): calls n launches, rows of (function, block, begin, end, chunk, pool or 0)."""
+    """void sequence(table, n, pool_run): calls n launches, rows of (function, block, begin, end, chunk, pool
+    or 0)."""
     code = load(_SEQUENCE, "sequence")
     made = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(code("sequence"))
     made.code = code  # kept alive

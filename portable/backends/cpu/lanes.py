@@ -75,7 +75,8 @@ class CpuTeam(Team):
         )
 
     def append(self, lower, view, at, value, keep):
-        """Members that keep move to the front of the pack, which is stored under a mask; returns their number."""
+        """Members that keep move to the front of the pack, which is stored under a mask; returns their
+        number."""
         W, b = lower.W, lower.b
         if W == 1:
             with b.if_then(lower.get(keep, "bool")):
@@ -93,7 +94,8 @@ class CpuTeam(Team):
 
     @staticmethod
     def _compressed(lower, x, mask):
-        """The lanes of the mask, moved to the front. Packs wider than 512 bits go in two halves of each number: LLVM's code for them is wrong."""
+        """The lanes of the mask, moved to the front. Packs wider than 512 bits go in two halves of each
+        number: LLVM's code for them is wrong."""
         b, W = lower.b, lower.W
 
         def moved(v):
@@ -113,13 +115,13 @@ class CpuTeam(Team):
         return lane_prefixes(lower, own, neutral, combine)[1]
 
     def thread_range(self, lower, loop, lo, hi):
-        """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
+        """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W,
+        ..."""
         W, b = lower.W, lower.b
         lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
-        if (
-            W == 1 or loop.breaks
-        ):  # one loop for all packs: members that have left it stay out of the last one too
+        # one loop for all packs: members that have left it stay out of the last one too
+        if W == 1 or loop.breaks:
             self._loop(lower, loop, lo, Value("int", UNIFORM, hi), aligned)
             return
         trips = b.sub(hi, lo, flags=("nsw",))
@@ -128,10 +130,15 @@ class CpuTeam(Team):
         self._loop(lower, loop, lo, Value("int", UNIFORM, full_end), aligned)
         if loop.returns:
             lower.rejoin(loop.call, loop.body.parent)
+        self._rest(lower, loop, full_end, hi, aligned)
+
+    def _rest(self, lower, loop, lo, hi, aligned):
+        """The members lo..hi of a last pack."""
+        b = lower.b
         rest, after = b.append_basic_block("rest"), b.append_basic_block("after")
-        b.cbranch(b.icmp_signed("<", full_end, hi), rest, after)
+        b.cbranch(b.icmp_signed("<", lo, hi), rest, after)
         b.position_at_end(rest)
-        member = Value("int", LINEAR, full_end, step=1, aligned=aligned)
+        member = Value("int", LINEAR, lo, step=1, aligned=aligned)
         mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
         with lower.under(mask=mask, alive=lower.mask is None):
             if loop.exits or loop.returns:
@@ -157,7 +164,8 @@ class CpuTeam(Team):
             )
 
         def more():
-            """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks for all."""
+            """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks
+            for all."""
             return lower.compare("<", member() if loop.breaks else Value("int", UNIFORM, here()), hi)
 
         lower.run_loop(
@@ -170,7 +178,8 @@ class CpuTeam(Team):
 
 
 def lane_prefixes(lower, state, neutral, combine):
-    """What the states of the lanes up to each one combine to, and up to the one before it: doubling steps over the lanes."""
+    """What the states of the lanes up to each one combine to, and up to the one before it: doubling steps
+    over the lanes."""
     lane = lower.lanes(ir.Constant(I64, 0))
 
     def behind(by, front, change=lambda back: back):

@@ -81,7 +81,8 @@ class Entry(entry.Entry):
             view.unshared = True
 
     def _merge(self, k):
-        """void merge(block, begin, end, worker): add elements begin..end of all copies to the view, and zero them."""
+        """void merge(block, begin, end, worker): add elements begin..end of all copies to the view, and zero
+        them."""
         function = ir.Function(self.module, ENTRY, f"merge{k}")
         self.open(function)
         lower, b, (_, begin, end, _) = self.lower, self.lower.b, function.args
@@ -142,24 +143,31 @@ class Entry(entry.Entry):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        begin, zero, one = bounds[-1][0], ir.Constant(I64, 0), ir.Constant(I64, 1)
-        length, width = (b.sub(high, low, flags=("nsw",)) for low, high in (bounds[-1], bounds[-2]))
+        begin, one = bounds[-1][0], ir.Constant(I64, 1)
+        *inner, length = (b.sub(high, low, flags=("nsw",)) for low, high in bounds[1:])
 
         def row(number):
-            before = b.mul(number, length, flags=("nsw",))
-            low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
-            low = b.select(b.icmp_signed(">", low, zero), low, zero)
-            outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
-            outer = [
-                Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)
-            ]
-            self._range(
-                b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer)
-            )
+            low, high = self._within(number, first, last, length)
+            outer = self._outer(number, inner, [low for low, _ in bounds])
+            self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, outer)
             self.target.look(lower)
 
-        some = b.select(b.icmp_signed(">", length, zero), length, one)  # an empty box has no rows
+        some = b.select(b.icmp_signed(">", length, ir.Constant(I64, 0)), length, one)  # or it has no rows
         self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
+
+    def _within(self, number, first, last, length):
+        """What lies between the indices first and last of a row, counted from where it begins."""
+        b, zero = self.lower.b, ir.Constant(I64, 0)
+        before = b.mul(number, length, flags=("nsw",))
+        low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
+        return b.select(b.icmp_signed(">", low, zero), low, zero), high
+
+    def _outer(self, number, inner, begins):
+        """The leading indices of a row, from its number; `inner`: the extents of those behind the first."""
+        b, outer = self.lower.b, [number]
+        for extent in reversed(inner):
+            outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)
+        return tuple(Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, low in zip(outer, begins))
 
     def _smaller(self, x, y):
         return self.lower.b.select(self.lower.b.icmp_signed("<", x, y), x, y)

@@ -1,4 +1,5 @@
-"""The spaces "serial", "threads" and "numba", as backends/contract.py wants them: one machine, and whose threads they take."""
+"""The spaces "serial", "threads" and "numba", as backends/contract.py wants them: one machine, and whose
+threads they take."""
 
 from ... import numba
 from ...space import Space
@@ -28,7 +29,8 @@ class _Threads(_Serial):
 
 
 class _Numba(_Serial):
-    """The threads of numba's prange: at most "numba:4" of those that NUMBA_NUM_THREADS and set_num_threads leave."""
+    """The threads of numba's prange: at most "numba:4" of those that NUMBA_NUM_THREADS and set_num_threads
+    leave."""
 
     def space(self, name, number):
         return None if number == 0 else Space(name, n_threads=number or numba.most_threads())

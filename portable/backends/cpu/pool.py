@@ -2,19 +2,23 @@
 
 The pool is LLVM IR (`pool_code.py`), compiled once a process, over POSIX threads. Four ideas carry it:
 
-* A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if they come in
-  time; the launching thread (worker 0) works too and waits only for those who entered. A worker that the machine has
-  not scheduled costs nothing, so more threads than cores is slow at nothing but context switches.
-* Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a condition. No
+* A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
+  they come in
+  time; the launching thread (worker 0) works too and waits only for those who entered. A worker that the
+  machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context switches.
+* Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
+  condition. No
   more of them spin than there are cores.
-* Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with the cores.
-* Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first, then looks
+* Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
+  the cores.
+* Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first,
+  then looks
   for sleepers. Both in sequentially consistent order, so that no wake-up is lost.
 
-Where POSIX threads are missing (Windows), a thread pool of the standard library calls the functions through ctypes.
+Where POSIX threads are missing (Windows), a thread pool of the standard library calls the functions through
+ctypes.
 """
 
-import concurrent.futures
 import ctypes
 import os
 import threading
@@ -24,9 +28,8 @@ import weakref
 from ...errors import InputError
 from .pool_code import AT, STATE_BYTES, compiled, posix
 
-STACK_BYTES = (
-    8 << 20
-)  # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
+# Linux's default for a main thread; musl and macOS give other threads less than kernels may need
+STACK_BYTES = 8 << 20
 
 
 class Pool:
@@ -36,7 +39,8 @@ class Pool:
     ----------
     n_threads : int, at least 1; may exceed the cores
     native : bool, default True
-        False asks for the fallback through the standard library, which is also taken where POSIX threads are missing.
+        False asks for the fallback through the standard library, which is also taken where POSIX threads are
+        missing.
 
     Attributes
     ----------
@@ -44,10 +48,10 @@ class Pool:
     native : bool
     lock : threading.RLock, held by whoever launches
     handle, run_address : int
-        For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64 end,
-        i64 chunk)` and does what `run` does; chunk >= 1. Whoever calls it holds `lock`, and has called `start` before:
-        without it (so in the child of a fork) the caller does all the work itself, rightly but alone.
-        Both are 0 where the pool is not native.
+        For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
+        end, i64 chunk)` and does what `run` does; chunk >= 1. Whoever calls it holds `lock`, and has called
+        `start` before: without it (so in the child of a fork) the caller does all the work itself, rightly
+        but alone. Both are 0 where the pool is not native.
     """
 
     def __init__(self, n_threads, *, native=True):
@@ -66,15 +70,17 @@ class Pool:
         _pools.add(self)
 
     def run(self, fn, block, begin, end, chunk):
-        """Call native `void fn(ptr block, i64 begin, i64 end, i64 worker)` for every chunk of [begin, end), and wait.
+        """Call native `void fn(ptr block, i64 begin, i64 end, i64 worker)` for every chunk of [begin, end),
+        and wait.
 
         Parameters
         ----------
         fn, block : int, addresses; `block` is handed on untouched
         begin, end : int
         chunk : int, at least 1
-            Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of `fn` each.
-            Threads take the next chunk when they are free; `worker` is the thread's number, 0 for the caller.
+            Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of
+            `fn` each. Threads take the next chunk when they are free; `worker` is the thread's number, 0 for
+            the caller.
         """
         if chunk < 1:
             raise InputError(f"Pool.run: chunk is {chunk}; it must be at least 1.")
@@ -115,7 +121,9 @@ class Pool:
         if self.n_threads == 1:
             return
         if not self.native:
-            self._executor = concurrent.futures.ThreadPoolExecutor(self.n_threads - 1, "portable")
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(self.n_threads - 1, "portable")
             self._finalizer = weakref.finalize(self, self._executor.shutdown)
             return
         _word(self.handle + AT["SPINS"]).value = self._code.spins
@@ -155,7 +163,8 @@ _pools = weakref.WeakSet()
 
 
 def _forget_threads():
-    """In the child of a fork only the forking thread lives: its pools have no workers, their locks no holders."""
+    """In the child of a fork only the forking thread lives: its pools have no workers, their locks no
+    holders."""
     for pool in _pools:
         if pool._finalizer:
             pool._finalizer.detach()
@@ -182,7 +191,8 @@ def _create_threads(n_threads, function, argument):
 
 
 def _end_threads(threads, code, handle, memory):
-    """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit, too."""
+    """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
+    too."""
     if _word(handle + AT["GATE"]).value >> 16 & 1:
         return  # exit while another Python thread is in a launch: the process's end takes its workers along
     _STOP(code.stop)(handle)

@@ -1,4 +1,5 @@
-"""The thread pool's text: LLVM IR over POSIX threads, and the layout of its state. `pool.py` says how it works."""
+"""The thread pool's text: LLVM IR over POSIX threads, and the layout of its state. `pool.py` says how it
+works."""
 
 import ctypes
 import functools
@@ -11,7 +12,8 @@ from . import stop  # noqa: F401  (its functions are called)
 
 SPIN_MICROSECONDS = 30
 
-# Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in pairs.
+# Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
+# pairs.
 AT = {
     "GATE": 0,
     "NEXT": 128,  # the next chunk to be taken
@@ -40,7 +42,8 @@ _PTHREADS = (
     "clock_gettime",
 )
 
-# gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
+# gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
+# process.
 _IR = """
 declare i1 @portable_ends(ptr, i64) ; stop.py
 declare void @portable_begins(ptr)
@@ -326,7 +329,8 @@ define void @pool_stop(ptr %pool) {{
 
 @functools.cache
 def compiled():
-    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep), or None: no POSIX threads."""
+    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep), or None: no POSIX
+    threads."""
     try:
         for name in _PTHREADS:
             llvm.add_symbol(name, ctypes.cast(posix(name), ctypes.c_void_p).value)
@@ -346,9 +350,10 @@ class _Code:
             platform.machine(), ""
         )
         module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
+        # as in engine.py; level 0 launches as fast, and is made in a third of the time
         machine = llvm.Target.from_default_triple().create_target_machine(
-            opt=2, reloc="static", codemodel="large"
-        )  # as in engine.py
+            opt=0, reloc="static", codemodel="large"
+        )
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
         self.run, self.worker, self.stop, pause_many = (

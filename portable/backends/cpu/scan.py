@@ -1,8 +1,10 @@
 """Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
 
 void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all is the result
-void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
+void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all
+                                           is the result
+void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last
+                                           argument
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from .lanes import lane_prefixes
 
 
 class ScanEntry(Scanned, cpu.Entry):
-    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
+    or "scan total"."""
 
     def emit(self):
         (self.reducer,) = self.reducers
@@ -51,22 +54,25 @@ class ScanEntry(Scanned, cpu.Entry):
             self._write(self._read(places) if store else self._neutral(), carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            rest = self.packs(
-                low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ())
-            )
-            if self.width > 1:
-                with b.if_then(b.icmp_signed("<", rest, high)):
-                    mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
-                    self._pack(rest, mask, carry, outs if store else ())
+            self._packs(low, high, carry, outs if store else ())
             self._write(self._read(carry), places)
             self.target.look(lower)
 
         self.loop(first, last, 1, block)
         b.ret_void()
 
+    def _packs(self, low, high, carry, outs):
+        """The indices low..high: whole packs, then the rest under a mask."""
+        lower, b = self.lower, self.lower.b
+        rest = self.packs(low, high, self.width, lambda base: self._pack(base, None, carry, outs))
+        if self.width > 1:
+            with b.if_then(b.icmp_signed("<", rest, high)):
+                mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
+                self._pack(rest, mask, carry, outs)
+
     def _pack(self, base, mask, carry, outs):
         """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
-        lower, b = self.lower, self.lower.b
+        lower = self.lower
         index = lower.lanes(base)
         lower.begin_pack(mask)
         result = lower.inline(self.kernel.portable_text, [index, *self.args])
@@ -78,9 +84,7 @@ class ScanEntry(Scanned, cpu.Entry):
         inclusive, exclusive = lane_prefixes(lower, state, neutral, self._combined)
         before = self._read(carry)
         running = self._combined(before, inclusive)
-        for v, x, place in zip(self.state, running, carry):
-            x = lower.get(x, v.dtype, VARYING)
-            b.store(x if self.width == 1 else lower.lane(x, self.width - 1), place)
+        self._carry(running, carry)
         if outs:
             if self.policy_kind == "scan exclusive":
                 running = before if self.width == 1 else self._combined(before, exclusive)
@@ -88,6 +92,13 @@ class ScanEntry(Scanned, cpu.Entry):
             for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
                 lower.store(out, [index], x)
             lower.mask = None
+
+    def _carry(self, state, places):
+        """Keep the last lane's state for the pack behind."""
+        lower = self.lower
+        for v, x, place in zip(self.state, state, places):
+            x = lower.get(x, v.dtype, VARYING)
+            lower.b.store(x if self.width == 1 else lower.lane(x, self.width - 1), place)
 
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")

@@ -1,4 +1,5 @@
-"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ in whose threads they take."""
+"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ
+in whose threads they take."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault: `with faults:` around one raises it at its end."""
+    """Where launches of a debug build leave the first fault: `with faults:` around one raises it at its
+    end."""
 
     def __init__(self, entry):
         self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
@@ -125,7 +127,8 @@ class _Faults:
             self.sites.raise_if(words)
 
 
-# ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))
+# ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
+# chunk))
 def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     if copies is None:
@@ -135,7 +138,8 @@ def _for(compiled, policy, words, outs, n_threads):
 
 
 def _copies(compiled, words, n_threads):
-    """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were too much."""
+    """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were
+    too much."""
     sizes = [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
     total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
     if total > _MOST_COPIES:
@@ -194,7 +198,8 @@ def _whole_lines(size):
 
 
 def _blocks_at_once(compiled, n_blocks, n_threads):
-    """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may differ in length."""
+    """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may
+    differ in length."""
     return max(1, n_blocks // (n_threads * CHUNKS_A_THREAD)) if compiled.simple else 1
 
 
@@ -213,7 +218,8 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
         league, scratch = policy.league_size, scratch_of(compiled, policy)
         if scratch > MOST_SCRATCH:
             raise InputError(
-                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {MOST_SCRATCH}"
+                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team"
+                f" at most {MOST_SCRATCH}"
             )
     return _EXTRA.pack(
         begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0

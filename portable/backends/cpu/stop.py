@@ -2,8 +2,9 @@
 
     on_sigint   what the system calls: Python's own handler first, then the flag is up (the time, in seconds)
     look        in compiled code: a load and a branch; where the flag is up, `poll` says whether to leave
-    poll        on the main thread, where it launched: Python's handlers run. One that raises ends this launch:
-                its block is noted for the other workers, the exception is raised where the native call returns
+    poll        on the main thread, where it launched: Python's handlers run. One that raises ends this
+                launch: its block is noted for the other workers, the exception is raised where the native
+                call returns
 
 A flag that is up means "ask", not "stop": whoever raises it without need does no harm. Other Python threads
 that launch at the time go on, as signals are the main thread's. The exception is set as one from outside

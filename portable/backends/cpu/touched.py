@@ -1,4 +1,5 @@
-"""Which elements of a launch's arguments are touched: a byte for each, set by the build that counts."""
+"""Which elements of a launch's arguments are touched: a byte for each, set by the build that counts, and a
+sample of the accesses to lines of memory."""
 
 from __future__ import annotations
 
@@ -10,20 +11,26 @@ import numpy as np
 from ...compiler.counting import LINE
 from ...compiler.memory import itemsize
 from ...compiler.signature import flatten
+from ...compiler.types import part
+from .reuse import Trace
 
 
 class Marks:
-    """Maps of the memory that a launch's views reach, one to read and one to write; views that share memory share maps.
+    """Maps of the memory that a launch's views reach, one to read and one to write; views that share memory
+    share maps.
 
     Attributes
     ----------
     addresses : list of int
-        Of each view the addresses of both maps, less what the map's first element is numbered.
+        That of the trace, and of each view the addresses of both maps, less what the map's first element is
+        numbered.
     """
 
-    def __init__(self, entry, words):
+    def __init__(self, entry, words, n_workers):
         self.regions = _regions(_views(entry, words))
-        self.addresses = [
+        sizes = [region.size * len(region.marks[0]) for region in self.regions]
+        self.trace = Trace(sum(sizes) // LINE, n_workers)
+        self.addresses = [self.trace.samples.ctypes.data] + [
             address
             for place in sorted(p for r in self.regions for p in r.places)
             for address in self._of(place)
@@ -34,23 +41,28 @@ class Marks:
         return [marks.ctypes.data - region.first for marks in region.marks]
 
     def found(self):
-        """{("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES", ...): lines}, and ("", "bytes NAMES", "")."""
-        result = {}
+        """{("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES", ...): lines}, and ("",
+        "bytes NAMES", ""), and what the trace tells."""
+        result, touched, total = {}, 0, [0, 0]
         for region in self.regions:
             names = ", ".join(region.names)
             result["", f"bytes {names}", ""] = region.size
-            for marks, way in zip(region.marks, ("load", "store")):
+            together = 0
+            for k, (marks, way) in enumerate(zip(region.marks, ("load", "store"))):
                 result["", f"touched {names}", way] = int(np.count_nonzero(marks))
-                eights = marks.view(np.uint64).reshape(
-                    -1, LINE // region.size // 8
-                )  # the marks of a line in a row
+                # the marks of a line in a row
+                eights = marks.view(np.uint64).reshape(-1, LINE // region.size // 8)
                 lines = functools.reduce(np.bitwise_or, eights.T)
                 result["", f"lines {names}", way] = int(np.count_nonzero(lines))
-        return result
+                total[k] += result["", f"lines {names}", way]
+                together = together | lines
+            touched += int(np.count_nonzero(together))
+        return result | self.trace.found(touched, total)
 
 
 class _Region:
-    """A stretch of memory in elements of one size, from a line's begin to a line's end."""
+    """A stretch of memory in numbers of one size, from a line's begin to a line's end. A complex number is
+    two."""
 
     def __init__(self, begin, end, size, names, places):
         self.begin, self.end, self.size, self.names, self.places = begin, end, size, names, places
@@ -63,17 +75,24 @@ class _Region:
 
 
 def _views(entry, words):
-    """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a launch."""
+    """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a
+    launch."""
     names = [v.label for v in entry.views]
     word = place = 0
     for spec in flatten(entry.signature.specs):
         if spec[0] in ("view", "scatter"):
-            size, ndim = itemsize(spec[1]), spec[2]
+            size, ndim = itemsize(part(spec[1])), spec[2]
             pointer, *numbers = struct.unpack_from(f"=Q{2 * ndim}q", words, 8 * word)
             reach = [(extent - 1) * stride for extent, stride in zip(numbers[:ndim], numbers[ndim:])]
             if all(numbers[:ndim]):
                 low = pointer + sum(r for r in reach if r < 0)
-                yield names[place], place, low, pointer + sum(r for r in reach if r > 0) + size, size
+                yield (
+                    names[place],
+                    place,
+                    low,
+                    pointer + sum(r for r in reach if r > 0) + itemsize(spec[1]),
+                    size,
+                )
             else:
                 yield names[place], place, pointer, pointer, size
             place += 1

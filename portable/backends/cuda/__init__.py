@@ -26,7 +26,8 @@ def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space rea
     device : int
         Its number.
     stream : int or stream of another library
-        The driver's handle, or an object that has one (`__cuda_stream__`, `handle`, `ptr` or `cuda_stream`); 0 is the default stream.
+        The driver's handle, or an object that has one (`__cuda_stream__`, `handle`, `ptr` or `cuda_stream`);
+        0 is the default stream.
 
     Returns
     -------

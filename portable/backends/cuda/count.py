@@ -1,6 +1,8 @@
-"""Executed instructions of a launch on CUDA: the GPU's own code, each basic block of which counts its runs in a thread.
+"""Executed instructions of a launch on CUDA: the GPU's own code, each basic block of which counts its runs in
+a thread.
 
-The counters' address is part of the code, so that the layer's own functions, which branch here, count like all others.
+The counters' address is part of the code, so that the layer's own functions, which branch here, count like
+all others.
 """
 
 from __future__ import annotations
@@ -38,9 +40,8 @@ class _Executed(Executed):
             name = special(parts[k])[0].split(" ")[1] if is_special(parts[k]) else None
             parts[k] = self.with_counters(parts[k], inside=name)
         names = sorted(set(re.findall(rf'@"({SPECIAL}[^"]*)"', text)))
-        return re.sub(
-            rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts)
-        )  # PTX has no such names
+        # PTX has no such names
+        return re.sub(rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts))
 
     def is_free(self, line):
         """Arguments are read from constant memory, as operands of other instructions."""

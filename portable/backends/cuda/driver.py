@@ -1,8 +1,9 @@
-"""The CUDA driver through ctypes: memory, programs, launches, streams, events and graphs. No toolkit is needed.
+"""The CUDA driver through ctypes: memory, programs, launches, streams, events and graphs. No toolkit is
+needed.
 
-Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over the
-device's primary context, which other CUDA libraries in the process share: their memory and streams may be used here,
-ours there.
+Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over
+the device's primary context, which other CUDA libraries in the process share: their memory and streams may be
+used here, ours there.
 """
 
 import contextlib
@@ -41,8 +42,9 @@ def context(ordinal=0):
 class Context(contract.Memory):
     """One device: memory, copies, programs and launches. Get it from `context(ordinal)`.
 
-    Every method makes the device current in the calling thread. Streams are Stream.handle, or None for the default
-    stream (which cannot be captured). Copies and fills are queued on the default stream; `wait=True` waits for it.
+    Every method makes the device current in the calling thread. Streams are Stream.handle, or None for the
+    default stream (which cannot be captured). Copies and fills are queued on the default stream; `wait=True`
+    waits for it.
     """
 
     def __init__(self, ordinal):
@@ -50,10 +52,8 @@ class Context(contract.Memory):
         self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
         self._alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
-        self._kept, self.parallel = (
-            {},
-            False,
-        )  # bytes -> addresses; whether any queue but the default stream was used
+        # bytes -> addresses; whether any queue but the default stream was used
+        self._kept, self.parallel = {}, False
         self.streamed = False  # the same, but for queues of other libraries
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
@@ -72,7 +72,8 @@ class Context(contract.Memory):
         grid : int, or (x, y, z)
         block, shared_bytes : int
         parameters : ctypes.c_void_p or ctypes array
-            The address of an array with the address of each of the kernel's parameters; copied before this returns.
+            The address of an array with the address of each of the kernel's parameters; copied before this
+            returns.
         """
         if not self._alone:
             cu.cuCtxSetCurrent(self.handle)
@@ -97,7 +98,8 @@ class Context(contract.Memory):
     def allocate(self, nbytes, zero=False):
         """Device memory as a Memory; OutOfMemoryError if there is no room.
 
-        Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds for one.
+        Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds
+        for one.
         """
         self.activate()
         try:
@@ -157,7 +159,8 @@ class Context(contract.Memory):
         return free.value + self._kept_bytes(), total.value
 
     def ready(self, stream):
-        """Nobody waits here where all that was queued is in the default stream: another one is told to wait."""
+        """Nobody waits here where all that was queued is in the default stream: another one is told to
+        wait."""
         if self.streamed:
             self.synchronize()
         elif stream not in (None, 0, 1):  # 0 and 1 are the default stream
@@ -172,7 +175,7 @@ class Context(contract.Memory):
     def interface(self, view):
         self.share()
         return {
-            "data": (view.pointer, view.readonly),
+            "data": (view.pointer if view.size else 0, view.readonly),
             "shape": view.shape,
             "strides": view.strides,
             "typestr": view.dtype.str,
@@ -194,9 +197,8 @@ class Context(contract.Memory):
         """Whether a large copy of pageable memory went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        if (
-            nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None
-        ):  # pinned already
+        # pinned already
+        if nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None:
             return False
         self.synchronize()  # the pieces have queues of their own
         with self._stage_lock:
@@ -206,7 +208,8 @@ class Context(contract.Memory):
                 except (DeviceError, OutOfMemoryError) as refused:
                     self._staging = False
                     warnings.warn(
-                        f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})",
+                        f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused"
+                        f" ({refused})",
                         stacklevel=2,
                     )
             if self._staging:
@@ -214,7 +217,8 @@ class Context(contract.Memory):
         return bool(self._staging)
 
     def copy(self, target, source, nbytes, origin):
-        """Copy from address `source` of another Context, or this one, to `target` of this one; waits for the end."""
+        """Copy from address `source` of another Context, or this one, to `target` of this one; waits for the
+        end."""
         origin.synchronize()
         self.synchronize()
         if origin is self:
@@ -238,7 +242,8 @@ class Context(contract.Memory):
     # Programs
 
     def load(self, image):
-        """A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the compiler's log."""
+        """A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the compiler's
+        log."""
         self.activate()
         module, log = ctypes.c_void_p(), _Log()
         with log.attached():
@@ -277,7 +282,8 @@ class Context(contract.Memory):
         return Event(self)
 
     def capture(self, stream):
-        """Context manager: records what is queued on `stream` instead of running it, in the Graph it yields."""
+        """Context manager: records what is queued on `stream` instead of running it, in the Graph it
+        yields."""
         return _capture(self, stream)
 
 
@@ -344,7 +350,8 @@ class Function:
         cu.cuFuncSetAttribute(self.handle, 8, nbytes)
 
     def blocks_per_sm(self, block, shared_bytes=0):
-        """How many blocks of `block` threads with that much dynamic shared memory a multiprocessor holds at once."""
+        """How many blocks of `block` threads with that much dynamic shared memory a multiprocessor holds at
+        once."""
         self.module.context.activate()
         value = ctypes.c_int()
         cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(value), self.handle, block, shared_bytes)

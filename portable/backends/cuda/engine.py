@@ -10,39 +10,20 @@ from ... import cache, locks
 from ...compiler.optimise import optimise
 
 
-_KNOWN = (
-    50,
-    52,
-    53,
-    60,
-    61,
-    62,
-    70,
-    72,
-    75,
-    80,
-    86,
-    87,
-    89,
-    90,
-    100,
-    101,
-    103,
-    120,
-    121,
-)  # LLVM's, less variants
+# LLVM's, less variants
+_KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 
 
 @functools.cache
 def machine(capability):
-    """The target machine of a compute capability such as (9, 0); of one not known yet, that of the newest before it."""
+    """The target machine of a compute capability such as (9, 0); of one not known yet, that of the newest
+    before it."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     number = max(k for k in _KNOWN if k <= 10 * capability[0] + capability[1])
     target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    return target.create_target_machine(
-        cpu=f"sm_{number}", opt=3
-    )  # in the oldest PTX that knows it: old drivers read it
+    # in the oldest PTX that knows it: old drivers read it
+    return target.create_target_machine(cpu=f"sm_{number}", opt=3)
 
 
 @locks.alone

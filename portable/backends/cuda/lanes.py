@@ -50,7 +50,8 @@ def dynamic_shared(module):
 
 
 class CudaTarget:
-    """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places read neighbours."""
+    """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places
+    read neighbours."""
 
     step, straight = RANGE_THREADS, True
     look, strip = staticmethod(lambda lower: None), 0  # Ctrl-C waits for the launches in flight
@@ -58,7 +59,8 @@ class CudaTarget:
 
     @staticmethod
     def product(b, x, y, flags):
-        """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find behind masks of 64."""
+        """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find
+        behind masks of 64."""
         halves, wide = (
             [_half(b, v) for v in (x, y)],
             ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r"),
@@ -112,7 +114,8 @@ class CudaTeam(Team):
         self.n, self.buffer = n, scratch
 
     def rank(self, lower):
-        # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in common
+        # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in
+        # common
         return Value(
             "int",
             VARYING,
@@ -178,50 +181,72 @@ class CudaTeam(Team):
 
 
 def scan_block(lower, own, neutral, combine, n):
-    """Exclusive prefixes of one state a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
+    """Exclusive prefixes of one state a thread in rank order, and the total: by shuffles in each warp, then
+    over the warps."""
     rank = Value("int32", VARYING, lower.b.trunc(thread(lower), I32))  # half the instructions of 64 bits
-    lane, running = lower.binary("&", rank, lower.const(WARP - 1)), own
-
-    def chosen(condition, a, b):
-        return tuple(lower.select(condition, v, w) for v, w in zip(a, b))
-
-    def moved(how, by, clamp):
-        return tuple(_shuffled(lower, v, how, by, clamp) for v in running)
-
-    for by in (1, 2, 4, 8, 16):
-        behind = moved("up", by, 0)
-        running = chosen(lower.compare(">=", lane, lower.const(by)), combine(behind, running), running)
-    exclusive = chosen(lower.compare("==", lane, lower.const(0)), neutral, moved("up", 1, 0))
+    end = lower.const(WARP - 1)
+    lane = lower.binary("&", rank, end)
+    inclusive, exclusive = _scan_warp(lower, lane, own, neutral, combine)
     n_warps = n // WARP
     if n_warps == 1:
-        return exclusive, moved("idx", WARP - 1, WARP - 1)
+        return exclusive, _moved(lower, inclusive, "idx", WARP - 1, WARP - 1)
     place = shared_words(lower, n_warps * len(own), "scanned")
     warp = lower.b.ashr(rank.ir, ir.Constant(I32, 5))
-    with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
-        for v, word in zip(running, words_of(lower, place, warp, len(own))):
-            lower.b.store(lower.get(v), word)
+    with lower.b.if_then(lower.get(lower.compare("==", lane, end))):
+        _keep(lower, place, warp, inclusive)
     barrier(lower)
     before = total = neutral
     for k in range(n_warps):
-        words = words_of(lower, place, ir.Constant(I64, k), len(own))
-        part = tuple(
-            Value(v.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(v.dtype)))
-            for v, word in zip(own, words)
-        )
+        part = _kept(lower, place, k, own, UNIFORM)
         here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
-        before = chosen(here, total, before)
+        before = _chosen(lower, here, total, before)
         total = combine(total, part)
     barrier(lower)
     return combine(before, exclusive), total
 
 
+def _scan_warp(lower, lane, own, neutral, combine):
+    """Prefixes of one state a lane, with its own and without: by shuffles of doubling length."""
+    running = own
+    for by in (1, 2, 4, 8, 16):
+        behind = _moved(lower, running, "up", by, 0)
+        there = lower.compare(">=", lane, lower.const(by))
+        running = _chosen(lower, there, combine(behind, running), running)
+    first = lower.compare("==", lane, lower.const(0))
+    return running, _chosen(lower, first, neutral, _moved(lower, running, "up", 1, 0))
+
+
+def _chosen(lower, condition, state, other):
+    return tuple(lower.select(condition, v, w) for v, w in zip(state, other))
+
+
+def _moved(lower, state, how, by, clamp):
+    """The state of another lane of the warp."""
+    return tuple(_shuffled(lower, v, how, by, clamp) for v in state)
+
+
+def _keep(lower, place, warp, state):
+    """Leave a warp's state in shared memory."""
+    for v, word in zip(state, words_of(lower, place, warp, len(state))):
+        lower.b.store(lower.get(v), word)
+
+
+def _kept(lower, place, number, state, kind):
+    """What a warp has left, shaped like `state`."""
+    words = words_of(lower, place, ir.Constant(I64, number), len(state))
+    return tuple(
+        Value(v.dtype, kind, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(state, words)
+    )
+
+
 def combine_block(lower, state, reducer, combine, n, again=True):
     """Every thread's state combined over a block of n threads, the same bits in all of them; uniform Values.
 
-    A butterfly of shuffles in each warp, then the warps' states through shared memory, read by all in one order.
+    A butterfly of shuffles in each warp, then the warps' states through shared memory, read by all in one
+    order.
     """
     for by in (16, 8, 4, 2, 1):
-        other = tuple(_shuffled(lower, v, "bfly", by, WARP - 1) for v in state)
+        other = _moved(lower, state, "bfly", by, WARP - 1)
         state = tuple(
             Value(v.dtype, VARYING, lower.get(r, v.dtype))
             for v, r in zip(state, combine(lower, reducer, state, other))
@@ -236,18 +261,11 @@ def _over_warps(lower, state, reducer, combine, n_warps, again):
     here = thread(lower)
     first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
     with lower.b.if_then(first):
-        for v, word in zip(
-            state, words_of(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), len(state))
-        ):
-            lower.b.store(v.ir, word)
+        _keep(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), state)
     barrier(lower)
     total = None
     for w in range(n_warps):
-        words = words_of(lower, place, ir.Constant(I64, w), len(state))
-        part = tuple(
-            Value(v.dtype, VARYING, lower.b.load(word, typ=lower.scalar(v.dtype)))
-            for v, word in zip(state, words)
-        )
+        part = _kept(lower, place, w, state, VARYING)
         total = part if total is None else combine(lower, reducer, total, part)
     if again:
         barrier(lower)

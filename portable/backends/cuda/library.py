@@ -1,7 +1,8 @@
-"""The CUDA driver's library, its functions with the types of their parameters, its errors, and the devices it knows.
+"""The CUDA driver's library, its functions with the types of their parameters, its errors, and the devices it
+knows.
 
-Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not survive
-in the child.
+Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not
+survive in the child.
 """
 
 import contextlib
@@ -15,10 +16,12 @@ from ctypes import byref
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError
 
 LIBRARIES = ("nvcuda.dll",) if os.name == "nt" else ("libcuda.so.1", "libcuda.so")
-# The driver's codes after which a context answers nothing any more: ECC, illegal address, timeout, assert, stack, ...
+# The driver's codes after which a context answers nothing any more: ECC, illegal address, timeout, assert,
+# stack, ...
 _FATAL = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
 
-# Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B byte.
+# Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B
+# byte.
 _SIGNATURES = {
     "cuDriverGetVersion": "P",
     "cuDeviceGetCount": "P",
@@ -103,7 +106,8 @@ def _load():
             function.argtypes = [_TYPES[letter] for letter in letters]
             short = name.split("_v")[0]
             setattr(cu, short, _checked(short, function))
-        # Without argtypes ctypes takes 0.3 instead of 0.8 microseconds for eleven arguments; handles must be c_void_p.
+        # Without argtypes ctypes takes 0.3 instead of 0.8 microseconds for eleven arguments; handles must be
+        # c_void_p.
         cu.launch = library["cuLaunchKernel"]
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:

@@ -1,4 +1,5 @@
-"""Entry kernels on CUDA: one thread per index, or per pack of indices; one block per team. A reduction finishes in the same launch.
+"""Entry kernels on CUDA: one thread per index, or per pack of indices; one block per team. A reduction
+finishes in the same launch.
 
 The argument block travels by value, as the kernel's one parameter.
 """
@@ -31,10 +32,8 @@ from .lanes import (
 )
 
 REDUCE_THREADS = 256
-_COPIES = (
-    6,
-    4,
-)  # indices that a thread of a reduction has on their way, for states of one number, and of several
+# indices that a thread of a reduction has on their way, for states of one number, and of several
+_COPIES = 6, 4
 _SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -103,12 +102,7 @@ class Entry(entry.Entry):
 
     def _first(self, indices):
         """This thread's first index, counted from the policy's, where a block takes so many."""
-        lower = self.lower
-        return lower.b.add(
-            lower.b.mul(block(lower), ir.Constant(I64, indices), flags=("nsw",)),
-            thread(lower),
-            flags=("nsw",),
-        )
+        return self._sum(self._times(block(self.lower), indices), thread(self.lower))
 
     def _range(self):
         """One index a thread, or a pack of them; the last block goes through what is left one by one."""
@@ -132,91 +126,81 @@ class Entry(entry.Entry):
                 self.steps(index, end, step, lambda k: self.visit(lower.lanes(k), None, 0))
                 lower.W = W
 
+    def _sum(self, *terms):
+        """A sum of indices, no step of which wraps."""
+        return functools.reduce(lambda x, y: self.lower.b.add(x, y, flags=("nsw",)), terms)
+
+    def _times(self, x, n):
+        """An index times a Python number, which does not wrap."""
+        return self.lower.b.mul(x, ir.Constant(I64, n), flags=("nsw",))
+
     def _reduced_range(self):
-        """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in the last a grid apart."""
-        lower, b = self.lower, self.lower.b
+        """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
+        the last a grid apart."""
+        lower = self.lower
         copies = 1 if self.kernel.portable_text.has_loops else _COPIES[self.n_words() > 1]
-        width = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
+        width = self._times(grid(lower), self.threads)
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
-        def visit(copy, *terms):
-            self.visit(
-                lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy
-            )
+        def visit(copy, index):
+            self.visit(lower.lanes(index), None, copy)
 
         def whole(base):
             for k in range(copies):
-                visit(k, base, near, ir.Constant(I64, self.threads * k))
+                visit(k, self._sum(base, near, ir.Constant(I64, self.threads * k)))
 
         if copies == 1:
-            return self.steps(
-                b.add(self.extra("begin"), even, flags=("nsw",)),
-                self.extra("end"),
-                width,
-                lambda index: visit(0, index),
-            )
-        last = self.loop(
-            self.extra("begin"),
-            self.extra("end"),
-            b.mul(width, ir.Constant(I64, copies), flags=("nsw",)),
-            whole,
-        )
+            first = self._sum(self.extra("begin"), even)
+            self.steps(first, self.extra("end"), width, lambda index: visit(0, index))
+            return
+        last = self.loop(self.extra("begin"), self.extra("end"), self._times(width, copies), whole)
         for k in range(copies):
-            index = b.add(
-                b.add(last, even, flags=("nsw",)),
-                b.mul(width, ir.Constant(I64, k), flags=("nsw",)),
-                flags=("nsw",),
-            )
-            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+            index = self._sum(self._sum(last, even), self._times(width, k))
+            with lower.b.if_then(lower.b.icmp_signed("<", index, self.extra("end"))):
                 visit(k, index)
-        return None
 
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
-        lower, b, step = self.lower, self.lower.b, ir.Constant(I64, self.threads)
-        own, shared = b.addrspacecast(dynamic_shared(self.module), PTR), []
+        lower, b = self.lower, self.lower.b
+        own, copies = b.addrspacecast(dynamic_shared(self.module), PTR), []
 
-        def each(view, body):
-            """body(place of the copy's element, place of the view's) for this thread's share of the elements."""
-            element = lower.scalar(view.dtype)
-            size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
-            places = [p for v, *p in shared if v is view][0]
-            self.steps(
-                thread(lower),
-                size,
-                step,
-                lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element),
-            )
+        def clear(element, mine, total):
+            b.store(ir.Constant(element, 0), mine)
 
         for view in self.scatters:
-            shared.append((view, own, view.pointer))
-            own = b.gep(
-                own,
-                [b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))],
-                source_etype=I8,
-            )
-            each(view, lambda mine, all_, element: b.store(ir.Constant(element, 0), mine))
+            copies.append((view, own, view.pointer))
+            size = b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))
+            own = b.gep(own, [size], source_etype=I8)
+            self._each_element(*copies[-1], clear)
         barrier(lower)
-        for view, copy, _ in shared:
+        for view, copy, _ in copies:
             view.pointer = copy
         self._reduced_range()
         barrier(lower)
 
-        def hand_over(mine, all_, element):
-            b.atomic_rmw(
-                "add" if isinstance(element, ir.IntType) else "fadd",
-                all_,
-                b.load(mine, typ=element),
-                "monotonic",
-            )
+        def hand_over(element, mine, total):
+            add = "add" if isinstance(element, ir.IntType) else "fadd"
+            b.atomic_rmw(add, total, b.load(mine, typ=element), "monotonic")
 
-        for view in self.scatters:
-            each(view, hand_over)
+        for copy in copies:
+            self._each_element(*copy, hand_over)
+
+    def _each_element(self, view, mine, total, body):
+        """body(type, place in this block's copy, place in the view) for this thread's share of a view's
+        elements."""
+        lower, b, element = self.lower, self.lower.b, self.lower.scalar(view.dtype)
+        size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
+
+        def at(j):
+            body(element, *(b.gep(place, [j], source_etype=element) for place in (mine, total)))
+
+        self.steps(thread(lower), size, ir.Constant(I64, self.threads), at)
 
     def _tile(self):
         """A block is a tile of a box's last two dimensions, 2^block_size wide.
 
-        Returns the bounds of all dimensions, this thread's last index, its row in the tile, and the tile's height.
+        Returns the bounds of all dimensions, this thread's last index, its row in the tile, and the tile's
+        height.
         """
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
@@ -225,53 +209,73 @@ class Entry(entry.Entry):
         place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=("nsw",))
         return bounds, b.add(bounds[-1][0], place, flags=("nsw",)), b.ashr(here, bits), height
 
+    def _leading(self, bounds):
+        """The bounds of the dimensions before a tile's, counted row by row, and what splits such a number
+        into an index of each."""
+        if len(bounds) < 4:
+            return bounds[0], lambda number: [number]
+        b, (first, end), (low, high) = self.lower.b, *bounds[:2]
+        width = b.sub(high, low, flags=("nsw",))
+
+        def split(number):
+            places = b.sdiv(number, width), b.srem(number, width)
+            return [b.add(v, begin, flags=("nsw",)) for v, begin in zip(places, (first, low))]
+
+        return (ir.Constant(I64, 0), b.mul(b.sub(end, first), width, flags=("nsw",))), split
+
     def _box(self):
-        """One index a thread; the second grid axis counts tiles, the third the first of three dimensions."""
+        """One index a thread; the second grid axis counts tiles, the third the dimensions before a tile's."""
         lower, b = self.lower, self.lower.b
         bounds, last, row, height = self._tile()
         near = b.add(bounds[-2][0], b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
-        outer = [near] if len(bounds) == 2 else [b.add(bounds[0][0], block(lower, "z"), flags=("nsw",)), near]
+        (begin, _), split = self._leading(bounds)
+        outer = [near]
+        if len(bounds) > 2:
+            outer[:0] = split(b.add(begin, block(lower, "z"), flags=("nsw",)))
         inside = b.and_(b.icmp_signed("<", last, bounds[-1][1]), b.icmp_signed("<", near, bounds[-2][1]))
         with b.if_then(inside):
             self.visit(lower.lanes(last), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
 
     def _reduced_box(self):
-        """Tiles again, `depth` of them deep along the first dimension, so that a block leaves one state for many indices."""
-        lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
-        depth, one = self.extra("depth"), ir.Constant(I64, 1)
+        """Tiles again, `depth` of them deep along the dimensions before, so that a block leaves one state for
+        many indices."""
+        lower, b, depth = self.lower, self.lower.b, self.extra("depth")
         bounds, index, row, height = self._tile()
-
-        def deep(step, offset, axis, body):
-            """The first dimension: `depth` steps from this block's own on."""
-            begin, end = bounds[0]
-            start = b.add(begin, b.mul(b.mul(block(lower, axis), depth), step), flags=("nsw",))
-            last = b.add(start, b.mul(depth, step), flags=("nsw",))
-            last = b.select(b.icmp_signed("<", last, end), last, end)
-            self.steps(b.add(start, offset, flags=("nsw",)), last, step, body)
+        leading, split = self._leading(bounds)
 
         def visit(*outer):
             with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
                 self.visit(lower.lanes(index), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
 
-        if d == 2:
-            deep(height, row, "y", visit)
+        if len(bounds) == 2:
+            self._deep(leading, depth, height, row, "y", visit)
             return
-        begin, end = bounds[1]
-        first = b.add(begin, b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
-        stride = b.mul(grid(lower, "y"), height)
-        self.steps(first, end, stride, lambda j: deep(one, ir.Constant(I64, 0), "z", lambda i: visit(i, j)))
+
+        def tile(j):
+            one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
+            self._deep(leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
+
+        begin, end = bounds[-2]
+        first = self._sum(begin, b.add(b.mul(block(lower, "y"), height), row))
+        self.steps(first, end, b.mul(grid(lower, "y"), height), tile)
+
+    def _deep(self, bounds, depth, step, offset, axis, body):
+        """What is before a tile: `depth` steps from this block's own on."""
+        b, (begin, end) = self.lower.b, bounds
+        start = self._sum(begin, b.mul(b.mul(block(self.lower, axis), depth), step))
+        last = self._sum(start, b.mul(depth, step))
+        last = b.select(b.icmp_signed("<", last, end), last, end)
+        self.steps(self._sum(start, offset), last, step, body)
 
     def _team(self):
         lower = self.lower
         lower.scratch_used = 0
         base = dynamic_shared(self.module)
-        base.type = ir.PointerType(
-            addrspace=3
-        )  # not a generic pointer: of that LLVM would not see the alignment
+        # not a generic pointer: of that LLVM would not see the alignment
+        base.type = ir.PointerType(addrspace=3)
         rank, league_size = block(lower), self.extra("league_size")
-        with lower.b.if_then(
-            lower.b.icmp_signed("<", rank, league_size)
-        ):  # an empty league's reduction has one block
+        # an empty league's reduction has one block
+        with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0)
 
     # ---- the end of a reduction: the last block to arrive combines what all have left

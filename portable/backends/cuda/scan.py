@@ -1,11 +1,13 @@
-"""Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block comes first.
+"""Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block
+comes first.
 
     entry     a block a tile: the tile's total, into `partials`
     finish    one block: partials become what lies before each tile; the total of all is the result
     apply     a block a tile: the prefixes, into `out`, the last argument
 
-A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one block takes. The
-kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices: shared memory turns one order into the other.
+A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one
+block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
+shared memory turns one order into the other.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ ITEMS = 8
 
 
 class ScanEntry(Scanned, cuda.Entry):
-    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
+    or "scan total"."""
 
     @property
     def items(self):
@@ -57,7 +60,8 @@ class ScanEntry(Scanned, cuda.Entry):
         return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
 
     def _coalesced(self, start):
-        """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours are neighbours."""
+        """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours
+        are neighbours."""
         b, end = self.lower.b, self.extra("end")
         for k in range(self.items):
             place = b.add(thread(self.lower), ir.Constant(I64, k * self.threads))
@@ -77,7 +81,8 @@ class ScanEntry(Scanned, cuda.Entry):
         return [self._shelf(shelves, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
 
     def _own(self, start, shelves):
-        """The contributions of this thread's items, the neutral value beyond the end; read in step, then handed over."""
+        """The contributions of this thread's items, the neutral value beyond the end; read in step, then
+        handed over."""
         lower, b = self.lower, self.lower.b
         whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
         with b.if_else(whole) as (inner, last):
@@ -141,31 +146,33 @@ class ScanEntry(Scanned, cuda.Entry):
                     lower.store(out, [lower.lanes(index)], x)
 
     def _offsets(self):
-        """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may lie, is the total."""
+        """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may
+        lie, is the total."""
         lower, b, end = self.lower, self.lower.b, self.extra("end")
         carry = [lower.slot(lower.scalar(v.dtype)) for v in self.state]
         self._write(self._neutral(), carry)
-
-        def stretch(base):
-            lower.begin_pack(None)
-            first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
-            places = [self._partial(b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
-            own = [self._read(place) for place in places]
-            before, total = self._scanned(own)
-            carried = self._read(carry)
-            running = self._combined(carried, before)
-            for state, place in zip(own, places):
-                self._write(running, place)
-                running = self._combined(running, state)
-            self._write(self._combined(carried, total), carry)
-
         self.steps(
             ir.Constant(I64, 0),
             b.add(end, ir.Constant(I64, 1)),
             ir.Constant(I64, self.threads * ITEMS),
-            stretch,
+            lambda base: self._stretch(base, carry),
         )
         lower.begin_pack(None)
         barrier(lower)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
             self.write_results([self._read(self._partial(end))])
+
+    def _stretch(self, base, carry):
+        """The block's partials from `base` on become what lies before each, behind what was carried here."""
+        lower, b = self.lower, self.lower.b
+        lower.begin_pack(None)
+        first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
+        places = [self._partial(b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
+        own = [self._read(place) for place in places]
+        before, total = self._scanned(own)
+        carried = self._read(carry)
+        running = self._combined(carried, before)
+        for state, place in zip(own, places):
+            self._write(running, place)
+            running = self._combined(running, state)
+        self._write(self._combined(carried, total), carry)

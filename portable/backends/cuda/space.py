@@ -40,22 +40,15 @@ class Compiled:
 
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
-        scans = policy_kind.startswith("scan")
-        kind = debug_entry(self.entries[scans], space.debug) if space.debug else self.entries[scans]
+        kind = self.entries[policy_kind.startswith("scan")]
+        if space.debug:
+            kind = debug_entry(kind, space.debug)
         entry = kind(kernel, policy_kind, specs, reducers, team_size)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
-        module = self._load(entry, kernel.name)
-        self.function = module.function("entry")
-        if scans:
-            self.finish, self.tile = module.function("finish"), entry.tile
-            self.apply = module.function("apply") if policy_kind in WITH_PREFIXES else None
-        self.handle = self.function.handle
-        self.kernel, self.threads, self.indices = (
-            kernel,
-            entry.threads,
-            entry.threads * entry.width,
-        )  # of a block
+        self._take_functions(entry, self._load(entry, kernel.name))
+        # of a block
+        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width
         self.results, self.state_words = entry.results, entry.n_words()
         self.team_size, self.scratch_static, self.scratch_open = (
             team_size,
@@ -66,15 +59,19 @@ class Compiled:
         self.plain = functools.partial(
             _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
         )
-        n_results = len(entry.results.dtypes) if entry.results else 0
         self.faults = _Faults(self.context, entry) if space.debug else None
         self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
-        n_words = entry.signature.n_words + len(EXTRA) + n_results + bool(space.debug)
+        self._new_block()
+        self.resident_blocks = functools.cache(self._resident_blocks)
+
+    def _new_block(self):
+        """The argument block, and what the driver gets of it."""
+        n_results = len(self.results.dtypes) if self.results else 0
+        n_words = self.signature.n_words + len(EXTRA) + n_results + bool(self.faults)
         self.block = ctypes.create_string_buffer(8 * n_words)
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
-        self.resident_blocks = functools.cache(self._resident_blocks)
 
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
@@ -86,12 +83,18 @@ class Compiled:
         code = cache.get(key)
         if code is None:
             ptx = engine.ptx(entry.text, device.compute_capability, name)
-            code = bytes([entry.width]) + self.context.link(
-                ptx
-            )  # which of two widths is known when the text is
+            # which of two widths is known when the text is
+            code = bytes([entry.width]) + self.context.link(ptx)
             cache.put(key, code)
         entry.width = code[0]
         return self.context.load(code[1:])
+
+    def _take_functions(self, entry, module):
+        self.function = module.function("entry")
+        self.handle = self.function.handle
+        if entry.policy_kind.startswith("scan"):
+            self.finish, self.tile = module.function("finish"), entry.tile
+            self.apply = module.function("apply") if entry.policy_kind in WITH_PREFIXES else None
 
     def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
@@ -171,8 +174,8 @@ def _configure(space, compiled, policy):
     if shared > compiled.allowed:
         if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
             raise InputError(
-                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a team at "
-                f"most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
+                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a"
+                f" team at most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
             )
         compiled.function.allow_shared(shared)
         compiled.allowed = shared
@@ -180,7 +183,8 @@ def _configure(space, compiled, policy):
 
 
 def _tile_bits(extents, threads):
-    """log2 of a tile's width: rows of a tile share what they read, but short dimensions leave no thread idle."""
+    """log2 of a tile's width: rows of a tile share what they read, but short dimensions leave no thread
+    idle."""
     rows = min(_TILE_ROWS, 1 << max(extents[-2] - 1, 0).bit_length())
     return min(threads // rows, 1 << max(extents[-1] - 1, 0).bit_length()).bit_length() - 1
 
@@ -189,17 +193,17 @@ def _box_grid(extents, threads):
     """(x, y, z) blocks of a box, a tile of its last two dimensions each; 0 for an empty box."""
     width = 1 << _tile_bits(extents, threads)
     wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
-    return (wide, near, extents[0] if len(extents) == 3 else 1) if 0 not in extents else 0
+    return (wide, near, math.prod(extents[:-2])) if 0 not in extents else 0
 
 
 def _deep_grid(extents, threads):
-    """The same where tiles are several deep along the first dimension, and how many."""
+    """The same where tiles are several deep along the dimensions before, and how many."""
     wide, near, first = _box_grid(extents, threads) or (1, 1, 1)
     n_blocks = wide * near * first
     near, first = (1, near) if len(extents) == 2 else (near, first)
     depth = max(1, min(_DEPTH, n_blocks // _MANY_BLOCKS), -(-first // _MAX_OUTER))
     first = -(-first // depth)
-    return (wide, min(near, _MAX_OUTER), first) if len(extents) == 3 else (wide, first, 1), depth
+    return (wide, first, 1) if len(extents) == 2 else (wide, min(near, _MAX_OUTER), first), depth
 
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
@@ -227,7 +231,8 @@ def run_for(space, compiled, policy, words):
             compiled.launch(grid, block, shared, space.stream, handle)
 
 
-# ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared memory, argument block)
+# ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
+# memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
     if policy.__class__ is RangePolicy and compiled.scatters:
         copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
@@ -255,6 +260,8 @@ def _for(space, compiled, policy, words, outs, work):
 def _boxes(policy):
     """The box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
     most = [_MAX_OUTER] * (len(policy.extents) - 1) + [policy.extents[-1]]
+    if len(most) == 4:  # the first two share an axis
+        most[0] = max(1, _MAX_OUTER // max(policy.extents[1], 1))
     if 0 in policy.extents or all(n <= m for n, m in zip(policy.extents, most)):
         return [policy]
     starts = itertools.product(*(range(low, high, m) for low, high, m in zip(policy.begin, policy.end, most)))
@@ -286,10 +293,11 @@ def _reduce(space, compiled, policy, words, outs, work):
 def _scan(space, compiled, policy, words, outs, work):
     n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
     partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads) * compiled.state_words)
-    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 10)
+    rest = [0] * (len(EXTRA) - 4)
+    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *rest)
     tiles = (
         words
-        + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10)
+        + _EXTRA.pack(0, n_tiles, 0, partials, *rest)
         + compiled.results.addresses(outs, work.results.pointer)
     )
     apply = [(compiled, compiled.apply.handle, n_tiles, 0, place)] if compiled.apply else []
@@ -378,7 +386,8 @@ def sequence(space, recorded):
 
 
 class _Workspace:
-    """What the reductions of one stream share: partial states, the counter of arrived blocks, results in pinned memory."""
+    """What the reductions of one stream share: partial states, the counter of arrived blocks, results in
+    pinned memory."""
 
     def __init__(self, context):
         self.context = context
@@ -425,7 +434,10 @@ def explain(space, kernel, policy, policy_kind, specs):
             "registers a thread": f.registers,
             "spills and local arrays, bytes a thread": f.local_bytes,
             "scratch, bytes": shared,
-            "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
+            "occupancy": (
+                f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor"
+                " can hold"
+            ),
         },
         entry.accesses,
         shown(entry.tree),

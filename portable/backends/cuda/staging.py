@@ -1,12 +1,12 @@
 """Copies between pageable memory of the host and a device, through pieces of pinned memory.
 
-The driver copies pageable memory through a buffer of its own, with one thread. Here several threads fill (or empty) pinned pieces
-while the device copies others. Each thread has a stream and two pieces, and takes every n-th piece of the copy.
+The driver copies pageable memory through a buffer of its own, with one thread. Here several threads fill (or
+empty) pinned pieces while the device copies others. Each thread has a stream and two pieces, and takes every
+n-th piece of the copy.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import ctypes
 import os
 
@@ -21,13 +21,15 @@ class Staging:
     """The pinned pieces of one Context, and the threads that fill and empty them."""
 
     def __init__(self, context):
+        from concurrent.futures import ThreadPoolExecutor
+
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.context, self.n_threads = context, min(usable, _MOST_THREADS)
         self.lanes = [
             (context.stream(), [(context.allocate_pinned(PIECE_BYTES), context.event()) for _ in range(2)])
             for _ in range(self.n_threads)
         ]
-        self.threads = concurrent.futures.ThreadPoolExecutor(self.n_threads, "portable-copy")
+        self.threads = ThreadPoolExecutor(self.n_threads, "portable-copy")
 
     def copy(self, target, source, nbytes, to_device):
         """Copy bytes from one address to another, one of them of the device; waits for the end."""

@@ -1,4 +1,5 @@
-"""Series for the tests: short maps that an interpreter can search, and the published ones where they are found."""
+"""Series for the tests: short maps that an interpreter can search, and the published ones where they are
+found."""
 
 import os
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 
 
 def logistic_maps(n_times, n_series, seed=1):
-    """Coupled logistic maps with noise, so that no two distances are equal; each series depends on the one before it."""
+    """Coupled logistic maps with noise, so that no two distances are equal; each series depends on the one
+    before it."""
     random = np.random.default_rng(seed)
     r = random.uniform(3.6, 3.9, n_series)
     x = random.uniform(0.2, 0.8, n_series)
@@ -33,7 +35,8 @@ def driver_and_driven(n_times, seed=1):
 
 
 def published(name):
-    """The columns of a file of kEDM's or rEDM's tests, without the header; skipped where the file is not found."""
+    """The columns of a file of kEDM's or rEDM's tests, without the header; skipped where the file is not
+    found."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "edm" / f"{name}.csv"
     if not path.exists():

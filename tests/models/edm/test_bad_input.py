@@ -143,8 +143,8 @@ def test_ccm(change, error, words):
 
 def test_levels_are_shares():
     found = edm.ccm(X, X**2, 2, library_sizes=[10], n_samples=5)
-    with pytest.raises(pk.InputError, match="level is 95; a share of at most 1"):
-        found.band(95)
+    with pytest.raises(pk.InputError, match="level is 95; a share between 0 and 1"):
+        found.interval(95)
 
 
 @pytest.mark.parametrize("change, error, words", MAPS, ids=ids(MAPS))

@@ -229,7 +229,7 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     found = edm.cross_map_test(x, 2, **keys)
     assert main(["test", *given, *chosen]) == 0
     assert found.summary().splitlines()[1] in capsys.readouterr().out
-    assert main(["test", *given, *chosen, "--out", str(out), "--adjust", "by"]) == 0
+    assert main(["test", *given, *chosen, "--out", str(out), "--method", "by"]) == 0
     with open(out, newline="") as file:
         written = {(row["library"], row["target"]): row["q"] for row in csv.DictReader(file)}
     assert float(written["b", "a"]) == found.adjusted("by")[1, 0]
@@ -289,9 +289,9 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "a + b" in printed and "c + b" in printed
     assert all(f"{rho:.4f}" in printed for rho in edm.cross_map(x, dims, **keys).ravel())
-    chosen = ["--surrogates", "9", "--most-surrogates", "400", "--surrogate", "phase"]
+    chosen = ["--surrogates", "9", "--max-surrogates", "400", "--surrogate", "phase"]
     assert main(["test", *given, *chosen]) == 0
-    found = edm.cross_map_test(x, dims, n_surrogates=9, most_surrogates=400, surrogate="phase", **keys)
+    found = edm.cross_map_test(x, dims, n_surrogates=9, max_surrogates=400, surrogate="phase", **keys)
     assert found.summary().splitlines()[0] in capsys.readouterr().out
     assert main(["crossmap", str(tmp_path / "x.csv"), "-E", "2", "--library", "a", "z"]) == 2
     assert "--library: there is no column 'z'; the columns are a, b, c" in capsys.readouterr().err
@@ -364,4 +364,4 @@ def test_what_cannot_be_written_is_refused_first(table, tmp_path, capsys, option
 def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["embed", str(table[0]), "--columns", "a", "--plot", str(tmp_path / "x.doc")]) == 2
-    assert "x.doc is no file for a figure" in capsys.readouterr().err
+    assert "x.doc; a name that ends in one of" in capsys.readouterr().err

@@ -164,7 +164,8 @@ def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
-    """One call is interrupted, another on the same file, too, before its first part; then the first goes on."""
+    """One call is interrupted, another on the same file, too, before its first part; then the first goes
+    on."""
     x, path, run, left = logistic_maps(100, 70), tmp_path / "rho.npy", edm.mapping.Mapping.run, [5]
 
     def interrupted(self, first, times):

@@ -108,31 +108,31 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     """Many pairs, few surrogates: a coupled one goes on until it is rejected, to what a longer test says."""
     x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])
     keys = {"surrogate": "phase", "seed": 2, "space": "threads"}
-    longer = keys | {"n_surrogates": 19, "most_surrogates": 5000, "checkpoint": tmp_path / "kept"}
+    longer = keys | {"n_surrogates": 19, "max_surrogates": 5000, "checkpoint": tmp_path / "kept"}
     few = edm.cross_map_test(x, 2, n_surrogates=19, **keys)
     unmatched = few.unmatched()
     assert unmatched[1, 0] and not few.rejected().any()
     wanted = few.n_wanted()
-    assert f"most_surrogates={wanted} could tell more" in few.summary()
+    assert f"max_surrogates={wanted} could tell more" in few.summary()
     assert wanted == int(np.ceil(few.n_tests / (0.05 * unmatched.sum()))) - 1 > 19
     more = edm.cross_map_test(x, 2, **longer)
-    assert more.rejected()[1, 0] and wanted <= more.n_most <= 5000
+    assert more.rejected()[1, 0] and wanted <= more.n_max <= 5000
     np.testing.assert_array_equal(more.p_values[~unmatched], few.p_values[~unmatched])
-    whole = edm.cross_map_test(x, 2, n_surrogates=more.n_most, **keys)
-    last = more.n_tried == more.n_most
+    whole = edm.cross_map_test(x, 2, n_surrogates=more.n_max, **keys)
+    last = more.n_tried == more.n_max
     assert last[1, 0]
     for part in ("rho", "n_better", "n_tried", "p_values"):
         np.testing.assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
     went_on = int((more.n_tried > 19).sum())
-    assert f"{went_on} that none of these matched went on to {more.n_most}" in more.summary()
+    assert f"{went_on} that none of these matched went on to {more.n_max}" in more.summary()
     monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
     again = edm.cross_map_test(x, 2, **longer)
     np.testing.assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
         pk.InputError,
-        match="most_surrogates is 5000; so many of a series of 200 times want memory_mb=12, got 5",
+        match="max_surrogates is 5000; so many of a series of 200 times want memory_mb=12, got 5",
     ):
-        edm.cross_map_test(x, 2, most_surrogates=5000, memory_mb=5, **keys)
+        edm.cross_map_test(x, 2, max_surrogates=5000, memory_mb=5, **keys)
 
 
 def test_more_surrogates_keep_the_level():
@@ -144,8 +144,8 @@ def test_more_surrogates_keep_the_level():
             x,
             1,
             n_surrogates=4,
-            most_surrogates=200,
-            level=0.01,
+            max_surrogates=200,
+            fdr=0.01,
             surrogate="phase",
             seed=seed,
             space="threads",
@@ -204,7 +204,6 @@ def test_results_of_a_test_have_names():
     assert float(dataset.p.sel(library="a", target="b")) == found.p_values[0, 1]
     table = found.to_pandas()
     assert len(table) == 9 and table.q.dropna().is_monotonic_increasing
-    pandas.testing.assert_frame_equal(edm.frames.to_pandas(found), table)
     own = table[(table.library == "b") & (table.target == "b")]
     assert own.reason.item() == "library and target are the same series"
 
@@ -333,7 +332,7 @@ def test_lagged_maps_of_several_targets():
         for part in ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p"):
             np.testing.assert_array_equal(getattr(both, part)[q], getattr(alone, part))
     frame = pandas.DataFrame(x, columns=list("abc"))
-    named = edm.frames.to_pandas(edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys))
+    named = edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys).to_pandas()
     assert named.target.tolist() == ["b"] * 3 + ["c"] * 3
     np.testing.assert_array_equal(named.low, both.interval[:, 0].ravel())
 
@@ -349,7 +348,7 @@ def test_results_of_several_targets_have_their_names():
         (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
         (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59),
     ):
-        table = edm.frames.to_pandas(found)
+        table = found.to_pandas()
         assert table.target.value_counts().to_dict() == {"c": n, "b": n}
     assert found.targets == ["c", "b"]
     np.testing.assert_array_equal(
@@ -374,7 +373,7 @@ def test_tables_with_names_and_dates():
         np.testing.assert_array_equal(found.predicted, plain.predicted)
         wanted = pandas.date_range("2020-04-30", periods=59, freq="ME").to_numpy()
         np.testing.assert_array_equal(found.index, wanted)
-    assert (edm.frames.to_pandas(found).time == wanted).all()
+    assert (found.to_pandas().time == wanted).all()
     assert plain.index is None and (edm.knn(table["a"], 2, space="threads").index == dates[1:]).all()
     assert edm.smap(table, 2, columns="a", target="b", theta=1.0, space="threads").index[0] == dates[2]
     assert edm.ccm(

@@ -1,8 +1,6 @@
-"""docs/edm-migration.md, held against the packages themselves where they are installed."""
+"""kEDM and pyEDM, held against ours where they are installed; the page's pairs are run by tests/docs."""
 
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,32 +42,6 @@ def test_kedm_dimension(kedm):
         assert kedm.edim(column, E_max=6) == edm.embedding_dimension(column, 6, space="threads").best
 
 
-def test_the_page_call_by_call(pyedm):
-    """Each block of theirs with the block of ours that follows it; ours run in order, as one script."""
-    page = (Path(__file__).parents[3] / "docs" / "edm-migration.md").read_text()
-    blocks = re.findall(r"^```python( pyEDM)?\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    names, compared = {"pyEDM": pyedm}, 0
-    for k, (theirs, text) in enumerate(blocks):
-        if not theirs:
-            exec(text, names)
-            continue
-        names["tolerance"] = 5e-6  # pyEDM rounds skills to six digits, and has no least weight
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            exec(text, names)
-        exec(blocks[k + 1][1], names)
-        wanted, found = np.asarray(names.pop("theirs"), float), np.asarray(names.pop("ours"))
-        # theirs begin with rows of nothing
-        wanted = wanted[len(wanted) - len(found) :] if len(wanted) > len(found) else wanted
-        known = np.isfinite(wanted) & np.isfinite(found[: len(wanted)])
-        assert known.sum() >= len(found) - 2
-        np.testing.assert_allclose(
-            found[: len(wanted)][known], wanted[known], rtol=0, atol=names["tolerance"]
-        )
-        compared += 1
-    assert compared == 7
-
-
 def table_of(pandas, columns):
     return pandas.DataFrame(columns, columns=["x", "y"]).rename_axis("Time").reset_index()
 
@@ -106,9 +78,8 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
     predicted = dict(zip(found.times, found.predicted))
     assert len(wanted) > 50
     np.testing.assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
-    if (
-        radius
-    ):  # candidates that are left out differ from point to point, and with them how many "all but one" are
+    # candidates that are left out differ from point to point, and with them how many "all but one" are
+    if radius:
         return
     wanted = pyedm.SMap(**theirs, theta=2.0)["predictions"].dropna()
     n = lib[1] - lib[0] - (E - 1) * tau - max(Tp, 0)

@@ -41,7 +41,8 @@ def test_ties_go_to_the_earlier_row(space):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ties_on_a_line(space, dtype):
-    """One coordinate goes by sorting: ties to the left and right, missing values, points that exclude others."""
+    """One coordinate goes by sorting: ties to the left and right, missing values, points that exclude
+    others."""
     x = np.random.default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
     x[[3, 17]] = np.nan
     found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)

@@ -106,7 +106,8 @@ def test_horizons(compiled):
 
 
 def test_convergence(compiled):
-    """Means of 100 random libraries, drawn by another generator: their own spread over 10 bounds the difference.
+    """Means of 100 random libraries, drawn by another generator: their own spread over 10 bounds the
+    difference.
 
     Four standard errors of each side in 8 comparisons: a false alarm in 2,000 runs of fresh seeds.
     """

@@ -5,8 +5,6 @@ import pytest
 
 from models import edm
 from models.edm import reference
-from models.edm.frames import to_pandas
-from portable.errors import DTypeError
 
 from .series import driver_and_driven, logistic_maps
 
@@ -130,7 +128,7 @@ def test_ccm_rises_where_there_is_a_cause():
     )
     assert (np.diff(driven.mean) > 0).all() and driven.p_values[2] < 0.05
     assert free.p_values[2] > 0.05
-    low, high = driven.band()
+    low, high = driven.interval()
     assert (low <= np.median(driven.rho, axis=1)).all() and (np.median(driven.rho, axis=1) <= high).all()
 
 
@@ -203,17 +201,15 @@ def test_results_become_tables():
     x = logistic_maps(60, 2)
     found = edm.simplex(x[:, 0], 2, space="threads")
     np.testing.assert_array_equal(
-        to_pandas(found)[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted])
+        found.to_pandas()[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted])
     )
     maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space="threads")
-    table = to_pandas(maps)
+    table = maps.to_pandas()
     np.testing.assert_array_equal(table[table.theta == 2.0].c1, maps.coefficients[1, :, 1])
     dimensions = edm.embedding_dimension(x[:, 0], 3, space="threads")
-    assert to_pandas(dimensions).set_index("E").rho[2] == dimensions.rho[1]
+    assert dimensions.to_pandas().set_index("E").rho[2] == dimensions.rho[1]
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space="threads")
-    np.testing.assert_array_equal(to_pandas(grown).rho, grown.mean)
+    np.testing.assert_array_equal(grown.to_pandas().rho, grown.mean)
     near = edm.knn(x[:, 0], 2, k=2, space="threads")
-    pairs = to_pandas(near)
+    pairs = near.to_pandas()
     np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, near.distances[:, 1])
-    with pytest.raises(DTypeError, match="found must be a result of knn, simplex, .* got ndarray"):
-        to_pandas(x)

@@ -1,4 +1,5 @@
-"""Events for the tests: random ones that a Python interpreter can sum over, and the real ones where they are found."""
+"""Events for the tests: random ones that a Python interpreter can sum over, and the real ones where they are
+found."""
 
 import gzip
 import os
@@ -23,7 +24,8 @@ def random_events(n_events, n_dims, seed=1):
 
 
 def assert_agrees(got, wanted, n_events, dtype=np.float64):
-    """Each rate adds up to n terms, each off by as many roundings as its exponent has units: 40 from those that count.
+    """Each rate adds up to n terms, each off by as many roundings as its exponent has units: 40 from those
+    that count.
 
     An error of every log-rate by that much adds up over the events.
     """

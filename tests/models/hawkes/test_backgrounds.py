@@ -1,4 +1,5 @@
-"""Backgrounds fitted in turns: densities that integrate to 1, parameters found again, clusters that the paper's background eats."""
+"""Backgrounds fitted in turns: densities that integrate to 1, parameters found again, clusters that the
+paper's background eats."""
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_a_background_is_a_density(kind, periods):
 def test_the_density_leaves_the_event_out(space):
     """Against NumPy."""
     locations, times = random_events(13, 2)
-    found = fit_background(locations, times, "declustered", bandwidth_km=0.7, max_rounds=1, space=space)
+    found = fit_background(locations, times, "declustered", bandwidth_km=0.7, max_iter=1, space=space)
     low, high = locations.min(axis=0), locations.max(axis=0)
     stats = pytest.importorskip("scipy.stats")
     mass = np.prod(stats.norm.cdf((high - locations) / 0.7) - stats.norm.cdf((low - locations) / 0.7), axis=1)
@@ -64,7 +65,8 @@ def test_the_density_leaves_the_event_out(space):
 
 
 def test_slow_clusters_are_not_eaten():
-    """Delays of five days at 500 m: the kernel density over all events takes them for its own, no other background does."""
+    """Delays of five days at 500 m: the kernel density over all events takes them for its own, no other
+    background does."""
     events, truth = made(), CLUSTERS["slow"]
     paper = hawkes.fit(
         hawkes.Likelihood(events.locations, events.times, horizon_h=8766.0, space="threads"),

@@ -59,17 +59,17 @@ OPTIONS = [
     ),
     ({"method": None}, pk.errors.InputError, "method is None"),
     (
-        {"precision": "float32"},
+        {"dtype": "float32"},
         pk.errors.InputError,
-        "precision is 'float32'; wanted one of 'float64', 'mixed'",
+        "dtype is 'float32'; wanted one of 'float64', 'mixed'",
     ),
-    ({"tolerance": 0.0}, pk.errors.InputError, "tolerance is 0.0; a positive number"),
+    ({"error_bound": 0.0}, pk.errors.InputError, "error_bound is 0.0; a positive number"),
     (
-        {"tolerance": 1e-17},
+        {"error_bound": 1e-17},
         pk.errors.InputError,
-        "tolerance is 1e-17, a bound that sums in float64 cannot meet.*1e-15 or more",
+        "error_bound is 1e-17, which sums in float64 cannot meet.*1e-15 or more",
     ),
-    ({"tolerance": "tight"}, pk.errors.DTypeError, "tolerance must be a number"),
+    ({"error_bound": "tight"}, pk.errors.DTypeError, "error_bound must be a number"),
     ({"background_self": 1}, pk.errors.DTypeError, "background_self must be True or False, got 1"),
     ({"keep_background": None}, pk.errors.DTypeError, "keep_background must be True or False"),
     ({"horizon_h": 1.5}, pk.errors.InputError, "horizon_h is 1.5, before the last event at 2.0"),
@@ -139,3 +139,14 @@ def test_simulations(change, error, words):
 def test_explosive_simulations_end():
     with pytest.raises(pk.errors.InputError, match="with theta = 3.0; theta < 1"):
         simulate(Parameters(**GOOD | {"theta": 3.0}), n_immigrants=10.0, horizon_h=1e6, seed=1)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "list", "text"])
+def test_dates_want_the_function_that_reads_them(kind):
+    dates = np.datetime64("2026-01-31T12:30") + np.arange(3) * np.timedelta64(1, "h")
+    if kind == "pandas":
+        dates = pytest.importorskip("pandas").Series(dates)
+    elif kind != "numpy":
+        dates = dates.tolist() if kind == "list" else dates.astype(str).tolist()
+    with pytest.raises(pk.DTypeError, match="times holds dates; hours are wanted: hawkes.read_catalogue"):
+        hawkes.Likelihood(np.zeros((3, 2)), dates, space="serial")

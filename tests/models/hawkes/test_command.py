@@ -1,14 +1,15 @@
 """The command line and the files it reads and writes."""
 
 import csv
+import functools
 import gzip
 import json
 
 import numpy as np
 import pytest
 
+from models import extras
 from models.hawkes import (
-    extras,
     figures,
     posterior_probabilities,
     read_events,
@@ -28,7 +29,21 @@ def events_csv(tmp_path_factory):
     """Simulated events with the columns that are read by default."""
     path = tmp_path_factory.mktemp("events") / "events.csv"
     assert (
-        main(["simulate", str(path), "--immigrants", "150", "--omega", "5", "--h", "0.02", "--seed", "3"])
+        main(
+            [
+                "simulate",
+                "--out",
+                str(path),
+                "--immigrants",
+                "150",
+                "--omega",
+                "5",
+                "--h",
+                "0.02",
+                "--seed",
+                "3",
+            ]
+        )
         == 0
     )
     return path
@@ -57,9 +72,9 @@ def test_fit(events_csv, tmp_path, by, capsys):
             [
                 "fit",
                 str(events_csv),
-                "--by",
+                "--method",
                 by,
-                "--output",
+                "--out",
                 str(tmp_path),
                 "--space",
                 "serial",
@@ -79,14 +94,11 @@ def test_fit(events_csv, tmp_path, by, capsys):
     assert 2.0 < found["params"]["omega"] < 12.0 and found["units"]["omega"] == "1/h"
     assert found["params"]["h"] >= 0.03 * (1.0 - 1e-12)
     assert found["params"] == json.loads((tmp_path / "params.json").read_text())
-    shown = capsys.readouterr().out
-    assert (
-        "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown
-    )  # nothing is cut off
+    shown, warned = capsys.readouterr()
+    # nothing is cut off
+    assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown
     if by == "metropolis":
-        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in " ".join(
-            shown.split()
-        )
+        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in warned
         assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (
             tmp_path / "posterior.svg"
         ).read_text()[:2000]
@@ -95,7 +107,7 @@ def test_fit(events_csv, tmp_path, by, capsys):
 def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("scipy")
-    common = [str(events_csv), "--output", str(tmp_path), "--space", "serial"]
+    common = [str(events_csv), "--out", str(tmp_path), "--space", "serial"]
     assert main(["probabilities", *common, "--draws", "100", "--warmup", "100", "--average", "20"]) == 0
     with open(tmp_path / "probabilities.csv") as file:
         rows = list(csv.DictReader(file))
@@ -121,16 +133,16 @@ def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, 
         return posterior_probabilities(likelihood, posterior, n_draws=3)
 
     monkeypatch.setattr("models.hawkes.__main__.posterior_probabilities", found)
-    monkeypatch.setattr(
-        "models.hawkes.__main__.sample_posterior",
-        lambda likelihood, **options: sample_posterior(
-            likelihood, **options | {"n_draws": 10, "n_warmup": 10}
-        ),
-    )
+
+    @functools.wraps(sample_posterior)
+    def sample(likelihood, **options):
+        return sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10})
+
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", sample)
     common = [
         "probabilities",
         str(events_csv),
-        "--output",
+        "--out",
         str(tmp_path),
         "--space",
         "serial",
@@ -154,14 +166,19 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
             "no_such_module" if name == module else "json", which, purpose
         ),
     )
-    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", None)
-    assert main([command, str(events_csv), "--output", str(tmp_path), "--space", "serial"]) == 2
-    assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().out.split("\n"))
+
+    @functools.wraps(sample_posterior)
+    def drawn(*args, **options):
+        raise AssertionError("drawn before")
+
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", drawn)
+    assert main([command, str(events_csv), "--out", str(tmp_path), "--space", "serial"]) == 2
+    assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().err.split("\n"))
 
 
 def test_simulate_asks_for_its_folder_first(tmp_path, capsys):
-    assert main(["simulate", str(tmp_path / "no" / "a.csv"), "--immigrants", "-1"]) == 2
-    assert "there is no folder" in " ".join(capsys.readouterr().out.split())
+    assert main(["simulate", "--out", str(tmp_path / "no" / "a.csv"), "--immigrants", "-1"]) == 2
+    assert "there is no folder" in " ".join(capsys.readouterr().err.split())
 
 
 def test_units_columns_and_formats(tmp_path):
@@ -204,7 +221,8 @@ def test_units_columns_and_formats(tmp_path):
 
 
 def test_longitude_and_latitude(tmp_path):
-    """A degree of latitude is 111.195 km on a sphere of the mean radius; of longitude, times the cosine of latitude."""
+    """A degree of latitude is 111.195 km on a sphere of the mean radius; of longitude, times the cosine of
+    latitude."""
     path = write(tmp_path / "a.csv", "-77.0,38.0,0", "-77.0,39.0,1", "-76.0,38.5,2", header="lon,lat,t_hours")
     options = {"places": ("lon", "lat")}
     locations, _ = read_events(path, lonlat=True, **options)
@@ -242,23 +260,21 @@ def test_files_that_are_none(tmp_path, capsys):
     with pytest.raises(InputError, match=r"column 't_hours' has shape \(3,\), 'x_km' \(2,\)"):
         read_events(tmp_path / "b.npz")
     assert main(["fit", str(write(tmp_path / "b.csv", "1,2,3", header="x,y,t"))]) == 2
-    assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().out.split())
+    assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().err.split())
     (tmp_path / "params.json").write_text("[]")
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
     assert (
-        main(
-            ["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]
-        )
+        main(["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--out", str(tmp_path)])
         == 2
     )
-    assert "is no JSON object of mu0" in " ".join(capsys.readouterr().out.split())
+    assert "is no JSON object of mu0" in " ".join(capsys.readouterr().err.split())
     assert (
-        main(["residuals", str(csv_file), "--params", str(tmp_path / "none.json"), "--output", str(tmp_path)])
+        main(["residuals", str(csv_file), "--params", str(tmp_path / "none.json"), "--out", str(tmp_path)])
         == 2
     )
-    assert "none.json' cannot be read: No such file" in " ".join(capsys.readouterr().out.split())
-    assert main(["fit", str(csv_file), "--horizon-h", "0.5", "--output", str(tmp_path)]) == 2
-    assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().out.split())
+    assert "none.json' cannot be read: No such file" in " ".join(capsys.readouterr().err.split())
+    assert main(["fit", str(csv_file), "--horizon-h", "0.5", "--out", str(tmp_path)]) == 2
+    assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().err.split())
 
 
 def test_warnings_with_evidence(tmp_path):
@@ -278,7 +294,7 @@ def test_warnings_with_evidence(tmp_path):
         (
             lambda: figures.probability_map(np.zeros((3, 2)), [0.5]),
             ShapeError,
-            "probabilities has 1 entries, locations 3; one an event",
+            "probabilities has 1 entries, locations 3; one per event",
         ),
         (
             lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]),

@@ -1,4 +1,5 @@
-"""Triggering functions made of parts: against the formula in NumPy, in every method; simulated and found again."""
+"""Triggering functions made of parts: against the formula in NumPy, in every method; simulated and found
+again."""
 
 import dataclasses
 
@@ -33,7 +34,7 @@ KINDS = {
     "omori": compose("omori"),
     "omori, cut off": compose("omori", within_h=5000.0),
     "three decays, marks": compose(2, marks=True),
-    "etas": compose("omori", space="power_law", marks=True, growth=True),
+    "etas": compose("omori", distance="power_law", marks=True, growth=True),
     "omori, growth": compose("omori", marks=True, growth=True, within_h=5000.0),
 }
 
@@ -59,7 +60,8 @@ def decay_of(kind, v, dt):
 
 
 def wanted(kind, locations, times, marks, horizon):
-    """The log-likelihood (4), pair by pair from the formula of `models.hawkes.compose`; background without the own event."""
+    """The log-likelihood (4), pair by pair from the formula of `models.hawkes.compose`; background without
+    the own event."""
     v = {name: VALUES[name] for name in kind.names()}
     mu, _ = reference.rates(locations, times, PARAMS_OF_BACKGROUND, background_self=False)
     expected = reference.expected_counts(
@@ -136,14 +138,15 @@ def test_likelihood_and_gradient(space, name):
         marks=marks,
         horizon_h=horizon,
         background_self=False,
-        precision="mixed",
+        dtype="mixed",
         space=space,
     )
     assert mixed.log_likelihood(params) == pytest.approx(value, rel=1e-6)
 
 
 def test_what_else_is_asked(space):
-    """Parents add up to the excitation, residuals to the expectation, intensities at events are the rates; chains move."""
+    """Parents add up to the excitation, residuals to the expectation, intensities at events are the rates;
+    chains move."""
     locations, times, marks = events(space)
     if space == "threads":
         pytest.skip("the same code as on serial")
@@ -210,7 +213,8 @@ VALUES_OF_SIMULATION = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "c
 
 
 def test_a_users_own_decay(space):
-    """Ten lines, no derivatives: an exponential written anew, with the slopes, reach and draws of the library's."""
+    """Ten lines, no derivatives: an exponential written anew, with the slopes, reach and draws of the
+    library's."""
     if space == "threads":
         pytest.skip("the same code as on serial")
 
@@ -249,7 +253,7 @@ def test_wide_maps_in_mixed_precision(space):
     params = dataclasses.replace(PARAMS, h=0.01)
     for method in ("windowed",) if space == "checked" else ("all_pairs", "windowed"):
         exact, mixed = (
-            Likelihood(locations, times, method=method, precision=precision, space=space)
+            Likelihood(locations, times, method=method, dtype=precision, space=space)
             for precision in ("float64", "mixed")
         )
         assert mixed.log_likelihood(params) == pytest.approx(exact.log_likelihood(params), rel=1e-6), method
@@ -260,7 +264,7 @@ WRONG = [
     (lambda: compose(2.5), DTypeError, "decay must be a name, a number of exponentials or a Decay, got 2.5"),
     (lambda: compose(growth=True), InputError, "growth is True without marks"),
     (
-        lambda: compose(space="power_law", n_dims=3),
+        lambda: compose(distance="power_law", n_dims=3),
         InputError,
         "'power_law' in 3 dimensions; its density is for 2",
     ),

@@ -25,7 +25,8 @@ TWO = time_scales(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2
 
 
 def differences(function, params):
-    """Derivatives in each parameter by fourth-order differences: errors of 1e-16 (value / step) and of step^4."""
+    """Derivatives in each parameter by fourth-order differences: errors of 1e-16 (value / step) and of
+    step^4."""
     found = []
     for name, value in zip(params.names(), params.values()):
         step = 1e-3 * value
@@ -46,15 +47,14 @@ def test_gradient(space, method):
     )
     value, slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
-    np.testing.assert_allclose(
-        slopes, wanted, rtol=1e-7, atol=1e-8
-    )  # 1e-3 of a value, to the fourth power, and pairs left out
+    # 1e-3 of a value, to the fourth power, and pairs left out
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)
 
 
 def test_gradient_in_mixed_precision(space):
     locations, times = random_events(41, 2)
     exact, mixed = (
-        Likelihood(locations, times, method="all_pairs", precision=p, space=space).gradient(PARAMS)[1]
+        Likelihood(locations, times, method="all_pairs", dtype=p, space=space).gradient(PARAMS)[1]
         for p in ("float64", "mixed")
     )
     np.testing.assert_allclose(mixed, exact, rtol=1e-5, atol=1e-5)  # float32 terms, of both signs
@@ -69,9 +69,8 @@ def test_several_time_scales(space):
         one = replace(PARAMS, theta=0.3 * share, omega=omega)
         xi = xi + reference.rates(locations, times, one)[1]
         expected = expected + reference.expected_counts(times, one)
-    expected = expected - reference.expected_counts(
-        times, replace(PARAMS, theta=1e-15)
-    )  # the background is in both
+    # the background is in both
+    expected = expected - reference.expected_counts(times, replace(PARAMS, theta=1e-15))
     likelihood = Likelihood(locations, times, method="windowed", space=space)
     assert likelihood.log_likelihood(TWO) == pytest.approx(
         float(np.sum(np.log(mu + xi) - expected)), rel=1e-9
@@ -87,7 +86,8 @@ def test_several_time_scales(space):
 
 
 def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
-    """Simulated events, their true parameters, and a likelihood with the background that they were drawn from."""
+    """Simulated events, their true parameters, and a likelihood with the background that they were drawn
+    from."""
     truth = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.4, omega=2.0, h=0.05)
     made = simulate(truth, n_immigrants=n_immigrants, horizon_h=horizon_h, seed=seed)
     inside = ((made.locations >= 0.0) & (made.locations <= 10.0)).all(axis=1)
@@ -110,16 +110,16 @@ def test_fit_finds_the_truth(space):
         assert abs(getattr(found.params, name) - getattr(truth, name)) < 4 * found.standard_errors[name]
         low, high = found.interval(name)
         assert low < getattr(found.params, name) < high
-    with pytest.raises(InputError, match="z is 95 standard errors; at most 10 is wanted: 1.96 for 95 %"):
+    with pytest.raises(InputError, match="level is 95; a share between 0 and 1 is wanted: 0.95 for 95 %"):
         found.interval("theta", 95)
-    assert (
-        np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2
-    )  # a Newton step from there gains below 1e-8
+    # a Newton step from there gains below 1e-8
+    assert np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2
     assert likelihood.log_likelihood(found.params) > likelihood.log_likelihood(truth)
 
 
 def test_standard_errors_are_those_of_counts():
-    """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta / n)."""
+    """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta /
+    n)."""
     _, made, background, horizon_h = known()
     found = fit(
         Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")

@@ -1,4 +1,5 @@
-"""What would pass for contagion is found, told and answered; what the events do not say is not given a standard error."""
+"""What would pass for contagion is found, told and answered; what the events do not say is not given a
+standard error."""
 
 import math
 
@@ -62,7 +63,8 @@ def test_a_bound_is_held():
 
 
 def test_what_is_not_identified():
-    """One event; and events far apart, which no triggering explains: theta runs to 0, and omega and h mean nothing."""
+    """One event; and events far apart, which no triggering explains: theta runs to 0, and omega and h mean
+    nothing."""
     one = fit(Likelihood(np.zeros((1, 2)), np.zeros(1), space="serial"))
     assert one.not_identified == one.free and one.interval("mu0") == (0.0, math.inf)
     grid = 100.0 * np.stack(np.meshgrid(np.arange(5.0), np.arange(8.0)), axis=-1).reshape(-1, 2)

@@ -22,8 +22,8 @@ N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for 
 def test_agrees_with_the_reference(space, n_dims, method):
     locations, times = random_events(N_EVENTS, n_dims)
     wanted = reference.log_likelihood(locations, times, PARAMS)
-    # A tolerance of 1e-15 leaves out only what rounding would lose.
-    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, tolerance=1e-15, space=space)
+    # An error_bound of 1e-15 leaves out only what rounding would lose.
+    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, error_bound=1e-15, space=space)
     assert isinstance(value, float)
     assert_agrees(value, wanted, N_EVENTS)
 
@@ -36,10 +36,11 @@ def many_events(n_events):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sums_of_several_blocks(space, method):
-    """Members add up 32 terms at a time: there are more than 32 for each of the 128 members of a GPU's team."""
+    """Members add up 32 terms at a time: there are more than 32 for each of the 128 members of a GPU's
+    team."""
     n_events = 300 if space == "checked" else 4500
     locations, times, wanted = many_events(n_events)
-    options = {"method": method, "tolerance": 1e-15}
+    options = {"method": method, "error_bound": 1e-15}
     assert_agrees(hawkes.log_likelihood(locations, times, PARAMS, space=space, **options), wanted, n_events)
 
 
@@ -50,7 +51,7 @@ def test_probabilities_agree_with_the_reference(space, background_self, method):
     options = {"background_self": background_self}
     wanted = reference.excitation_probabilities(locations, times, PARAMS, **options)
     got = hawkes.excitation_probabilities(
-        locations, times, PARAMS, method=method, tolerance=1e-15, space=space, **options
+        locations, times, PARAMS, method=method, error_bound=1e-15, space=space, **options
     )
     assert got.shape == (N_EVENTS,) and got[0] == 0.0 and got.min() >= 0.0 and 0.1 < got.max() <= 1.0
     assert_agrees(got, wanted, N_EVENTS)
@@ -62,13 +63,14 @@ def test_mixed_precision(space, n_dims, method):
     """float32 pairs lose at most 1e-6 of the log-likelihood."""
     locations, times = random_events(N_EVENTS, n_dims)
     wanted = reference.log_likelihood(locations, times, PARAMS)
-    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, precision="mixed", space=space)
+    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, dtype="mixed", space=space)
     assert value == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
-    """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are of seconds."""
+    """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are of
+    seconds."""
     random = np.random.default_rng(3)
     gaps = random.exponential(0.01, N_EVENTS)
     gaps[[10, 30]] = 58_000.0, 59_000.0
@@ -76,19 +78,20 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
     locations, times = random.normal(0.0, 0.1, (N_EVENTS, 2)), np.cumsum(gaps)
     params = replace(PARAMS, omega=60.0, h=0.07, tau_t=336.0)
     wanted = reference.log_likelihood(locations, times, params)
-    value = hawkes.log_likelihood(locations, times, params, method=method, precision="mixed", space=space)
+    value = hawkes.log_likelihood(locations, times, params, method=method, dtype="mixed", space=space)
     assert value == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_mixed_precision_works_on_any_map(space, method):
-    """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation is of 10 m."""
+    """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation is of 10
+    m."""
     locations, times = random_events(N_EVENTS, 2)
     params = replace(PARAMS, h=0.01)
     locations = 0.01 * locations
     wanted = reference.log_likelihood(locations, times, params)
     value = hawkes.log_likelihood(
-        locations + 5000.0, times, params, method=method, precision="mixed", space=space
+        locations + 5000.0, times, params, method=method, dtype="mixed", space=space
     )
     assert value == pytest.approx(wanted, rel=1e-6)
 
@@ -97,7 +100,7 @@ def test_mixed_precision_works_on_any_map(space, method):
 def test_no_gap_is_too_short_to_excite(space, precision):
     """Two events a nanosecond apart after 117,000 hours are no tie, although two float32 hold them as one."""
     times = np.array([0.0, 117_000.0, np.nextafter(117_000.0, np.inf)])
-    got = hawkes.excitation_probabilities(np.zeros((3, 2)), times, PARAMS, precision=precision, space=space)
+    got = hawkes.excitation_probabilities(np.zeros((3, 2)), times, PARAMS, dtype=precision, space=space)
     wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
     assert wanted[2] > 0.5
     assert_agrees(got, wanted, 3, np.float32)
@@ -110,7 +113,7 @@ def test_two_events_by_hand(space, n_dims, background_self, method):
     locations, times = np.zeros((2, n_dims)), np.array([3.0, 7.0])
     locations[1, -1] = 0.5
     value, probabilities = two_events(0.5, 4.0, n_dims, PARAMS, background_self=background_self)
-    options = {"method": method, "background_self": background_self, "tolerance": 1e-15}
+    options = {"method": method, "background_self": background_self, "error_bound": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)
     assert_agrees(likelihood.log_likelihood(PARAMS), value, 2)
     assert_agrees(likelihood.excitation_probabilities(PARAMS), probabilities, 2)
@@ -163,7 +166,7 @@ def test_a_later_horizon(space):
 def test_one_likelihood_for_many_parameters(space, method, keep_background):
     """What is kept between evaluations is never stale, whichever parameter changes, and back again."""
     locations, times = random_events(N_EVENTS, 2)
-    options = {"method": method, "keep_background": keep_background, "tolerance": 1e-15}
+    options = {"method": method, "keep_background": keep_background, "error_bound": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)
     changes = [
         {},

@@ -32,6 +32,7 @@ def test_a_later_horizon_expects_more_events():
 
 
 def test_published_value():
-    """The authors' own program gives -29321.9012230809; 1e-11 is what the printed digits and 5,022 sums allow."""
+    """The authors' own program gives -29321.9012230809; 1e-11 is what the printed digits and 5,022 sums
+    allow."""
     value = reference.log_likelihood(*gunfire("2010_5022"), Parameters(1.0, 1.6, 336.0, 1.0, 1.0, 1.0))
     assert value == pytest.approx(-29321.9012230809, rel=1e-11)

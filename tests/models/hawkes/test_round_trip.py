@@ -1,4 +1,5 @@
-"""From a table of dates to results that join it: catalogues, posteriors read back, evidence, forecasts, declustering, commands."""
+"""From a table of dates to results that join it: catalogues, posteriors read back, evidence, forecasts,
+declustering, commands."""
 
 import csv
 import json
@@ -48,7 +49,8 @@ def test_frames_and_files_say_the_same(table, tmp_path):
     write(tmp_path / "a.csv", text)
     write(tmp_path / "b.csv", text, ";")
     frame = pandas.DataFrame(
-        table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")}
+        table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")},
+        index=[f"row {n}" for n in range(len(table["when"]))],
     )
     options = {"time": "when", "ids": "case", "marks": "mag", "end": "2025-09-01"}
     found = [
@@ -65,6 +67,9 @@ def test_frames_and_files_say_the_same(table, tmp_path):
     joined = one.joined(t=one.times)
     assert joined["id"].tolist() == table["case"].tolist() and (joined["when"] == table["when"]).all()
     np.testing.assert_allclose(joined["t"], (table["when"] - table["when"].min()) / np.timedelta64(1, "h"))
+    back = found[1].joined(t=one.times)  # a frame, with its index and time zone
+    assert back.index.equals(frame.index) and back.when.equals(frame.when)
+    np.testing.assert_allclose(back.t, joined["t"])
     assert one.dates(one.times[3]) == np.sort(table["when"])[3]
     assert one.likelihood(space="serial").horizon_h == pytest.approx(one.horizon_h)
 
@@ -106,7 +111,7 @@ def test_a_posterior_comes_back(tmp_path):
             likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[first] * 2, seed=1
         )
         posterior.save(tmp_path / "a.nc")
-        again = hawkes.load_posterior(tmp_path / "a.nc")
+        again = hawkes.Posterior.load(tmp_path / "a.nc")
         np.testing.assert_array_equal(again.draws, posterior.draws)
         np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
         assert (
@@ -117,10 +122,10 @@ def test_a_posterior_comes_back(tmp_path):
         )
         assert again.start.tau_x == first.tau_x and again.priors == posterior.priors
     with pytest.raises(InputError, match="there is no such file"):
-        hawkes.load_posterior(tmp_path / "b.nc")
+        hawkes.Posterior.load(tmp_path / "b.nc")
     (tmp_path / "c.nc").write_bytes(b"nothing")
     with pytest.raises(InputError, match="c.nc' holds no posterior"):
-        hawkes.load_posterior(tmp_path / "c.nc")
+        hawkes.Posterior.load(tmp_path / "c.nc")
 
 
 def test_evidence_prefers_the_model_that_made_the_events():
@@ -150,9 +155,8 @@ def test_evidence_prefers_the_model_that_made_the_events():
         found.append(hawkes.evidence(likelihood, posterior, n_draws=100))
     assert found[0].waic > found[1].waic + 10.0 and found[0].loo == pytest.approx(found[0].waic, abs=1.0)
     assert 2.0 < found[0].p_waic < 7.0 and found[0].pointwise.shape == (100, len(made.times))
-    alone = np.linspace(
-        0.75, 1.3, 56
-    )  # of mu0, by quadrature; variances of a hundred draws scatter by a sixth
+    # of mu0, by quadrature; variances of a hundred draws scatter by a sixth
+    alone = np.linspace(0.75, 1.3, 56)
     terms = np.array([hawkes.pointwise(likelihood, replace(start, mu0=mu0)) for mu0 in alone.tolist()])
     log_density = terms.sum(axis=1) - 0.5 * alone**2
     density = np.exp(log_density - log_density.max())
@@ -163,7 +167,8 @@ def test_evidence_prefers_the_model_that_made_the_events():
 
 
 def test_forecasts_hold_what_comes(space):
-    """Of a stationary process: expected counts; and each draw's events lie after the record. A check finds its own model likely."""
+    """Of a stationary process: expected counts; and each draw's events lie after the record. A check finds
+    its own model likely."""
     if space == "checked":
         pytest.skip("hundreds of futures are drawn on the host")
     made = simulate(TRUTH, n_immigrants=400, horizon_h=4000.0, seed=3)
@@ -205,7 +210,8 @@ def test_declustered():
 
 
 def test_commands(table, tmp_path, capsys):
-    """A stranger's CSV with dates: fit, joined probabilities from the posterior of a fit, residuals, forecast, comparison."""
+    """A stranger's CSV with dates: fit, joined probabilities from the posterior of a fit, residuals,
+    forecast, comparison."""
     for module in ("arviz_stats", "h5netcdf", "matplotlib", "scipy"):
         pytest.importorskip(module)
     write(tmp_path / "a.csv", table)
@@ -217,7 +223,7 @@ def test_commands(table, tmp_path, capsys):
         "case",
         "--space",
         "serial",
-        "--output",
+        "--out",
         str(tmp_path),
     ]
     omori = ["--decay", "omori", "--marks", "mag", "--background", "constant"]
@@ -235,7 +241,7 @@ def test_commands(table, tmp_path, capsys):
     assert main(["residuals", *events, *omori, "--params", str(tmp_path / "params.json")]) == 0
     for name in ("residuals", "decay", "intensity"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
-    assert main(["forecast", *events, *omori, *posterior, "--hours", "100", "--futures", "40"]) == 0
+    assert main(["forecast", *events, *omori, *posterior, "--hours", "100", "--draws", "40"]) == 0
     assert main(["compare", *events, *omori, *posterior]) == 0
     assert main(["compare", *events, "--background", "constant"]) == 0
     assert (
@@ -256,7 +262,7 @@ def test_commands(table, tmp_path, capsys):
     )
     out = " ".join(capsys.readouterr().out.split())
     for words in (
-        "events expected, 90 % between",
+        "events expected, 95 % between",
         "WAIC",
         "AIC",
         "90 % intervals, 2 data sets",
@@ -264,4 +270,4 @@ def test_commands(table, tmp_path, capsys):
     ):
         assert words in out, words
     assert main(["probabilities", *events, "--posterior", "none.nc"]) == 2
-    assert "there is no such file" in capsys.readouterr().out.replace("\n", " ")
+    assert "there is no such file" in capsys.readouterr().err.replace("\n", " ")

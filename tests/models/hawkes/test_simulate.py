@@ -1,6 +1,7 @@
 """Simulation: the branching structure, its moments with fixed seeds, and reproducibility.
 
-Statistical tests compare a mean with its expectation at five standard errors: one false alarm in 1.7 million each.
+Statistical tests compare a mean with its expectation at five standard errors: one false alarm in 1.7 million
+each.
 """
 
 from dataclasses import replace
@@ -41,7 +42,8 @@ def test_immigrants_fill_the_box(simulation):
 
 
 def test_offspring_number_delay_and_displacement(simulation):
-    """Few offspring fall beyond a horizon of 25,000 mean delays, so the moments are those of the full clusters."""
+    """Few offspring fall beyond a horizon of 25,000 mean delays, so the moments are those of the full
+    clusters."""
     child = simulation.parents >= 0
     parent = simulation.parents[child]
     n, n_children = len(child), int(child.sum())
@@ -56,7 +58,8 @@ def test_offspring_number_delay_and_displacement(simulation):
 
 
 def test_probabilities_find_the_offspring():
-    """Offspring seconds and metres from their parents, immigrants kilometres and days apart: no doubt is left."""
+    """Offspring seconds and metres from their parents, immigrants kilometres and days apart: no doubt is
+    left."""
     params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
     locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
     probabilities = excitation_probabilities(locations, times, params, space="serial")

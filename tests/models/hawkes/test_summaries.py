@@ -1,4 +1,5 @@
-"""Probabilities over a posterior, parents, families, intensity, residuals, thinning: against the NumPy reference and truth."""
+"""Probabilities over a posterior, parents, families, intensity, residuals, thinning: against the NumPy
+reference and truth."""
 
 from dataclasses import replace
 
@@ -56,9 +57,8 @@ def test_parents(space, params):
     found = parent_probabilities(likelihood, params)
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
     triggered = np.bincount(found.children, found.probabilities, minlength=41)
-    np.testing.assert_allclose(
-        triggered + found.background, 1.0, atol=41e-9
-    )  # at most so much is left out of each row
+    # at most so much is left out of each row
+    np.testing.assert_allclose(triggered + found.background, 1.0, atol=41e-9)
     np.testing.assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
     fewer = parent_probabilities(likelihood, params, least=0.01)
     assert 0 < len(fewer.parents) < len(found.parents) and fewer.probabilities.min() >= 0.01
@@ -100,7 +100,8 @@ def test_intensity(space):
 
 
 def test_residuals_are_the_compensator(space):
-    """At the last event all that the reference expects; before, what it expects of the events with the horizon there."""
+    """At the last event all that the reference expects; before, what it expects of the events with the
+    horizon there."""
     pytest.importorskip("scipy")
     locations, times = random_events(13, 2)
     likelihood = Likelihood(locations, times, space=space)
@@ -116,7 +117,8 @@ def test_residuals_are_the_compensator(space):
 
 
 def test_residuals_tell_right_from_wrong():
-    """The true model is not refused (p > 0.001, a false alarm of one in a thousand), one without excitation is."""
+    """The true model is not refused (p > 0.001, a false alarm of one in a thousand), one without excitation
+    is."""
     pytest.importorskip("scipy")
     truth, made, background, horizon_h = known()
     likelihood = Likelihood(
@@ -135,7 +137,8 @@ def test_residuals_tell_right_from_wrong():
 
 @pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
 def test_thinning_and_branching_agree(params):
-    """Means of counts, delays and displacements of the two constructions, within five standard errors of their difference."""
+    """Means of counts, delays and displacements of the two constructions, within five standard errors of
+    their difference."""
     scene = {"n_immigrants": 400.0, "horizon_h": 4000.0, "box_km": ((0.0, 10.0),)}
     figures = []
     for method in ("branching", "thinning"):
@@ -167,7 +170,8 @@ def test_immigrants_around_centres():
     "trigger, p", [(EXPONENTIAL, (0.5, 0.4)), (TWO.triggering, TWO.trigger_values)], ids=["one", "two"]
 )
 def test_triggering_functions_keep_their_contract(trigger, p):
-    """value <= exp(-exponent) <= 1; density of delays = derivative of integral; gradients are derivatives of logarithms."""
+    """value <= exp(-exponent) <= 1; density of delays = derivative of integral; gradients are derivatives of
+    logarithms."""
     for r2, dt in ((0.0, 0.1), (0.3, 2.0), (1.0, 9.0)):
         q = trigger.for_kernels(p)
         value = trigger.value(r2, dt, MARK, q)

@@ -1,4 +1,5 @@
-"""Events in time alone: against the double sum, with ties and over the edges of blocks; found again; as many as a catalogue holds."""
+"""Events in time alone: against the double sum, with ties and over the edges of blocks; found again; as many
+as a catalogue holds."""
 
 import numpy as np
 import pytest

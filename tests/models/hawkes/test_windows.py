@@ -1,4 +1,5 @@
-"""The windowed method: its bound holds, it leaves something out, and it widens where the first guess was too bold."""
+"""The windowed method: its bound holds, it leaves something out, and it widens where the first guess was too
+bold."""
 
 import math
 from dataclasses import replace
@@ -22,35 +23,35 @@ scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
         Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales
     ),
     background_self=st.booleans(),
-    tolerance=st.sampled_from([1e-1, 1e-3, 1e-9]),
+    bound=st.sampled_from([1e-1, 1e-3, 1e-9]),
     method=st.sampled_from(["windowed", "cells"]),
 )
-def test_the_bound_holds(space, params, background_self, tolerance, method):
+def test_the_bound_holds(space, params, background_self, bound, method):
     """Loose tolerances, so that what is left out shows above rounding."""
     locations, times = random_events(13, 2)
     options = {"background_self": background_self}
-    likelihood = Likelihood(locations, times, method=method, tolerance=tolerance, space=space, **options)
+    likelihood = Likelihood(locations, times, method=method, error_bound=bound, space=space, **options)
     value = likelihood.log_likelihood(params)
-    assume(
-        sum(reference.rates(locations, times, params, **options)).min() > 1e-290
-    )  # below are too few digits
+    # below are too few digits
+    assume(sum(reference.rates(locations, times, params, **options)).min() > 1e-290)
     wanted = reference.log_likelihood(locations, times, params, **options)
-    assert likelihood.error_bound <= tolerance
+    assert likelihood.attained_error <= bound
     # An exponent of -660 costs 660 roundings: 1.5e-13 of the rate.
     rounding = 1e-12 * (len(times) + abs(wanted))
-    assert -rounding <= wanted - value <= likelihood.error_bound * abs(value) + rounding
+    assert -rounding <= wanted - value <= likelihood.attained_error * abs(value) + rounding
 
 
 def test_something_is_left_out(space):
     locations, times = random_events(41, 2)
-    likelihood = Likelihood(locations, times, method="windowed", tolerance=1e-3, space=space)
+    likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
     error = reference.log_likelihood(locations, times, PARAMS) - likelihood.log_likelihood(PARAMS)
     assert likelihood.windows.background_h < times[-1] - times[0]
-    assert 1e-10 < error <= likelihood.error_bound * abs(likelihood.log_likelihood(PARAMS))
+    assert 1e-10 < error <= likelihood.attained_error * abs(likelihood.log_likelihood(PARAMS))
 
 
 def test_windows_widen_for_an_event_far_from_all_others(space):
-    """Without its own background an event 20 tau_t away lives on weights of exp(-200), which no first guess reaches."""
+    """Without its own background an event 20 tau_t away lives on weights of exp(-200), which no first guess
+    reaches."""
     locations, times = np.zeros((3, 2)), np.array([0.0, 1.0, 401.0])
     params = replace(PARAMS, omega=10.0)
     likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
@@ -63,13 +64,14 @@ def test_windows_widen_for_an_event_far_from_all_others(space):
 
 def test_all_pairs_has_no_such_error(space):
     likelihood = Likelihood(*random_events(13, 2), method="all_pairs", space=space)
-    assert likelihood.error_bound is None
+    assert likelihood.attained_error is None
     likelihood.log_likelihood(PARAMS)
-    assert likelihood.error_bound == 0.0
+    assert likelihood.attained_error == 0.0
 
 
 def test_auto_counts_pairs():
-    """Few events: all pairs. Many in a small place: windows in time. Many over a wide one, in long windows: cells."""
+    """Few events: all pairs. Many in a small place: windows in time. Many over a wide one, in long windows:
+    cells."""
     rng = np.random.default_rng(3)
     cases = (100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")
     for n_events, side_km, omega, method in cases:
@@ -82,15 +84,13 @@ def test_auto_counts_pairs():
         value = likelihood.log_likelihood(params)
         assert likelihood.method == method
         exact = Likelihood(locations, times, method="all_pairs", space="serial").log_likelihood(params)
-        assert abs(value - exact) <= likelihood.error_bound * abs(value) + 1e-12 * abs(exact)
+        assert abs(value - exact) <= likelihood.attained_error * abs(value) + 1e-12 * abs(exact)
 
 
 def test_mixed_windows(space):
     locations, times = random_events(41, 2)
-    likelihood = Likelihood(
-        locations, times, method="windowed", tolerance=1e-3, precision="mixed", space=space
-    )
-    exact = Likelihood(locations, times, method="windowed", tolerance=1e-3, space=space)
+    likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, dtype="mixed", space=space)
+    exact = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
     assert likelihood.log_likelihood(PARAMS) == pytest.approx(exact.log_likelihood(PARAMS), rel=1e-6)
 
 

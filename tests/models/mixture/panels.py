@@ -25,7 +25,9 @@ def raw_cells(n=300, seed=1):
 @functools.cache
 def simulated():
     """Two samples of four populations in four markers, and the population of each cell."""
-    return cytometry.simulate(4, n_cells=500, n_populations=4, n_markers=4, n_rare=1, rare=0.05, n_samples=2)
+    return cytometry.simulate(
+        seed=4, n_cells=500, n_populations=4, n_markers=4, n_rare=1, rare=0.05, n_samples=2
+    )
 
 
 @functools.cache

@@ -32,7 +32,8 @@ def factors_of(covariances):
 
 
 def cells():
-    """Cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; skipped where not found."""
+    """Cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; skipped where not
+    found."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
     if not path.exists():

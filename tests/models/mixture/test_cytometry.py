@@ -67,6 +67,7 @@ def test_probabilities_are_those_of_the_components():
         {"covariance": "tied"},
     ],
 )
+@pytest.mark.filterwarnings("ignore:EM stopped after max_iter=3")
 def test_a_file_gives_the_same_populations(options, tmp_path):
     samples, found, options = simulated()[0], fitted(), dict(options)
     if options:
@@ -74,7 +75,7 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
         panel = cytometry.Panel.of(samples, saturation=2e5, **options)
         found = cytometry.fit(samples, 3, panel=panel, max_iter=3, space="serial", rare=False, **kind)
     found.save(tmp_path / "p.npz")
-    again = cytometry.load(tmp_path / "p.npz", "serial")
+    again = cytometry.Populations.load(tmp_path / "p.npz", space="serial")
     assert (again.names, again.signatures, again.joins) == (found.names, found.signatures, found.joins)
     assert (again.panel.channels, again.panel.scales, again.panel.saturation) == (
         found.panel.channels,
@@ -92,7 +93,7 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
     """Both of its stages are kept; the second call finds them finished, and gives the same."""
-    samples, _ = cytometry.simulate(1, n_cells=1500, n_populations=3, n_markers=4, n_rare=0)
+    samples, _ = cytometry.simulate(seed=1, n_cells=1500, n_populations=3, n_markers=4, n_rare=0)
     fits = [cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "kept") for _ in range(2)]
     assert {own.name for own in (tmp_path / "kept").iterdir()} == {"first", "rare"}
     assert fits[0].model.means_.tobytes() == fits[1].model.means_.tobytes() and fits[0].names == fits[1].names
@@ -103,7 +104,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
 def test_files_that_hold_no_populations(tmp_path):
     fitted().model.save(tmp_path / "m.npz")
     with pytest.raises(pk.InputError, match="m.npz holds a mixture, but no populations"):
-        cytometry.load(tmp_path / "m.npz")
+        cytometry.Populations.load(tmp_path / "m.npz")
     fitted().save(tmp_path / "p.npz")
     with np.load(tmp_path / "p.npz") as file:
         arrays = dict(file)
@@ -115,7 +116,7 @@ def test_files_that_hold_no_populations(tmp_path):
     ):
         np.savez(tmp_path / "bad.npz", **{**arrays, name: value})
         with pytest.raises(pk.InputError, match="bad.npz h"):
-            cytometry.load(tmp_path / "bad.npz")
+            cytometry.Populations.load(tmp_path / "bad.npz")
 
 
 def test_labels_as_fcs(tmp_path):
@@ -214,8 +215,8 @@ def test_ellipses_hold_nine_tenths():
 
 def test_fit_from_end_to_end(space, file, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    out, few = tmp_path / "out", ["--iterations", "1", "--no-rare"] if space == "checked" else []
-    few += [] if space == "serial" else ["--no-figures"]
+    out, few = tmp_path / "out", ["--max-iter", "1", "--no-rare"] if space == "checked" else []
+    few += [] if space == "serial" else ["--figures", "none"]
     assert main(["fit", str(file), "--components", "3", "--space", space, "--out", str(out), *few]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "300 cells (2 saturated ones or such without numbers left out), 2 channels" in said
@@ -232,7 +233,7 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
         for name in ("biaxial", "medians", "shares", "marginals"):
             assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (out / "figures.pdf").read_bytes()[:4] == b"%PDF"
-    found = cytometry.load(out / "mixture.npz", space)
+    found = cytometry.Populations.load(out / "mixture.npz", space=space)
     assert found.model.means_.shape[1] == 2 and found.panel.names == ("KI67", "R660-A")
 
 
@@ -259,7 +260,11 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     assert len(rows[0]) == 5 + fitted().n_populations
     assert {own.name for own in out.iterdir()} == {"new.labelled.csv", "shares.csv"}
     assert main(["merge", *request, "--populations", "2"]) == 0
-    assert cytometry.load(out / "mixture.npz").n_populations == 2 == len(rows_of(out / "populations.csv"))
+    assert (
+        cytometry.Populations.load(out / "mixture.npz").n_populations
+        == 2
+        == len(rows_of(out / "populations.csv"))
+    )
     assert main(["figures", *request, "--pairs", "CD3,CD8"]) == 0
     assert (out / "biaxial.png").exists()
     np.savez(tmp_path / "bare.npz", X=new.X, channels=new.channels)
@@ -286,17 +291,18 @@ def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_p
                 "serial",
                 "--out",
                 str(out),
-                "--iterations",
+                "--max-iter",
                 "1",
                 "--labels",
                 "none",
-                "--no-figures",
+                "--figures",
+                "none",
             ]
         )
         == 0
     )
     assert (
-        "mixture: EM stopped after max_iter=1 iterations" in capsys.readouterr().err
+        "mixture: warning: EM stopped after max_iter=1 iterations" in capsys.readouterr().err
         and (out / "mixture.npz").exists()
     )
     assert not list(out.glob("*.labelled.*")) and not list(out.glob("*.png"))
@@ -316,7 +322,7 @@ def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
         [str(file), "--pairs", "KI67"],
         [str(file), "--channels", "CD3"],
         [str(file), "--compensation", "no.csv"],
-        [str(file), "--merge", "modes", "--populations", "3"],
+        [str(file), "--method", "modes", "--populations", "3"],
     ):
         assert main(["fit", *request, "--out", str(out)]) == 2
     assert main(["fit", str(file), "--out", str(file)]) == 2

@@ -180,7 +180,7 @@ def test_files_that_were_compensated_elsewhere_are_left_as_they_are():
 
 def test_simulated_panels_are_as_asked():
     samples, populations = cytometry.simulate(
-        2, n_cells=4000, n_populations=6, n_markers=5, n_rare=2, rare=0.01, n_samples=2
+        seed=2, n_cells=4000, n_populations=6, n_markers=5, n_rare=2, rare=0.01, n_samples=2
     )
     assert [own.X.shape for own in samples] == [(4000, 8)] * 2 and samples[0].spillover[0] == samples[
         0
@@ -189,9 +189,9 @@ def test_simulated_panels_are_as_asked():
         counts = np.bincount(own, minlength=6)
         assert counts[:4].min() > 4000 * 0.01 and np.abs(counts[4:] - 40).max() < 5 * math.sqrt(40)
     again = cytometry.simulate(
-        2, n_cells=4000, n_populations=6, n_markers=5, n_rare=2, rare=0.01, n_samples=2
+        seed=2, n_cells=4000, n_populations=6, n_markers=5, n_rare=2, rare=0.01, n_samples=2
     )
     assert again[0][1].X.tobytes() == samples[1].X.tobytes()
     for wrong in ({"n_markers": 2}, {"n_cells": 0}, {"n_rare": 12}, {"rare": 0.6}, {"n_populations": 0}):
         with pytest.raises(pk.InputError, match=next(iter(wrong))):
-            cytometry.simulate(1, **wrong)
+            cytometry.simulate(seed=1, **wrong)

@@ -75,7 +75,8 @@ def test_diagonal_sweep_agrees_with_numpy(space, p):
 
 @pytest.mark.parametrize("dtype, width", [(np.float64, 1e-6), (np.float32, 1e-3)])
 def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, width):
-    """Their sums are about a mean of their own; about the centre nothing of a covariance would be left. Two share one."""
+    """Their sums are about a mean of their own; about the centre nothing of a covariance would be left. Two
+    share one."""
     random = np.random.default_rng(5)
     centres = np.array([[1.0, -1.0], [1.0 + 3.0 * width, -1.0], [-2.0, 2.0], [0.1, 0.0]])
     widths = width * np.array([1.0, 1.0, 1.0, 1.0 / width])
@@ -93,7 +94,8 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     means = (r.T @ X) / r.sum(axis=0)[:, None]
     away = X.astype(float)[:, None] - means
     wanted = np.einsum("ij,ija,ijb->jab", r, away, away)
-    # The logarithms are right to eps / width, the distance that a digit's last place is in units of the width.
+    # The logarithms are right to eps / width, the distance that a digit's last place is in units of the
+    # width.
     np.testing.assert_allclose(
         scatter / wanted[:, :1, :1],
         wanted / wanted[:, :1, :1],
@@ -131,7 +133,8 @@ def test_sums_have_the_same_bits_again_and_on_one_thread():
 
 
 def test_points_without_a_share_cost_no_accuracy(space):
-    """Responsibilities below e^-70 are left out; a far component then has a count of 0 instead of some 1e-200."""
+    """Responsibilities below e^-70 are left out; a far component then has a count of 0 instead of some
+    1e-200."""
     X = np.linspace(-1.0, 1.0, 40)[:, None]
     points = Points(X, 2, space, np.zeros(1), diagonal=False)
     _, sums, _ = points.sweep(Components(np.log([0.5, 0.5]), np.array([[0.0], [40.0]]), np.ones((2, 1, 1))))

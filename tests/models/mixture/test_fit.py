@@ -1,4 +1,5 @@
-"""DirichletMixture: updates against the reference and scikit-learn, objective, recovery, hopeless data, bad input."""
+"""DirichletMixture: updates against the reference and scikit-learn, objective, recovery, hopeless data, bad
+input."""
 
 import warnings
 
@@ -19,9 +20,8 @@ def start(k, p, seed=7):
 def assert_never_falls(model):
     history = model.objective_history_
     assert np.isfinite(history).all()
-    assert (
-        np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()
-    )  # rounding of a sum over the points
+    # rounding of a sum over the points
+    assert np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()
 
 
 @pytest.mark.parametrize("p", [1, 3, WIDE])
@@ -88,7 +88,8 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
 
 
 def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
-    """Sums about the centre of all would leave 8 digits; those about a mean of their own leave a point's rounding, 1e-12."""
+    """Sums about the centre of all would leave 8 digits; those about a mean of their own leave a point's
+    rounding, 1e-12."""
     noise = np.random.default_rng(1).normal(size=(2, 20, 2))
     parts = noise[0] + 2e4, noise[1] - 2e4
     first = {"means_init": [[2e4, 2e4], [-2e4, -2e4]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
@@ -159,9 +160,8 @@ def test_float32_points_are_computed_in_float32(space):
         for dtype in (np.float32, np.float64)
     )
     assert single.score_samples(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(
-        single.means_, double.means_, rtol=1e-4, atol=1e-4
-    )  # eps 6e-8 times 1/sigma, two steps
+    # eps 6e-8 times 1/sigma, two steps
+    np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-4)
     assert np.abs(single.means_ - double.means_).max() > 0.0
 
 

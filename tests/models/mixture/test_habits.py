@@ -182,8 +182,8 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
     if model.prior is not None:
         np.testing.assert_array_equal(again.prior_.scale, model.prior_.scale)
         assert (
-            again.sample_posterior(X, 2, n_burn=0).alpha.tolist()
-            == model.sample_posterior(X, 2, n_burn=0).alpha.tolist()
+            again.sample_posterior(X, 2, n_warmup=0).alpha.tolist()
+            == model.sample_posterior(X, 2, n_warmup=0).alpha.tolist()
         )
 
 

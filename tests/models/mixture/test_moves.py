@@ -55,8 +55,8 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
 
 @pytest.mark.parametrize("seed", [3, 4, 20, 21, 23])
 def test_few_points_are_no_more_clusters_than_many(seed):
-    """Each of these kept six components: a prior as narrow as the parts of clusters that EM alone ends with, and
-    merges of which none gains by itself."""
+    """Each of these kept six components: a prior as narrow as the parts of clusters that EM alone ends with,
+    and merges of which none gains by itself."""
     model = DirichletMixture(6, random_state=seed, space="serial").fit(clean_clusters(400, 6.0, seed))
     assert_marked(model)
     assert model.n_active_ == 3

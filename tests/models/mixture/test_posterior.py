@@ -220,7 +220,9 @@ def test_a_chain_leaves_a_bad_start():
         "covariances_init": np.tile(np.diag([36.0, 1.0]), (4, 1, 1)),
     }
     model = DirichletMixture(4, prior=Prior(scale=np.eye(2)), moves=False, space="serial", **first).fit(X)
-    largest = [model.sample_posterior(X, 10, n_burn=60, seed=1, n_moves=n).counts.max(axis=1) for n in (0, 2)]
+    largest = [
+        model.sample_posterior(X, 10, n_warmup=60, seed=1, n_moves=n).counts.max(axis=1) for n in (0, 2)
+    ]
     assert (largest[0] > 350).all() and (largest[1] < 300).all()
 
 
@@ -237,7 +239,7 @@ def test_predictive_density_is_the_mean_of_the_densities(space):
             tol=-1.0,
             space="serial",
         ).fit(X)
-        posterior = model.sample_posterior(X, 4, n_burn=2, seed=9)
+        posterior = model.sample_posterior(X, 4, n_warmup=2, seed=9)
         full = in_full(kind, posterior.covariances, 2, 2)
         each = [
             reference.log_sum_exp(reference.log_joint(X, np.log(w), m, c))
@@ -276,7 +278,7 @@ def test_same_draws_on_every_space(space):
     for where in (space, "serial"):
         model = DirichletMixture(3, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
         model.space = where
-        found.append(model.sample_posterior(X, 3, n_burn=2, n_thin=2, seed=9))
+        found.append(model.sample_posterior(X, 3, n_warmup=2, n_thin=2, seed=9))
     for name in ("weights", "means", "covariances", "alpha", "counts"):
         np.testing.assert_allclose(getattr(found[0], name), getattr(found[1], name), rtol=1e-9, atol=1e-12)
     assert found[0].counts.sum(axis=1).tolist() == [n] * 3
@@ -286,7 +288,7 @@ def test_posterior_of_two_far_clusters():
     """Labels stay with their clusters; weights are near the shares, within 4 posterior deviations."""
     X = draw(600, np.array([0.7, 0.3]), np.array([[0.0, 0.0], [9.0, 9.0]]), np.tile(np.eye(2), (2, 1, 1)))
     model = DirichletMixture(2, random_state=0, space="serial").fit(X)
-    posterior = model.sample_posterior(X, 200, n_burn=20, seed=1)
+    posterior = model.sample_posterior(X, 200, n_warmup=20, seed=1)
     counts = np.bincount(model.predict(X), minlength=2)
     assert (posterior.counts == counts).all()
     near = np.array([X[model.predict(X) == j].mean(axis=0) for j in range(2)])
@@ -328,7 +330,7 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
     X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
     model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
     model.space = space
-    posterior = model.sample_posterior(X, 3, n_burn=1, n_thin=2, seed=9)
+    posterior = model.sample_posterior(X, 3, n_warmup=1, n_thin=2, seed=9)
     for weights, means, covariances, value in zip(
         posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood
     ):
@@ -341,7 +343,7 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         [[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0
     )
     model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
-    options = {"n_burn": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
+    options = {"n_warmup": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
     long = model.sample_posterior(X, 12, **options)
     monkeypatch.setattr("models.store.EVERY_S", 0.0)
     monkeypatch.setattr("models.store._SHARE", 0.0)
@@ -374,3 +376,27 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     ]
     for name, column in vars(moved[0]).items():
         np.testing.assert_array_equal(column, getattr(moved[2], name))
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_a_file_holds_the_draws(tmp_path, kind):
+    pytest.importorskip("h5netcdf")
+    X = np.random.default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
+    model = DirichletMixture(3, covariance=kind, random_state=0, space="serial").fit(X)
+    posterior = model.sample_posterior(X, 4, n_warmup=2, seed=3)
+    posterior.save(tmp_path / "draws.nc")
+    again = Posterior.load(tmp_path / "draws.nc")
+    for name, value in vars(posterior).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    np.testing.assert_array_equal(
+        again.log_density(X, space="serial"), posterior.log_density(X, space="serial")
+    )
+
+
+def test_files_of_other_things_are_refused(tmp_path):
+    pytest.importorskip("h5netcdf")
+    with pytest.raises(pk.InputError, match="there is no such file"):
+        Posterior.load(tmp_path / "nothing.nc")
+    (tmp_path / "text.nc").write_text("text")
+    with pytest.raises(pk.InputError, match="holds no posterior of models.mixture"):
+        Posterior.load(tmp_path / "text.nc")

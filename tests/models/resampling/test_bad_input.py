@@ -30,9 +30,9 @@ WEIGHTS = [
     ({"log_weights": [np.inf, 0.0]}, E.FiniteError, r"log_weights\[0\] is inf"),
 ]
 NUMBERS = [
-    ({"n_draws": 0}, E.InputError, "n_draws is 0; 1 to 2147483647"),
-    ({"n_draws": 2**31}, E.InputError, "n_draws is 2147483648"),
-    ({"n_draws": 2.0}, E.DTypeError, "n_draws must be an integer, got 2.0 of type float"),
+    ({"n_ancestors": 0}, E.InputError, "n_ancestors is 0; 1 to 2147483647"),
+    ({"n_ancestors": 2**31}, E.InputError, "n_ancestors is 2147483648"),
+    ({"n_ancestors": 2.0}, E.DTypeError, "n_ancestors must be an integer, got 2.0 of type float"),
     ({"seed": -1}, E.InputError, "seed is -1"),
     ({"seed": 2**64}, E.InputError, "seed is 18446744073709551616"),
     ({"seed": True}, E.DTypeError, "seed must be an integer, got True"),
@@ -45,9 +45,9 @@ NUMBERS = [
     ),
     ({"permuted": 1}, E.DTypeError, "permuted must be True or False"),
     (
-        {"permuted": True, "n_draws": 2},
+        {"permuted": True, "n_ancestors": 2},
         E.InputError,
-        "n_draws is 2; permuted ancestors are as many as there are particles, 3",
+        "n_ancestors is 2; as many permuted ancestors as particles are wanted, 3",
     ),
 ]
 OWN = [
@@ -59,7 +59,12 @@ OWN = [
         E.InputError,
         "max_weight is 0.99, below the largest of weights, 1.0",
     ),
-    (resampling.metropolis, {"error": 1.0}, E.InputError, "error is 1.0; a float between 0 and 1"),
+    (
+        resampling.metropolis,
+        {"error_bound": 1.0},
+        E.InputError,
+        "error_bound is 1.0; a float between 0 and 1",
+    ),
     (resampling.megopolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
     (
         resampling.partial_rejection,
@@ -83,9 +88,9 @@ OWN = [
     ),
     (
         resampling.killing,
-        {"n_draws": 2},
+        {"n_ancestors": 2},
         E.InputError,
-        "n_draws is 2; killing makes as many draws as there are",
+        "n_ancestors is 2; killing makes as many as particles",
     ),
 ]
 CONVERSIONS = [
@@ -161,7 +166,7 @@ def test_max_weight_of_log_weights():
 @pytest.mark.parametrize("error", [0.0, 1.0, 2, float("nan"), "x"])
 def test_error_of_metropolis_steps(error):
     with pytest.raises(E.InputError, match="a float between 0 and 1"):
-        resampling.metropolis_steps(W, error=error)
+        resampling.metropolis_steps(W, error_bound=error)
 
 
 @pytest.mark.parametrize("function, given, error, message", CONVERSIONS)

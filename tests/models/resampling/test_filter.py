@@ -1,6 +1,8 @@
-"""The particle filter against the Kalman filter, and what it promises about seeds, rows, memory and wrong calls.
+"""The particle filter against the Kalman filter, and what it promises about seeds, rows, memory and wrong
+calls.
 
-Model: x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t, y_t = x_t + tau d_t, with standard normal e and d.
+Model: x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t, y_t = x_t + tau d_t, with standard normal e
+and d.
 """
 
 import math
@@ -24,9 +26,8 @@ def initial(seed, stream, draw, params):
 
 @pk.function
 def propagate(t, state, seed, stream, draw, params):
-    return (
-        pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),
-    )  # the checked space rounds products
+    # the checked space rounds products
+    return (pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),)
 
 
 @pk.function
@@ -72,7 +73,7 @@ def model(space, **options):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"in_place": True}, {"threshold": 1.0, "scheme": "residual"}], ids=str
+    "options", [{}, {"in_place": True}, {"threshold": 1.0, "method": "residual"}], ids=str
 )
 def test_the_linear_gaussian_filter_is_kalmans(space, options):
     """Over 16 filters at once: means within five standard errors of Kalman's, seen between the filters."""
@@ -114,7 +115,8 @@ def test_filters_have_parameters_of_their_own(space):
 
 
 def test_the_same_on_every_space(space):
-    """The bits of the serial space for any number of threads; elsewhere logarithms may be those of plain Python."""
+    """The bits of the serial space for any number of threads; elsewhere logarithms may be those of plain
+    Python."""
     n, y = (20, Y[:3]) if space == "checked" else (5000, Y)
     for dtype in (np.float64, np.float32):
         here, serial = (
@@ -141,7 +143,8 @@ def test_in_place_has_the_same_law():
 
 
 def test_trajectories_follow_their_ancestors(space):
-    """Ends are particles of the last step, and each path is one through kept states; Kalman's smoother at the end."""
+    """Ends are particles of the last step, and each path is one through kept states; Kalman's smoother at the
+    end."""
     n, y = (30, Y[:4]) if space == "checked" else (4000, Y)
     found = model(space, threshold=1.0).run(y, n, params=PARAMS, seed=8, keep=True)
     paths = found.trajectories(50, seed=1)
@@ -323,7 +326,8 @@ def test_a_guided_filter_is_unbiased_and_better(space, n):
 
 
 def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
-    """A team that takes a row through all steps does what the kernels of each step do, to the last bit; means to rounding."""
+    """A team that takes a row through all steps does what the kernels of each step do, to the last bit; means
+    to rounding."""
     n, y = (30, Y[:4]) if space == "checked" else (1500, with_gaps(Y, [5, 6]))
     options = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 9, "keep": True}
     for dtype, threshold in ((np.float64, 0.5), (np.float32, 1.0)):
@@ -443,9 +447,9 @@ def test_wrong_runs(functions, given, error, message):
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ({"scheme": "best"}, E.InputError, "scheme is 'best'; wanted one of 'systematic'"),
-        ({"scheme": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
-        ({"n_steps": 3}, E.InputError, "n_steps is 3; scheme 'systematic' takes none"),
+        ({"method": "best"}, E.InputError, "method is 'best'; wanted one of 'systematic'"),
+        ({"method": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
+        ({"n_steps": 3}, E.InputError, "n_steps is 3; method 'systematic' takes none"),
         ({"threshold": 1.5}, E.InputError, "threshold is 1.5; 0 to 1 is wanted"),
         ({"dtype": np.int64}, E.DTypeError, "float32 or float64 is wanted"),
         ({"in_place": 1}, E.DTypeError, "in_place must be True or False"),

@@ -150,7 +150,9 @@ def test_how_many_particles():
         E.InputError,
         match="with 64 particles the variance of the log-likelihood is .*, where about 1 is wanted",
     ):
-        particles_needed(LG, 30.0 * Y, {"phi": 0.8, "sigma": 0.5, "tau": 0.45}, most=64, space="serial")
+        particles_needed(
+            LG, 30.0 * Y, {"phi": 0.8, "sigma": 0.5, "tau": 0.45}, max_particles=64, space="serial"
+        )
 
 
 def test_what_is_told_of_draws(tmp_path):
@@ -163,6 +165,13 @@ def test_what_is_told_of_draws(tmp_path):
         and tree["posterior"].attrs["prior of sigma"] == "half-normal, sd 1"
     )
     found.save(tmp_path / "draws.nc")
+    again = type(found).load(tmp_path / "draws.nc")
+    for name, value in vars(found).items():
+        np.testing.assert_equal(getattr(again, name), value, err_msg=name)
+    (tmp_path / "else.nc").write_bytes(b"CDF")
+    for path in ("else.nc", "none.nc"):
+        with pytest.raises(E.InputError, match=path):
+            type(found).load(tmp_path / path)
     assert (tmp_path / "draws.nc").stat().st_size > 1000
     assert set(found.summary()) == {"phi", "sigma"} and len(list(found.lines())) == 3
     rows = found.thinned(10)
@@ -257,7 +266,7 @@ def test_rows_that_are_long(posterior_on_a_grid):
 
 def test_the_command(capsys, monkeypatch):
     monkeypatch.setattr(exactness, "FILTERS", exactness.FILTERS[:2])
-    assert main(["calibrate", "--quick", "--sampler", "pmmh", "--space", "serial"]) == 0
+    assert main(["calibrate", "--quick", "--method", "pmmh", "--space", "serial"]) == 0
     out = capsys.readouterr().out
     assert "pmmh: phi p = " in out and out.count(", a quarter missing") == 2 and "backward simulation" in out
     assert out.endswith("all within their bounds\n")

@@ -12,8 +12,9 @@ from models.resampling import reference
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
 SEED, STEP = 2**50 + 11, 3
-# SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64, and of all of
-# `many_logs()`. Made with models.resampling.reference, not with the kernels: `python -m tests.models.resampling.golden`.
+# SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64, and
+# of all of `many_logs()`. Made with models.resampling.reference, not with the kernels: `python -m
+# tests.models.resampling.golden`.
 GOLDEN = {
     "systematic": ("96ee7835ca7b34e9", "8bb646a77d4d17fd"),
     "stratified": ("c0bbea1e8d127b7f", "53b6885e57060628"),
@@ -32,13 +33,13 @@ def test_ancestors_are_those_of_plain_python(space, scheme, options):
     for name, w in vectors().items():
         if space == "checked" and name not in ("random 17", "zeros", "one heavy"):
             continue  # plain Python is for few vectors
-        for n_draws in (
+        for n_ancestors in (
             [len(w)] if scheme is resampling.killing else [len(w)] if space == "checked" else [len(w), 1, 170]
         ):
-            got = scheme(w, seed=SEED, step=STEP, n_draws=n_draws, space=space, **options)
-            wanted = getattr(reference, scheme.__name__)(w.tolist(), n_draws, SEED, STEP << 32, **options)
+            got = scheme(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space, **options)
+            wanted = getattr(reference, scheme.__name__)(w.tolist(), n_ancestors, SEED, STEP << 32, **options)
             assert got.dtype == np.int64
-            np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_draws} draws")
+            np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_ancestors} draws")
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
@@ -70,7 +71,8 @@ def test_only_the_values_of_weights_count(space, scheme, options):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_log_weights(space, scheme, options):
-    """Weights 2^-k: their logarithms are no whole numbers, yet the ancestors are those of the exponentials."""
+    """Weights 2^-k: their logarithms are no whole numbers, yet the ancestors are those of the
+    exponentials."""
     log_w = np.log(2.0) * -np.arange(12.0)[::-1] - 3000.0
     log_w[2] = -np.inf
     got = scheme(log_weights=log_w, seed=9, space=space, **options)
@@ -109,7 +111,8 @@ def test_calls_of_two_threads_do_not_share_scratch():
 
 @pytest.mark.parametrize("heavy", [3_000, 30_000])
 def test_heavy_particles_are_written_by_many(space, heavy):
-    """Particles with hundreds, thousands and most of the draws, against NumPy's expansion of the offspring."""
+    """Particles with hundreds, thousands and most of the draws, against NumPy's expansion of the
+    offspring."""
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     w = np.ones(40_000)
@@ -125,7 +128,8 @@ def test_heavy_particles_are_written_by_many(space, heavy):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_rows_are_filters_of_their_own(space, scheme, options):
-    """The first row draws what it would alone; equal rows draw different numbers; outputs agree with one another."""
+    """The first row draws what it would alone; equal rows draw different numbers; outputs agree with one
+    another."""
     w = np.tile(vectors()["random 17" if space == "checked" else "random 64"], (2, 1))
     a = scheme(w, seed=6, space=space, **options)
     np.testing.assert_array_equal(a[0], scheme(w[0], seed=6, space=space, **options))

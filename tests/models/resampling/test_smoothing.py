@@ -94,7 +94,7 @@ def test_wrong_smoothing():
         (LG, P, 40, {}),
         (LG, P, 5000, {}),
         (LG, P, 40, {"in_place": True}),
-        (LG, P, 40, {"scheme": "residual", "threshold": 1.0}),
+        (LG, P, 40, {"method": "residual", "threshold": 1.0}),
         (SV, [-0.5, 0.95, 0.3, -0.6], 40, {"ordered": True}),
     ],
     ids=["rows", "steps", "in place", "residual", "lagged"],

@@ -1,4 +1,5 @@
-"""Expectations, bounds and variances with known answers. Fixed seeds; five standard errors: false alarm 6e-7 each."""
+"""Expectations, bounds and variances with known answers. Fixed seeds; five standard errors: false alarm 6e-7
+each."""
 
 from itertools import pairwise
 
@@ -50,7 +51,8 @@ def mean_over_starts(w, n_runs, space):
 
 @pytest.mark.parametrize("n", [1, 64, 1000, 5003])
 def test_a_position_at_the_edge_of_a_weight_belongs_to_the_next(space, n):
-    """Equal weights: with the first and the last starts all positions lie at edges, where only whole numbers tell."""
+    """Equal weights: with the first and the last starts all positions lie at edges, where only whole numbers
+    tell."""
     for ancestors in draws_from(np.ones(n), lambda total: (0, 1, total - 2, total - 1), space):
         np.testing.assert_array_equal(ancestors, np.arange(n))
 
@@ -77,7 +79,8 @@ def test_systematic_is_unbiased_at_four_million_weights(space, dtype):
 @pytest.mark.parametrize("scheme", [s for s, _ in UNBIASED], ids=lambda s: s.__name__)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_over_many_particles_are_unbiased(space, scheme, dtype):
-    """At 2^22: the offspring of 16 blocks of particles, in all, are within five standard errors of what is expected.
+    """At 2^22: the offspring of 16 blocks of particles, in all, are within five standard errors of what is
+    expected.
 
     The variance of a block's offspring is below that of the multinomial, but for killing: below twice that.
     """
@@ -100,7 +103,8 @@ def test_quantisation_bound():
 
 @pytest.mark.parametrize("scheme, options", UNBIASED, ids=UNBIASED_NAMES)
 def test_means(scheme, options):
-    """Every particle's mean offspring within five of its own standard errors, Bonferroni over 48 particles: 3e-5."""
+    """Every particle's mean offspring within five of its own standard errors, Bonferroni over 48 particles:
+    3e-5."""
     w, n_runs = paper_weights(48, 1.0), 1500
     o = offspring(scheme, w, n_runs, space="serial", **options)
     e = len(w) * w / w.sum()
@@ -155,7 +159,8 @@ def test_variances(scheme, variance):
     "scheme, n", [(resampling.metropolis, 24), (resampling.megopolis, 24), (resampling.megopolis, 64)]
 )
 def test_metropolis_is_the_power_of_its_matrix(scheme, n):
-    """E[o] = 1^T P^B, each particle within five standard errors; the bias that the power predicts is there."""
+    """E[o] = 1^T P^B, each particle within five standard errors; the bias that the power predicts is
+    there."""
     w, n_steps, n_runs = paper_weights(n, 2.0), 3, 3000
     p = np.minimum(1.0, w[None, :] / w[:, None]) / n
     np.fill_diagonal(p, 0.0)
@@ -175,7 +180,8 @@ def test_a_loose_bound_leaves_rejection_unbiased():
 
 
 def test_partial_rejection_is_unbiased_with_its_weights():
-    """sum_k [a_k = i] max(w_i / v, 1) has an expectation proportional to w_i, each within five standard errors."""
+    """sum_k [a_k = i] max(w_i / v, 1) has an expectation proportional to w_i, each within five standard
+    errors."""
     w, n_runs, v = paper_weights(24, 1.0), 2000, 0.4
     a, carried = resampling.partial_rejection(np.tile(w, (n_runs, 1)), seed=5, max_weight=v, space="serial")
     np.testing.assert_allclose(carried, np.maximum(w[a] / v, 1.0), rtol=1e-14)

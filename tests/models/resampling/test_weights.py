@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import roofline
 from models import resampling
 
 from .cases import paper_weights, vectors
@@ -39,7 +40,7 @@ def test_metropolis_steps(space):
     assert (
         resampling.metropolis_steps([1.0, 0.0], space=space) == math.ceil(math.log(0.01) / math.log(0.5)) == 7
     )
-    assert resampling.metropolis_steps([8.0, 0.0, 0.0, 0.0], error=0.1, space=space) == 9
+    assert resampling.metropolis_steps([8.0, 0.0, 0.0, 0.0], error_bound=0.1, space=space) == 9
     assert resampling.metropolis_steps(np.ones(5), space=space) == 1
     assert resampling.metropolis_steps(log_weights=[-900.0, -np.inf], space=space) == 7
 
@@ -48,10 +49,24 @@ def test_metropolis_steps(space):
 def test_metropolis_steps_of_the_paper(y, steps):
     """The paper's B* for w = N(x; y, 1), x ~ N(0, 1), y = 0..4, which has the exact mean of w.
 
-    A mean of n has the relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard errors, false alarm 6e-7.
+    A mean of n has the relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard errors, false
+    alarm 6e-7.
     """
     n = 1 << 17
     error = 5 * math.sqrt((2 / math.sqrt(3) * math.exp(y * y / 6) - 1) / n)
     assert (
         abs(resampling.metropolis_steps(paper_weights(n, y), space="serial") - steps) <= error * steps + 0.5
     )
+
+
+def test_a_row_among_others_is_as_alone(space):
+    """To the last bit, whatever the number of rows; one launch for all of them."""
+    log_w = np.random.default_rng(8).normal(size=(5, 3000)) * 20
+    log_w[2] = -np.inf
+    alone = [resampling.log_sum_exp(row, space=space) for row in log_w]
+    assert resampling.log_sum_exp(log_w, space=space).tolist() == alone
+    rows = np.delete(log_w, 2, axis=0)
+    with roofline.profile() as launches:
+        sizes = resampling.effective_sample_size(log_weights=rows, space=space)
+    assert len(launches.events) <= 3
+    assert sizes.tolist() == [resampling.effective_sample_size(log_weights=row, space=space) for row in rows]

@@ -1,7 +1,9 @@
-"""`python -m tests.models.tmap.cost`: an EM iteration by the number of gaps, in memory and streamed, and the set-up.
+"""`python -m tests.models.tmap.cost`: an EM iteration by the number of gaps, in memory and streamed, and the
+set-up.
 
-Runs are 8.8 gaps long on average, branches of orders 1, 2, 3; an iteration is the mean of ten, after one to warm up.
-The set-up takes gaps and run lengths from host arrays to the packs of the space; beside it the mere copy of the two.
+Runs are 8.8 gaps long on average, branches of orders 1, 2, 3; an iteration is the mean of ten, after one to
+warm up. The set-up takes gaps and run lengths from host arrays to the packs of the space; beside it the mere
+copy of the two.
 """
 
 import argparse
@@ -18,9 +20,9 @@ MODEL = TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3)
 N_ITERATIONS = 10
 
 
-def seconds(runs, dtype, space, memory_limit=None):
+def seconds(runs, dtype, space, memory_bytes=None):
     """Of an iteration."""
-    em = EM(runs, MODEL.orders, 1, dtype, space, memory_limit)
+    em = EM(runs, MODEL.orders, 1, dtype, space, memory_bytes)
     history = pk.zeros((1, N_ITERATIONS + 2), np.float64, space)
     iterations = em.iterations(1, N_ITERATIONS + 1, 0.0, history)
     em.load([MODEL])

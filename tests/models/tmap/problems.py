@@ -22,7 +22,8 @@ def random_model(seed, orders):
 
 
 def random_runs(seed, n_runs, zeros=False, most=9):
-    """Ragged runs of gaps that no model has made: the shortest of 1 and 2 gaps, zeros among the gaps if asked."""
+    """Ragged runs of gaps that no model has made: the shortest of 1 and 2 gaps, zeros among the gaps if
+    asked."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, most + 1, n_runs)
     lengths[: min(2, n_runs)] = (1, 2)[: min(2, n_runs)]

@@ -1,4 +1,5 @@
-"""Runs that still go on: their likelihood from the matrices, EM's sums from its derivative, parameters found again."""
+"""Runs that still go on: their likelihood from the matrices, EM's sums from its derivative, parameters found
+again."""
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_known_parameters_behind_a_horizon():
         cut.append(gaps if n == len(gaps) else np.append(gaps[:n], horizon - (times[n - 1] if n else 0.0)))
     runs = Runs.from_lists(cut, np.array(censored))
     assert runs.censored.mean() > 0.3
-    model, info = fit(runs, orders=[1, 3], initial=truth, tol=1e-10, space=SERIAL)
+    model, info = fit(runs, orders=[1, 3], start=truth, tol=1e-10, space=SERIAL)
     errors = standard_errors(model, runs, space=SERIAL)
     assert np.diff(info.history).min() > -1e-9
     for name in ("alpha", "rates", "exits", "switching"):

@@ -67,7 +67,8 @@ def test_kolmogorov_against_scipy():
 
 
 def test_joint_density_and_survival():
-    """Against the matrices; a sum over what may follow gives the density of gaps that need not be the last."""
+    """Against the matrices; a sum over what may follow gives the density of gaps that need not be the
+    last."""
     model, gaps = random_model(2, [1, 2, 3]), [[0.3, 1.2], [0.0, 2.0]]
     ended = [reference.density(model, np.array(one)) for one in gaps]
     np.testing.assert_allclose(model.joint_density(gaps), ended, rtol=1e-12)
@@ -77,9 +78,8 @@ def test_joint_density_and_survival():
     visits = np.linalg.solve((np.eye(len(d0)) - np.linalg.solve(-d0, d1)).T, row)
     longer = [visits @ reference.expm(d0 * x) @ np.ones(len(d0)) / visits.sum() for x in (0.0, 0.5, 4.0)]
     first = np.concatenate([[0], np.cumsum(model.orders)[:-1]])
-    np.testing.assert_allclose(
-        visits[first].sum(), visits.sum(), rtol=1e-12
-    )  # gaps begin in first stages only
+    # gaps begin in first stages only
+    np.testing.assert_allclose(visits[first].sum(), visits.sum(), rtol=1e-12)
     np.testing.assert_allclose(model.gap_survival([0.0, 0.5, 4.0]), longer, rtol=1e-12)
 
 
@@ -116,14 +116,14 @@ def test_orders_are_found(criterion):
     truth = TransientMAP([0.5, 0.5], [1, 3], [5.0, 1.0], [[0.6, 0.2], [0.2, 0.6]])
     runs = truth.simulate(1500, seed=1, space="serial")
     found = select_orders(
-        runs, 4, most_branches=2, criterion=criterion, n_starts=3, max_iter=300, space="serial"
+        runs, 4, max_branches=2, criterion=criterion, n_starts=3, max_iter=300, space="serial"
     )
     assert [c.orders for c in found][0] == (1, 3) and len(found) == 3
     assert found[0].n_parameters == 7 and np.diff([c.score for c in found]).min() >= 0.0
 
 
 def test_zeros_leave_only_orders_that_make_them():
-    found = select_orders(random_runs(1, 40, zeros=True), 3, most_branches=2, max_iter=5, space="serial")
+    found = select_orders(random_runs(1, 40, zeros=True), 3, max_branches=2, max_iter=5, space="serial")
     assert [c.orders for c in found] == [(1, 2)]
 
 

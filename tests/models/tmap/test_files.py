@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, load, read, save
+from models.tmap import Runs, TransientMAP, read
 from models.tmap.__main__ import main
 from models.tmap.files import from_events, from_frame
 
@@ -29,9 +29,8 @@ def test_table_of_events():
     runs = from_events(EVENTS, run="user")
     np.testing.assert_array_equal(runs.values, [5, 1, 54, 3])
     np.testing.assert_array_equal(runs.lengths, [3, 1])
-    split = from_events(
-        EVENTS, run="user", timeout=30.0
-    )  # the event at 60 begins a run of its own, without a gap
+    # the event at 60 begins a run of its own, without a gap
+    split = from_events(EVENTS, run="user", timeout=30.0)
     np.testing.assert_array_equal(split.values, [5, 1, 3])
     np.testing.assert_array_equal(split.lengths, [2, 1])
     np.testing.assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
@@ -183,7 +182,11 @@ WRONG = [
     (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
     (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
     (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
-    (lambda: load("nowhere.json"), pk.InputError, "'nowhere.json' cannot be read: No such file or directory"),
+    (
+        lambda: TransientMAP.load("nowhere.json"),
+        pk.InputError,
+        "'nowhere.json' cannot be read: No such file or directory",
+    ),
 ]
 
 
@@ -209,7 +212,7 @@ def test_wrong_files(tmp_path):
         read(tmp_path / "c.npz")
     (tmp_path / "m.json").write_text(json.dumps({"alpha": [1.0]}))
     with pytest.raises(pk.InputError, match="m.json' holds no model: KeyError: 'orders'"):
-        load(tmp_path / "m.json")
+        TransientMAP.load(tmp_path / "m.json")
 
 
 def test_an_empty_table(tmp_path):
@@ -220,15 +223,15 @@ def test_an_empty_table(tmp_path):
 
 
 def test_models_come_back(tmp_path):
-    save(tmp_path / "m.json", MODEL)
-    again = load(tmp_path / "m.json")
+    MODEL.save(tmp_path / "m.json")
+    again = TransientMAP.load(tmp_path / "m.json")
     for name in ("alpha", "orders", "rates", "switching"):
         np.testing.assert_array_equal(getattr(again, name), getattr(MODEL, name))
 
 
 def test_command_line(tmp_path, capsys):
     """A process is written, simulated, fitted and described."""
-    save(tmp_path / "truth.json", TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]))
+    TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]).save(tmp_path / "truth.json")
     runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
     assert (
         main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"])
@@ -279,9 +282,9 @@ def test_command_line(tmp_path, capsys):
         "rescaled gaps",
     ):
         assert words in out
-    assert load(model).orders.tolist() == [1, 2]
+    assert TransientMAP.load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2
-    assert "there is no file" in capsys.readouterr().err.replace("\n", " ")
+    assert "there is no file" in " ".join(capsys.readouterr().err.split())
 
 
 def test_outputs_are_checked_first(tmp_path, capsys):
@@ -291,16 +294,15 @@ def test_outputs_are_checked_first(tmp_path, capsys):
     assert main(["simulate", "none.json", "--runs", "3", "--out", str(tmp_path / "a.txt")]) == 2
     assert "a.txt; a name that ends in .npz is wanted" in " ".join(capsys.readouterr().err.split())
     pytest.importorskip("matplotlib")
-    assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.xyz"]) == 2
-    assert "--figure is a.xyz; a name that ends in one of" in capsys.readouterr().err
+    assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.xyz"]) == 2
+    assert "--plot is a.xyz; a name that ends in one of" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
-    monkeypatch.setitem(
-        sys.modules, "matplotlib.figure", None
-    )  # an import then fails as if it were not installed
-    assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.png"]) == 2
-    assert 'pip install "portable-kernels[plot]"' in capsys.readouterr().err.replace("\n", " ")
+    # an import then fails as if it were not installed
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.png"]) == 2
+    assert 'pip install "portable-kernels[plot]"' in " ".join(capsys.readouterr().err.split())
 
 
 def test_figures(tmp_path):

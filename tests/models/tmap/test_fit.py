@@ -1,4 +1,5 @@
-"""EM: it climbs, it stops at a point of rest, it finds parameters that made the data, and says what is degenerate."""
+"""EM: the likelihood rises, it stops at a stationary point, finds parameters that made the data, and says
+what is degenerate."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_the_likelihood_never_falls(seed, n_runs, zeros, orders, censored):
     assert np.diff(info.history).min() > -1e-12 * runs.n_gaps * max(1.0, abs(info.history[0] / runs.n_gaps))
 
 
-def test_all_spaces_climb_alike(space):
+def test_em_runs_alike_on_all_spaces(space):
     runs = MODEL.simulate(40, seed=1, space="serial")
     model, info = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space=space)
     wanted, other = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space="serial")
@@ -46,11 +47,11 @@ def test_streamed_in_parts(space, censored):
     runs = (censored_runs if censored else random_runs)(6, n_runs)
     assert len(parts_of(runs, np.float64, 5_000)[0]) > (3 if n_runs == 200 else 1)
     how = {"orders": [1, 2], "max_iter": n_steps, "tol": 0.0, "n_starts": 1, "space": space}
-    model, info = fit(runs, memory_limit=5_000, **how)
+    model, info = fit(runs, memory_mb=5_000 / 2**20, **how)
     wanted, whole = fit(runs, **how)
     np.testing.assert_allclose(info.history, whole.history, rtol=1e-12)
     np.testing.assert_allclose(model.switching, wanted.switching, rtol=1e-10)
-    parted = model.log_likelihood(runs, memory_limit=5_000, space=space)
+    parted = model.log_likelihood(runs, memory_mb=5_000 / 2**20, space=space)
     assert parted == pytest.approx(model.log_likelihood(runs, space=space), rel=1e-13)
 
 
@@ -84,12 +85,13 @@ def test_the_best_start_is_kept():
 
 
 def test_the_default_starts_find_the_maximum():
-    """On six data sets of 1,500 runs; from one random start two of five fits end at a local maximum, and say they converged."""
+    """On six data sets of 1,500 runs; from one random start two of five fits end at a local maximum, and say
+    they converged."""
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
     lost = 0
     for seed in range(6):
         runs = truth.simulate(1_500, seed=seed, space="serial")
-        best = fit(runs, orders=[1, 3], initial=truth, space="serial")[1].log_likelihood
+        best = fit(runs, orders=[1, 3], start=truth, space="serial")[1].log_likelihood
         found = fit(runs, orders=[1, 3], seed=seed, space="serial")[1]
         assert found.log_likelihood > best - 1e-3 and len(found.starts) == 8
         lost += fit(runs, orders=[1, 3], seed=seed, n_starts=1, space="serial")[1].log_likelihood < best - 1.0
@@ -113,7 +115,7 @@ def test_known_parameters_are_recovered():
         assert np.abs(off).max() < 4.0, name
 
 
-def test_float32_climbs_as_float64(space):
+def test_em_in_float32_runs_as_in_float64(space):
     """Each of some 200 gaps adds roundings of 6e-8 of terms of order 1."""
     runs = MODEL.simulate(40, seed=1, space="serial")
     how = {"orders": [1, 2], "max_iter": 5, "tol": 0.0, "n_starts": 1}
@@ -124,7 +126,7 @@ def test_float32_climbs_as_float64(space):
 
 def test_from_a_given_start():
     runs = MODEL.simulate(300, seed=2, space="serial")
-    _, info = fit(runs, orders=[3, 1, 2], initial=MODEL, max_iter=3, tol=0.0, space="serial")
+    _, info = fit(runs, orders=[3, 1, 2], start=MODEL, max_iter=3, tol=0.0, space="serial")
     assert info.history[0] == pytest.approx(MODEL.log_likelihood(runs, space="serial"), rel=1e-13)
     assert info.n_iterations == 3 and len(info.history) == 4
 
@@ -141,7 +143,8 @@ def test_many_branches_and_high_orders():
 
 
 def test_one_long_run_as_line_solver():
-    """A package that fits one endless run: the same rates and switching, but for the one start and end of 4,000 gaps."""
+    """A package that fits one endless run: the same rates and switching, but for the one start and end of
+    4,000 gaps."""
     erchmm = pytest.importorskip("line_solver.lib.kpctoolbox.erchmm")
     truth = TransientMAP([0.5, 0.5], [1, 2], [1.0, 20.0], [[0.8, 0.2 - 1e-5], [0.3, 0.7 - 1e-5]])
     long = truth.simulate(4, seed=3, space="serial").values[:4000]

@@ -1,4 +1,5 @@
-"""Recursion and posterior sums against matrix exponentials, on every space, and the identities between the sums."""
+"""Recursion and posterior sums against matrix exponentials, on every space, and the identities between the
+sums."""
 
 import math
 
@@ -79,7 +80,8 @@ def test_far_gaps_and_high_orders_do_not_underflow(space):
 
 
 def test_a_long_run_beside_short_ones(space):
-    """Densities of a million gaps multiply to far outside float64; the likelihood of one branch has no sum over branches."""
+    """Densities of a million gaps multiply to far outside float64; the likelihood of one branch has no sum
+    over branches."""
     n = 60 if space == "checked" else 1_000_000
     model = TransientMAP([1.0], [2], [1e3], [[0.5]])
     random = np.random.default_rng(1)
@@ -108,7 +110,8 @@ def test_default_space_is_used():
 
 
 def test_a_branch_out_of_reach_stays_there(space):
-    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are the other's."""
+    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are the
+    other's."""
     model = TransientMAP([1.0, 0.0], [1, 2], [10.0, 1.0], [[0.5, 0.0], [0.25, 0.25]])
     runs = Runs([500.0, 0.1, 500.0], [2, 1])
     wanted = 3 * math.log(10.0) - 10.0 * 1000.1 + 3 * math.log(0.5)

@@ -1,4 +1,5 @@
-"""Rounded gaps: their probabilities against SciPy's, parameters found again, a likelihood without an arbitrary constant."""
+"""Rounded gaps: their probabilities against SciPy's, parameters found again, a likelihood without an
+arbitrary constant."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ def rounded(runs, resolution, censored=None):
 
 
 def chances(model, x, half):
-    """P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's density."""
+    """P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's
+    density."""
     stats, integrate = pytest.importorskip("scipy.stats"), pytest.importorskip("scipy.integrate")
     found, means = np.empty((2, len(x), model.n_branches))
     for i, (order, rate) in enumerate(zip(model.orders, model.rates)):
@@ -36,7 +38,8 @@ def chances(model, x, half):
 
 @pytest.mark.parametrize("resolution", [1e-7, 0.02, 1.0])
 def test_the_table(space, resolution):
-    """Narrow and wide intervals of orders 1 to 20, in the middle and in both tails; a mean is a ratio of two probabilities."""
+    """Narrow and wide intervals of orders 1 to 20, in the middle and in both tails; a mean is a ratio of two
+    probabilities."""
     model = TransientMAP([0.4, 0.3, 0.3], [1, 4, 20], [2.0, 3.0, 8.0], np.zeros((3, 3)))
     x = np.unique(np.rint(np.array([0.0, 0.5, 1.0, 2.0, 7.0]) / resolution)) * resolution
     wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
@@ -73,7 +76,8 @@ def test_likelihood_by_enumeration(space):
 
 
 def test_parameters_behind_coarse_rounding():
-    """Rounded to five means of the fast branch: within four standard errors, where densities go astray; parts change nothing."""
+    """Rounded to five means of the fast branch: within four standard errors, where densities go astray; parts
+    change nothing."""
     runs = rounded(TRUTH.simulate(4_000, seed=3, space="serial"), 0.5)
     model, info = fit(runs, orders=[1, 3], space="serial")
     errors = standard_errors(model, runs, space="serial")
@@ -81,12 +85,13 @@ def test_parameters_behind_coarse_rounding():
         assert np.abs((getattr(model, name) - getattr(TRUTH, name)) / getattr(errors, name)).max() < 4.0, name
     assert np.diff(info.history).min() > -1e-9 and info.converged
     assert fit(Runs(runs.values, runs.lengths), orders=[1, 3], space="serial")[0].rates[0] > 100.0
-    parted = fit(runs, orders=[1, 3], initial=model, max_iter=2, memory_limit=50_000, space="serial")[1]
+    parted = fit(runs, orders=[1, 3], start=model, max_iter=2, memory_mb=0.05, space="serial")[1]
     assert parted.history[0] == pytest.approx(info.log_likelihood, rel=1e-12)
 
 
 def test_no_arbitrary_constant():
-    """The same seconds in minutes: the same probability; and goodness of fit, which coarse rounding else fails."""
+    """The same seconds in minutes: the same probability; and goodness of fit, which coarse rounding else
+    fails."""
     runs = rounded(TRUTH.simulate(2_000, seed=5, space="serial"), 0.5)
     minutes = Runs(runs.values / 60.0, runs.lengths, resolution=0.5 / 60.0)
     slower = TransientMAP(TRUTH.alpha, TRUTH.orders, 60.0 * TRUTH.rates, TRUTH.switching)
@@ -109,14 +114,15 @@ def test_what_is_not_rounded_so():
 
 
 def test_plain_gaps_are_phase_type():
-    """Gaps without an order in time: no switching; a hyperexponential distribution found again; orders by every criterion."""
+    """Gaps without an order in time: no switching; a hyperexponential distribution found again; orders by
+    every criterion."""
     random = np.random.default_rng(1)
     gaps = np.where(random.random(3000) < 0.3, random.exponential(5.0, 3000), random.gamma(3.0, 0.1, 3000))
     runs = Runs.from_gaps(gaps)
     model, _ = fit(runs, orders=[1, 3], space="serial")
     assert not model.switching.any() and model.alpha[0] == pytest.approx(0.3, abs=0.04)
     assert model.rates[0] == pytest.approx(0.2, rel=0.15) and model.rates[1] == pytest.approx(10.0, rel=0.1)
-    how = {"most_branches": 2, "n_starts": 2, "max_iter": 100, "space": "serial"}
+    how = {"max_branches": 2, "n_starts": 2, "max_iter": 100, "space": "serial"}
     for criterion in ("bic", "aic", "cross_validated"):
         found = select_orders(runs, 4, criterion=criterion, **how)
         assert found[0].orders == (1, 3) and found[0].n_parameters == 3, criterion

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 
 from portable.errors import InputError
 
 
-def need(module, extra, purpose):
+def need(module: str, extra: str, purpose: str) -> ModuleType:
     """That module, or an error that says what to install.
+
+    Parameters
+    ----------
+    module : str
+    extra : str
+        Of this package, which brings it.
+    purpose : str
+        What wants it.
+
+    Returns
+    -------
+    module
 
     Raises
     ------
@@ -19,5 +32,6 @@ def need(module, extra, purpose):
         return importlib.import_module(module)
     except ImportError as error:
         raise InputError(
-            f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\""
+            f"{purpose}: the module '{module.partition('.')[0]}' is not installed. "
+            f'pip install "portable-kernels[{extra}]"'
         ) from error

@@ -1,0 +1,244 @@
+"""Public calls as people make them: arrays of the host in, results on the host out.
+
+On a device each stands beside the same call on data that are there already, and beside the mere copies of its
+bytes, from and to pinned memory. On a CPU it stands beside the same call on "serial", at three sizes: a small
+call should not be slower for having threads.
+
+`--n` scales all sizes: 1,000,000 is as they are.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from models import edm, hawkes, mixture, resampling, tmap
+from models.edm.simulated import coupled_logistic
+from roofline.cases import methods
+from roofline.cases.edm import random_dims
+from roofline.cases.hawkes import PARAMS, simulated
+from roofline.cases.rest import begin, seen, walk
+from roofline.contract import Contender, Duel
+
+P, K, N_SERIES = 14, 16, 50
+CHAINS, SAMPLED, STEPS = 4, 50, 16  # chains and their steps, steps of a filter
+COPIES = {"8 KiB": 8 << 10, "1 MiB": 1 << 20, "1 GiB": 1 << 30}
+SIZES = (0.002, 0.03, 0.2)  # small, middle and large on a CPU, of what a device is given
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public call.
+
+    Attributes
+    ----------
+    title : str
+    arrays : tuple of ndarrays
+        What goes in.
+    bytes_out : int
+    bind : callable (space, *arrays) -> callable
+        What is prepared once, with the arrays on the host or on the space; what it returns is timed.
+    """
+
+    title: str
+    arrays: tuple
+    bytes_out: int
+    bind: object
+
+
+def duels(space, n, quick):
+    """Each public call beside what it could be; see `roofline.cases.Case`."""
+    small = quick or space == "checked"
+    scale = (n or 1_000_000) / 1_000_000
+    if not space.startswith("cuda"):
+        shares = (2e-4,) if small else SIZES
+        return [
+            duel
+            for share in shares
+            for call in public_calls(scale * share)
+            for duel in _beside_serial(call, space)
+        ]
+    copies = [_copy(space, name, nbytes) for name, nbytes in COPIES.items() if not small or nbytes <= 1 << 20]
+    calls = public_calls(2e-4 if small else scale)
+    return [*(duel for pair in copies for duel in pair), *(_beside_device(call, space) for call in calls)]
+
+
+def _beside_serial(call, space):
+    """One duel; none on serial, which has nobody beside it."""
+    own, other = (call.bind(name, *call.arrays) for name in (space, "serial"))
+    return [
+        Duel(call.title, Contender(space, own), [Contender("serial", other)] if space != "serial" else [])
+    ]
+
+
+def _beside_device(call, space):
+    there = [pk.copy_of(array, space) for array in call.arrays]
+    held = [pk.pinned(array.shape, array.dtype) for array in call.arrays]
+    came = pk.pinned(max(call.bytes_out, 1), np.uint8)
+    result = pk.empty(came.shape, np.uint8, space)
+
+    def move():
+        for view, array in zip(there, held):
+            pk.deep_copy(view, array)
+        pk.deep_copy(came, result)
+
+    fence = functools.partial(pk.fence, space)
+    return Duel(
+        call.title,
+        Contender(f"{space}, from the host", call.bind(space, *call.arrays), sync=fence),
+        [
+            Contender("the same on data that are there", call.bind(space, *there), sync=fence),
+            Contender("the copies of its bytes, pinned", move, sync=fence),
+        ],
+    )
+
+
+def _copy(space, name, nbytes):
+    """Copies from NumPy to the device and back, beside those of pinned memory."""
+    host, pinned, view = (
+        np.ones(nbytes, np.uint8),
+        pk.pinned(nbytes, np.uint8),
+        pk.empty((nbytes,), np.uint8, space),
+    )
+    for way, ours, peer in (
+        ("to the device", (view, host), (view, pinned)),
+        ("back", (host, view), (pinned, view)),
+    ):
+        yield Duel(
+            f"deep_copy of {name} {way}",
+            Contender("from NumPy" if way != "back" else "to NumPy", functools.partial(pk.deep_copy, *ours)),
+            [Contender("pinned", functools.partial(pk.deep_copy, *peer))],
+            bytes=nbytes,
+        )
+
+
+def public_calls(scale):
+    """The Calls of every method, at a share of the sizes that a device is given."""
+
+    def sized(n):
+        return max(round(n * scale), 40)
+
+    return [*_mixture(sized), *_tmap(sized), *_hawkes(sized), *_resampling(sized), *_edm(sized)]
+
+
+def _mixture(sized):
+    random = np.random.default_rng(0)
+
+    def clouds(n):
+        return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+
+    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000))
+
+    def fit(space, X, k=64, iterations=10):
+        return mixture.DirichletMixture(
+            k,
+            prior=mixture.Prior(scale=np.eye(P)),
+            max_iter=iterations,
+            tol=-1.0,
+            moves=False,
+            random_state=0,
+            space=space,
+        ).fit(X)
+
+    @functools.cache
+    def fitted(space):
+        return fit(space, points, min(K, len(points) // 4), 3)
+
+    size = f"{len(points):,} x {P}, {K} components"
+    for name, width in (("predict", 1), ("predict_proba", K)):
+        yield Call(
+            f"mixture, {name}, {size}",
+            (points,),
+            8 * width * len(points),
+            lambda space, X, name=name: functools.partial(getattr(fitted(space), name), X),
+        )
+    k = min(64, len(many) // 4)
+    yield Call(
+        f"mixture, fit, {len(many):,} x {P}, {k} components, 10 iterations, start included",
+        (many,),
+        0,
+        lambda space, X: functools.partial(fit, space, X, k),
+    )
+
+
+def _tmap(sized):
+    model = methods.three_branches()
+    runs = model.simulate(sized(875_000), seed=1, space="serial")
+    arrays = runs.values, runs.lengths
+
+    def likelihood(space, values, lengths):
+        return lambda: model.log_likelihood(tmap.Runs(values, lengths), space=space)
+
+    def fit(space, values, lengths):
+        return lambda: tmap.fit(
+            tmap.Runs(values, lengths), orders=[1, 2, 3], max_iter=3, tol=0.0, space=space
+        )
+
+    yield Call(f"TMAP, log-likelihood, {runs.n_gaps:,} gaps", arrays, 8, likelihood)
+    yield Call(f"TMAP, three EM iterations, {runs.n_gaps:,} gaps", arrays, 8, fit)
+
+
+def _hawkes(sized):
+    n = sized(50_000)
+    locations, times = simulated(n, PARAMS, 2.0 * n)
+
+    def sample(space, locations, times):
+        likelihood = hawkes.Likelihood(locations, times, space=space, method="windowed", keep_background=True)
+        half = SAMPLED // 2
+        return lambda: hawkes.sample_posterior(
+            likelihood, n_chains=CHAINS, n_draws=half, n_warmup=half, start=PARAMS
+        )
+
+    def likelihood(space, locations, times):
+        return lambda: hawkes.Likelihood(locations, times, space=space, method="all_pairs").log_likelihood(
+            PARAMS
+        )
+
+    yield Call(f"Hawkes, {SAMPLED} steps of {CHAINS} chains, {n:,} events", (locations, times), 0, sample)
+    yield Call(f"Hawkes, log-likelihood, all pairs, {n:,} events", (locations, times), 8, likelihood)
+
+
+def _resampling(sized):
+    n = sized(4_000_000)
+
+    def smooth(space, values):
+        model = resampling.ParticleFilter(begin, walk, seen, in_place=False, space=space)
+        return lambda: model.run(values, n, seed=1, keep=True).trajectories(n, seed=2)
+
+    yield Call(f"particle filter, {STEPS} steps with paths, {n:,} particles", (np.zeros(STEPS),), 0, smooth)
+    weights = np.random.default_rng(0).random(n)
+    for name in ("systematic", "multinomial"):
+        yield Call(
+            f"resampling, {name}, {n:,} particles",
+            (weights,),
+            8 * n,
+            lambda space, w, name=name: functools.partial(getattr(resampling, name), w, seed=1, space=space),
+        )
+
+
+def _edm(sized):
+    random = np.random.default_rng(1931)
+    long, short, mapped = (random.random(sized(n)) for n in (50_000, 10_000, 3_000))
+
+    def simplex(E):
+        return lambda space, x: functools.partial(edm.simplex, x, E, dtype="float32", space=space)
+
+    yield Call(f"EDM, simplex, E = 1, {len(long):,} points", (long,), 0, simplex(1))
+    for E in (1, 5, 10, 20):
+        if len(short) > 4 * E:
+            yield Call(f"EDM, simplex, E = {E}, {len(short):,} points", (short,), 0, simplex(E))
+    n_steps = sized(1_600)
+    dims = np.minimum(random_dims(N_SERIES), n_steps // 10)
+    yield Call(
+        f"EDM, cross map, {N_SERIES} series of {n_steps:,} steps",
+        (coupled_logistic(n_steps, N_SERIES),),
+        4 * N_SERIES**2,
+        lambda space, series: functools.partial(edm.cross_map, series, dims, space=space),
+    )
+    yield Call(
+        f"EDM, S-maps, E = 3, {len(mapped):,} points, 8 thetas",
+        (mapped,),
+        0,
+        lambda space, x: functools.partial(edm.smap, x, 3, theta=np.arange(8.0), space=space),
+    )

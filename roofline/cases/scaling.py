@@ -1,0 +1,70 @@
+"""Every method at 1, 2, 4, ... threads of this machine, beside a copy, which the memory's bandwidth limits.
+
+A row's ratio is the speed-up of all threads over so many. Below each table stands the share of a call on one
+thread that is serial, which Amdahl's law has for the speed-up seen: at two threads it says little.
+
+`--n` scales all sizes: 1,000,000 is as they are.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+from roofline.cases import calls
+from roofline.contract import Contender, Duel
+
+COPIED = 50_000_000  # float64
+SHARE = 0.2  # of the sizes of `calls`, which are a GPU's
+
+
+@pk.kernel
+def copy(i, x, y):
+    """y = x."""
+    y[i] = x[i]
+
+
+def duels(space, n, quick):
+    """Each call at all threads and at fewer; see `roofline.cases.Case`."""
+    most = pk.concurrency(space)
+    if not space.startswith("threads") or most < 2:
+        raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
+    scale = (n or 1_000_000) / 1_000_000 * (2e-4 if quick else SHARE)
+    size = max(int(COPIED * scale / SHARE), 1000)
+    x, y = pk.zeros((size,), np.float64, space), pk.zeros((size,), np.float64, space)
+
+    def copied(space):
+        return functools.partial(pk.parallel_for, pk.RangePolicy(0, size, space=space), copy, x, y)
+
+    return [
+        _duel(f"copy of {size:,} float64", copied, most, bytes=16 * size),
+        *(
+            _duel(call.title, lambda space, call=call: call.bind(space, *call.arrays), most)
+            for call in calls.public_calls(scale)
+        ),
+    ]
+
+
+def _duel(title, bind, most, **options):
+    fewer = [2**k for k in range(most.bit_length()) if 2**k < most]
+    peers = [Contender(f"threads:{k}", bind(f"threads:{k}")) for k in fewer]
+    return Duel(
+        title,
+        Contender(f"threads:{most}", bind(f"threads:{most}")),
+        peers,
+        told=lambda rows: serial_share(rows, most),
+        **options,
+    )
+
+
+def serial_share(rows, most):
+    """The serial share s of T(p) / T(1) = s + (1 - s) / p at p = `most`."""
+    alone = next((row for row in rows if row.peer == "threads:1"), None)
+    if alone is None:
+        return "one thread gave no time"
+    speedup = alone.ratio.median
+    if speedup <= 1.0:
+        return f"speed-up {speedup:.2f} of {most}: one thread does as well"
+    share = (most / speedup - 1.0) / (most - 1.0)
+    return f"speed-up {speedup:.2f} of {most}; serial share {max(share, 0.0):.1%}"

@@ -1,0 +1,330 @@
+"""The commands of the families and of roofline: one meaning of each option, one way to end, and all that the
+pages show of them is there."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import command, edm, hawkes
+from models.hawkes.__main__ import main as hawkes_main
+from models.mixture import cytometry
+from portable.errors import InputError
+
+from ..architecture.test_public import FUNCTIONS
+
+ROOT = Path(__file__).parents[2]
+FAMILIES = ("hawkes", "tmap", "edm", "resampling", "mixture")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# What one of them called otherwise before; NAMES of CHANGELOG.md.
+GONE = {
+    *("tolerance", "precision", "thin", "n_burn", "n_iter", "n_rounds", "max_rounds", "memory_limit"),
+    *("scheme", "sampler", "most_surrogates", "most_branches", "n_most", "error"),
+}
+# scikit-learn's own names stay on its estimator; `initial` is also a model's first state.
+OF_SCIKIT_LEARN = {"n_init", "init_params", "random_state", "n_components", "covariance"}
+
+
+def parsers():
+    """(name, parser) of each command of each family and of roofline."""
+    for family in FAMILIES:
+        made = importlib.import_module(f"models.{family}.__main__")._parser()
+        yield from ((f"models.{family} {name}", one) for name, one in of(made).items())
+    made = importlib.import_module("roofline.options").parser()
+    yield from ((f"roofline {name}", one) for name, one in of(made).items())
+
+
+def of(made):
+    """The subparsers of a parser, by name."""
+    return next(a for a in made._actions if isinstance(a, argparse._SubParsersAction)).choices
+
+
+PARSERS = dict(parsers())
+WHOLE = pytest.mark.skipif(
+    not os.environ.get("PORTABLE_WHOLE"), reason="PORTABLE_WHOLE=1 runs it; tests of the family run like ones"
+)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--json", "--space", "--seed", "--dtype", "--level", "--checkpoint", "--progress", "--cluster", "--out"],
+)
+def test_an_option_means_the_same_everywhere(option):
+    """The same kind of value, and where no default is told the same words."""
+    found = {
+        name: action
+        for name, one in PARSERS.items()
+        for action in one._actions
+        if option in action.option_strings
+    }
+    assert len(found) > 1
+    assert len({action.type for action in found.values()}) == 1, found
+    if option in ("--seed", "--dtype", "--level", "--progress", "--cluster"):
+        words = {
+            action.help.partition(" (default")[0] for name, action in found.items() if "roofline" not in name
+        }
+        assert len(words) == 1, words
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_option_says_what_it_is(name):
+    silent = [a.option_strings for a in PARSERS[name]._actions if a.option_strings and not a.help]
+    assert [options for options in silent if options[0] not in ("--figures", "--places", "--seed")] == []
+
+
+@pytest.mark.parametrize("name,value", FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_no_old_name_is_a_parameter(name, value):
+    if not name.startswith("models."):
+        return
+    try:
+        names = set(inspect.signature(value).parameters)
+    except (TypeError, ValueError):
+        return
+    old = GONE | (set() if "DirichletMixture" in name else {"n_init", "init_params", "random_state"})
+    assert not names & old, f"{name}: {names & old}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    refused = {
+        "hawkes": "residuals none.csv",
+        "tmap": "describe none.csv",
+        "edm": "simplex none.csv --columns a -E 2",
+        "resampling": "figures none.json --out .",
+        "mixture": "predict none.npz none.fcs --labels none",
+    }
+    main = importlib.import_module(f"models.{family}.__main__").main
+    assert main(refused[family].split()) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith(f"{family}: ") and "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_papers_page_ends_with_0(family, monkeypatch, tmp_path):
+    """Whatever `page.run` returns, which is the study itself."""
+    monkeypatch.setattr("models.page.run", lambda study, options, *args, **more: study)
+    main = importlib.import_module(f"models.{family}.__main__").main
+    assert main(["paper", "--tiny", "--out", str(tmp_path / "a.html")]) == 0
+
+
+def ending(act):
+    """The exit status of a command that does this."""
+    made = argparse.ArgumentParser()
+    made.set_defaults(act=act)
+    return command.run("name", made, [])
+
+
+def test_how_a_command_ends(capsys):
+    def raising(error):
+        def act(options):
+            warnings.warn("careful \x1b[2J", UserWarning, stacklevel=2)
+            raise error
+
+        return act
+
+    assert ending(lambda options: None) == 0 and ending(lambda options: 1) == 1
+    assert capsys.readouterr() == ("", "")
+    for error, status, words in (
+        (InputError("x is 3"), 2, "name: x is 3"),
+        (OSError(13, "Permission denied", "a.csv"), 2, "name: Permission denied: 'a.csv'"),
+        (KeyboardInterrupt(), 130, "name: stopped"),
+    ):
+        assert ending(raising(error)) == status
+        said = capsys.readouterr()
+        assert said.out == "" and words in said.err and r"name: warning: careful \x1b[2J" in said.err
+
+
+def example(
+    hours: float,
+    *,
+    n_draws: int = 7,
+    rare: bool = True,
+    lonlat: bool = False,
+    level: float | None = None,
+):
+    """Do something.
+
+    Parameters
+    ----------
+    hours, level : float
+        How long. Not shown.
+    n_draws : int
+        Draws of `it`, 90 % of them.
+    rare : bool
+        Look for rare ones.
+    lonlat : bool
+        Places are degrees.
+    """
+
+
+def test_options_are_taken_from_a_function(capsys):
+    made = argparse.ArgumentParser()
+    command.add(made, example, "hours", "n_draws", "rare", "lonlat", "level")
+    options = made.parse_args(["--hours", "3", "--draws", "9", "--no-rare"])
+    assert command.given(options, example) == {"n_draws": 9, "rare": False, "lonlat": False, "level": None}
+    assert options.hours == 3.0
+    text = " ".join(made.format_help().split())
+    assert "--draws N draws of it, 90 % of them (default: 7)" in text
+    assert "--no-rare do not look for rare ones" in text and "--lonlat places are degrees" in text
+    assert command.parameters_of(edm.simplex)["tau"] == command.parameters_of(edm.knn)["tau"] != ""
+    with pytest.raises(SystemExit) as ended:
+        made.parse_args([])
+    assert ended.value.code == 2 and "--hours" in capsys.readouterr().err
+
+
+def test_numbers_as_json(tmp_path):
+    """NaN is null, a date is text; fields of dataclasses, arrays and NumPy's numbers are as they are."""
+    path = tmp_path / "a.json"
+    options = argparse.Namespace(json=str(path))
+    found = edm.Dimensions(np.arange(1, 3), np.array([0.5, np.nan]), np.int64(1), ["a"])
+    command.write_json(options, found=found, when=np.array(["2026-01-02"], "datetime64[D]"), low=-np.inf)
+    wanted = {"E": [1, 2], "rho": [0.5, None], "best": 1, "targets": ["a"]}
+    assert json.loads(path.read_text()) == {"found": wanted, "when": ["2026-01-02"], "low": None}
+    command.write_json(argparse.Namespace(json=None), found=found)
+
+
+def shown():
+    """(place, whole, words) of each command on a page; whole where it is a line of its own."""
+    for page in PAGES:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for match in re.finditer(r"python -m ((?:models\.\w+|roofline)(?: [^`|#\n]*)?)", line):
+                whole = line.strip().startswith("python -m")
+                yield f"{page.name}:{number}", whole, match[1].replace("\\", "")
+
+
+COMMANDS = list(shown())
+
+
+def test_there_are_many():
+    assert len(COMMANDS) > 60 and sum(whole for _, whole, _ in COMMANDS) > 20
+
+
+@pytest.mark.parametrize("place,whole,words", COMMANDS, ids=[place for place, *_ in COMMANDS])
+def test_commands_of_the_pages_are_there(place, whole, words, monkeypatch):
+    """Those on lines of their own parse; of others the command and its options exist."""
+    monkeypatch.setenv("PORTABLE_DATA", "data")
+    package, *rest = shlex.split(
+        words.replace(" ...", "").replace("CASE", "layer").replace("&&", " && "), comments=True
+    )
+    rest = rest[: rest.index("&&")] if "&&" in rest else rest
+    if not rest or not re.fullmatch(r"[a-z]+", rest[0]):
+        return  # the command's name alone, or a list of its commands
+    one = PARSERS[f"{package} {rest[0]}"]
+    if whole:
+        one.parse_args(rest[1:])
+        return
+    known = {option for action in one._actions for option in action.option_strings}
+    assert not {word.partition("=")[0] for word in rest if re.match(r"--[a-z]", word)} - known, words
+
+
+def commands_of(page):
+    return [words for place, whole, words in COMMANDS if whole and place.partition(":")[0] == page]
+
+
+def run(words, more=()):
+    """Run a command as a page shows it, with options behind it that make it short."""
+    package, *rest = shlex.split(os.path.expandvars(words.replace(" ...", "")), comments=True)
+    main = importlib.import_module(f"{package}.__main__").main
+    assert main([*rest, "--space", "serial", *more]) == 0, f"{words}: it refused"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, which is also that of the data of pages."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PORTABLE_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_commands_of_the_page_of_hawkes_run(folder, capsys):
+    for module in ("arviz_stats", "h5netcdf", "scipy", "matplotlib"):
+        pytest.importorskip(module)
+    truth = hawkes.Parameters(1.0, 1.6, 336.0, 0.4, 5.0, 0.05)
+    made = hawkes.simulate(truth, n_immigrants=50, horizon_h=1000.0, seed=1)
+    with open("EVENTS.csv", "w") as file:
+        file.write("x_km,y_km,t_hours,when,case,magnitude\n")
+        for n, ((x, y), t) in enumerate(zip(made.locations.tolist(), made.times.tolist())):
+            when = np.datetime64("2026-01-01") + np.timedelta64(int(1e6 * 3600 * t), "us")
+            file.write(f"{x},{y},{t},{when},case {n},{2 + n % 3}\n")
+    for words in commands_of("hawkes.md"):
+        _, name, *rest = words.split()
+        if name in ("paper", "calibrate"):  # tests/models/test_papers.py, and tests of samplers
+            continue
+        few = {"probabilities": ["--average", "3"], "forecast": ["--draws", "5"]}.get(name, [])
+        sampled = (
+            name == "fit"
+            and "likelihood" not in rest
+            or name == "probabilities"
+            and "--posterior" not in rest
+        )
+        few += ["--draws", "40", "--warmup", "20"] if sampled else []
+        few += [] if name == "simulate" else ["--figures", "none"]
+        if name == "simulate":
+            assert hawkes_main(words.split()[1:]) == 0
+        else:
+            run(words, few)
+    assert {"params.json", "posterior.nc", "probabilities.csv", "parents.csv"} <= set(os.listdir("results"))
+
+
+def test_commands_of_the_page_of_edm_run(folder, capsys):
+    for module in ("pandas", "matplotlib"):
+        pytest.importorskip(module)
+    (folder / "edm").mkdir()
+    random = np.random.default_rng(1)
+    x = [0.3]
+    for _ in range(499):
+        x.append(3.8 * x[-1] * (1.0 - x[-1]))
+    np.savetxt("edm/TentMap_rEDM.csv", x, header="TentMap", comments="")
+    fish = np.column_stack([np.arange(1929, 2009), x[:80], x[1:81], random.random(80)])
+    header = "year,anchovy,sardine,np_sst"
+    np.savetxt("edm/sardine_anchovy_sst.csv", fish, header=header, comments="", delimiter=",")
+    for words in commands_of("edm.md"):
+        run(words)
+    assert {"dimensions.png", "pairs.csv"} <= set(os.listdir())
+
+
+@WHOLE
+def test_commands_of_the_page_of_tmap_run(folder, capsys):
+    for module in ("pandas", "matplotlib"):
+        pytest.importorskip(module)
+    (folder / "tmap").mkdir()
+    random = np.random.default_rng(1)
+    for name in ("cdnow_interpurchase_days", "nasa_http_19950801_sessions"):
+        np.savez(f"tmap/{name}.npz", values=random.integers(0, 9, 90).astype(float), lengths=np.full(30, 3))
+    with open("EVENTS.csv", "w") as file:
+        file.write("user,when\n")
+        for n in range(60):  # visits of three events, five minutes apart
+            minutes = np.timedelta64(500 * (n // 3) + 5 * (n % 3) + n % 2, "m")
+            file.write(f"user {n // 3 % 5},{np.datetime64('2026-01-01') + minutes}\n")
+    for words in commands_of("tmap.md"):
+        if "paper" not in words:  # tests/models/test_papers.py
+            run(words, ["--starts", "1", "--max-iter", "5", "--total", "3"] if " fit " in words else [])
+    assert {"cdnow.png", "nasa.json", "nasa.png", "simulated.npz"} <= set(os.listdir())
+
+
+@WHOLE
+def test_commands_of_the_page_of_cytometry_run(folder, capsys):
+    for module in ("flowio", "flowutils", "pyarrow", "pandas", "matplotlib"):
+        pytest.importorskip(module)
+    options = {"n_populations": 3, "n_markers": 6, "n_rare": 1, "rare": 0.05}
+    for seed, name in enumerate(("donor1", "donor2", "DONOR", "NEW")):
+        (sample,), _ = cytometry.simulate(n_cells=400, seed=5, **options)
+        cytometry.write(sample.take(np.arange(seed, 400)), f"{name}.fcs")
+    for words in commands_of("cytometry.md"):
+        few = ["--components", "3", "--max-iter", "5", "--no-rare"] if " fit " in words else []
+        run(words, few)
+    assert "shares.csv" in os.listdir("new") and "mixture.npz" in os.listdir("merged")
+    assert "figures.pdf" in os.listdir("pages")
