@@ -121,7 +121,7 @@ def _functions(fake):
     def host_to_device(target, source, nbytes, stream):
         fake.bytes_at(target, nbytes)[:] = ctypes.string_at(source, nbytes)
 
-    def device_to_host(target, source, nbytes, stream):
+    def device_to_host(target, source, nbytes, stream=None):
         ctypes.memmove(target, bytes(fake.bytes_at(source, nbytes)), nbytes)
 
     def device_to_device(target, source, nbytes, stream):
@@ -226,6 +226,7 @@ def _functions(fake):
         "cuMemFreeHost": (forget, [c_void_p]),
         "cuMemcpyHtoDAsync_v2": (host_to_device, [c_uint64, c_void_p, c_size_t, handle]),
         "cuMemcpyDtoHAsync_v2": (device_to_host, [c_void_p, c_uint64, c_size_t, handle]),
+        "cuMemcpyDtoH_v2": (device_to_host, [c_void_p, c_uint64, c_size_t]),
         "cuMemcpyDtoDAsync_v2": (device_to_device, [c_uint64, c_uint64, c_size_t, handle]),
         "cuMemcpyPeerAsync": (peer, [c_uint64, handle, c_uint64, handle, c_size_t, handle]),
         "cuMemsetD8Async": (

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portable as pk
-from portable.backends.cuda import driver
 from portable.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
@@ -192,11 +191,11 @@ def test_copies_wait_for_the_device(fake_cuda):
 
 
 def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
-    """Every byte arrives, in both directions, whatever the size is beside the pieces and the threads."""
+    """Every byte arrives, in both directions, whatever the size is beside the pieces and their ring."""
     from portable.backends.cuda import staging
 
     monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(staging, "PIECE_BYTES", 4096)
+    monkeypatch.setattr(staging, "MOST_BYTES", 4096)
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
         source = rng.integers(0, 2, n).astype(bool)
@@ -205,7 +204,17 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
         back = np.zeros_like(source)
         pk.deep_copy(back, view)
         np.testing.assert_array_equal(back, source)
-    assert list(fake_cuda.live.values()).count("pinned") == 2 * driver.context(0)._staging.n_threads
+    assert list(fake_cuda.live.values()).count("pinned") == staging.N_PIECES
+
+
+def test_large_copies_of_the_host_take_all_threads(monkeypatch):
+    from portable.backends import host, registry
+
+    memory = registry.memory("host")
+    for n in (host._MANY - 1, host._MANY, host._MANY + 1, 5_000_001):
+        source, target = np.arange(n, dtype=np.uint8), np.zeros(n + 1, np.uint8)
+        memory.copy_to_host(target.ctypes.data, source.ctypes.data, n)
+        assert (target[:-1] == source).all() and target[-1] == 0
 
 
 def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch):

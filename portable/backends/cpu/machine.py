@@ -1,6 +1,8 @@
 """The spaces "serial", "threads" and "numba", as backends/contract.py wants them: one machine, and whose
 threads they take."""
 
+import functools
+
 from ... import numba
 from ...space import Space
 from ..contract import Backend
@@ -16,6 +18,7 @@ class _Serial(Backend):
     def about(self, space):
         return [(space.name, f"{space.n_threads} thread{'s' * (space.n_threads > 1)}")]
 
+    @functools.cache
     def pool(self, space):
         """What deals the chunks of a launch to threads."""
         from .pool import Pool
@@ -26,6 +29,10 @@ class _Serial(Backend):
 class _Threads(_Serial):
     def space(self, name, number):
         return None if number == 0 else Threads(number)
+
+    def copy_bytes(self, target, source, nbytes):
+        """Copy within the host's memory, by all threads."""
+        self.pool(Threads()).copy(target, source, nbytes)
 
 
 class _Numba(_Serial):

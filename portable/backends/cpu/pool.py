@@ -30,6 +30,7 @@ from .pool_code import AT, STATE_BYTES, compiled, posix
 
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
+_COPIED = 32 << 10  # bytes of a copy that a thread takes, at least
 
 
 class Pool:
@@ -91,6 +92,15 @@ class Pool:
                 self._call(self.handle, fn, block, begin, end, chunk)
             else:
                 self._run_plain(_FN(fn), block, begin, end, chunk)
+
+    def copy(self, target, source, nbytes):
+        """Copy bytes from one address to another, which do not overlap."""
+        if not self.native:
+            ctypes.memmove(target, source, nbytes)
+            return
+        block = (ctypes.c_int64 * 2)(target, source)
+        chunk = max(nbytes // (4 * self.n_threads), _COPIED) & -64
+        self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, chunk)
 
     def start(self):
         """Start the threads, unless they run already."""

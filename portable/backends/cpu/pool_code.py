@@ -32,7 +32,7 @@ AT = {
 }
 STATE_BYTES = 896
 
-_PTHREADS = (
+_C_FUNCTIONS = (
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_cond_wait",
@@ -40,6 +40,7 @@ _PTHREADS = (
     "pthread_cond_signal",
     "pthread_cond_broadcast",
     "clock_gettime",
+    "memcpy",
 )
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
@@ -54,6 +55,7 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare ptr @memcpy(ptr, ptr, i64)
 
 define void @pool_pause(i64 %spins) {{
 entry:
@@ -314,6 +316,18 @@ end:
   ret ptr null
 }}
 
+; Bytes [begin, end) of a copy from the second address of %block to the first.
+define void @pool_copy(ptr %block, i64 %begin, i64 %end, i64 %worker) {{
+  %target = load ptr, ptr %block
+  %source.p = getelementptr ptr, ptr %block, i64 1
+  %source = load ptr, ptr %source.p
+  %to = getelementptr i8, ptr %target, i64 %begin
+  %from = getelementptr i8, ptr %source, i64 %begin
+  %size = sub i64 %end, %begin
+  %done = call ptr @memcpy(ptr %to, ptr %from, i64 %size)
+  ret void
+}}
+
 define void @pool_stop(ptr %pool) {{
   %stop = getelementptr i8, ptr %pool, i64 {STOP}
   %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
@@ -329,10 +343,10 @@ define void @pool_stop(ptr %pool) {{
 
 @functools.cache
 def compiled():
-    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep), or None: no POSIX
-    threads."""
+    """The pool's code (`run`, `worker`, `stop`, `copy`: addresses; `spins`: pauses before sleep), or None
+    where there are no POSIX threads."""
     try:
-        for name in _PTHREADS:
+        for name in _C_FUNCTIONS:
             llvm.add_symbol(name, ctypes.cast(posix(name), ctypes.c_void_p).value)
     except (AttributeError, OSError, TypeError):  # TypeError: Windows has no CDLL(None)
         return None
@@ -356,9 +370,9 @@ class _Code:
         )
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
-        self.run, self.worker, self.stop, pause_many = (
+        self.run, self.worker, self.stop, self.copy, pause_many = (
             self.engine.get_function_address(name)
-            for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause")
+            for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
         )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 

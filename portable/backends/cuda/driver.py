@@ -185,22 +185,21 @@ class Context(contract.Memory):
 
     def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`; waits for the end."""
-        if not self._staged(target, source, nbytes, True):
+        if not self._staged("up", target, source, nbytes, source):
             self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes)
 
     def copy_to_host(self, target, source, nbytes):
         """Copy from device address `source` to host address `target`; waits for the end."""
-        if not self._staged(target, source, nbytes, False):
-            self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes)
+        if not self._staged("down", target, source, nbytes, target):
+            self.activate()
+            cu.cuMemcpyDtoH(target, source, nbytes)  # in the default stream, and waits for it
 
-    def _staged(self, target, source, nbytes, to_device):
-        """Whether a large copy of pageable memory went through pinned pieces."""
+    def _staged(self, way, target, source, nbytes, host):
+        """Whether a large copy of pageable memory, at address `host`, went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        # pinned already
-        if nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None:
+        if nbytes < staging.LEAST_BYTES or device_of(host) is not None:  # small, or pinned already
             return False
-        self.synchronize()  # the pieces have queues of their own
         with self._stage_lock:
             if self._staging is None:
                 try:
@@ -213,7 +212,7 @@ class Context(contract.Memory):
                         stacklevel=2,
                     )
             if self._staging:
-                self._staging.copy(target, source, nbytes, to_device)
+                getattr(self._staging, way)(target, source, nbytes)
         return bool(self._staging)
 
     def copy(self, target, source, nbytes, origin):

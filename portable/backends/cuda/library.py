@@ -49,6 +49,7 @@ _SIGNATURES = {
     "cuMemHostAlloc": "PZU",
     "cuMemFreeHost": "P",
     "cuMemcpyHtoDAsync_v2": "DPZP",
+    "cuMemcpyDtoH_v2": "PDZ",
     "cuMemcpyDtoHAsync_v2": "PDZP",
     "cuMemcpyDtoDAsync_v2": "DDZP",
     "cuMemcpyPeerAsync": "DPDPZP",
