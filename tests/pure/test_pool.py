@@ -3,6 +3,7 @@ sleep, a fork, the interpreter's exit."""
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -356,3 +357,23 @@ def test_the_interpreter_exits_in_the_middle_of_a_launch():
     """,
         SLOW="0.01",
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells what its threads block")
+def test_signals_are_for_pythons_threads():
+    """A worker that the machine has not scheduled would hand on a Ctrl-C long after it was pressed."""
+    tasks = Path("/proc/self/task")
+    before = {task.name for task in tasks.iterdir()}
+    pool = Pool(3)
+    pool.start()
+    try:
+        blocked = [
+            int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1
+            for task in tasks.iterdir()
+            if task.name not in before
+            for line in (task / "status").read_text().splitlines()
+            if line.startswith("SigBlk")
+        ]
+    finally:
+        pool.close()
+    assert pool.native and blocked == [1, 1] and signal.SIGINT not in signal.pthread_sigmask(0, [])

@@ -21,6 +21,7 @@ ctypes.
 
 import ctypes
 import os
+import signal
 import threading
 import warnings
 import weakref
@@ -186,16 +187,23 @@ if hasattr(os, "register_at_fork"):
 
 
 def _create_threads(n_threads, function, argument):
-    """Up to `n_threads` running POSIX threads; fewer where the system refuses more."""
+    """Up to `n_threads` running POSIX threads; fewer where the system refuses more.
+
+    Signals are for Python's threads: a worker that the machine has not scheduled would deliver one late.
+    """
     attributes, threads = ctypes.create_string_buffer(256), []  # pthread_attr_t has 56 to 64 bytes
     function, argument = ctypes.c_void_p(function), ctypes.c_void_p(argument)
     posix("pthread_attr_init")(attributes)
     posix("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(STACK_BYTES))
-    for _ in range(n_threads):
-        thread = ctypes.c_void_p()  # pthread_t is a pointer or an unsigned long
-        if posix("pthread_create")(ctypes.byref(thread), attributes, function, argument):
-            break
-        threads.append(thread)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # new threads inherit it
+    try:
+        for _ in range(n_threads):
+            thread = ctypes.c_void_p()  # pthread_t is a pointer or an unsigned long
+            if posix("pthread_create")(ctypes.byref(thread), attributes, function, argument):
+                break
+            threads.append(thread)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     posix("pthread_attr_destroy")(attributes)
     return threads
 
