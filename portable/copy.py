@@ -160,7 +160,10 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     target = _check_view(target, "target")
     if target.readonly:
         raise InputError(f"deep_copy: the target {target!r} cannot be written")
-    if np.ndim(source) == 0 and not hasattr(source, "__dlpack__") or isinstance(source, np.generic):
+    array = isinstance(source, View) or isinstance(source, np.ndarray) and source.ndim
+    if not array and (
+        np.ndim(source) == 0 and not hasattr(source, "__dlpack__") or isinstance(source, np.generic)
+    ):
         value = _check_value(source, target.dtype, cast)
         with events.copy("", target.memory, target.nbytes):
             return _fill(target, value)

@@ -104,6 +104,7 @@ def _run(place, cold, arguments):
     caches = {"PORTABLE_CACHE": str(place / "cache"), "NUMBA_CACHE_DIR": str(place / "cache")}
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **caches, "PYTHONPATH": path}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was imported once is compiled, as for everybody
     for file in sorted(place.glob("program*.py")):
         subprocess.run(
             [sys.executable, file, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL

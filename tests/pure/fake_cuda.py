@@ -118,7 +118,7 @@ def _functions(fake):
         used = sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == fake.current - 1)
         free_bytes[0], total[0] = MEMORY_BYTES - used, MEMORY_BYTES
 
-    def host_to_device(target, source, nbytes, stream):
+    def host_to_device(target, source, nbytes, stream=None):
         fake.bytes_at(target, nbytes)[:] = ctypes.string_at(source, nbytes)
 
     def device_to_host(target, source, nbytes, stream=None):
@@ -226,6 +226,7 @@ def _functions(fake):
         "cuMemFreeHost": (forget, [c_void_p]),
         "cuMemcpyHtoDAsync_v2": (host_to_device, [c_uint64, c_void_p, c_size_t, handle]),
         "cuMemcpyDtoHAsync_v2": (device_to_host, [c_void_p, c_uint64, c_size_t, handle]),
+        "cuMemcpyHtoD_v2": (host_to_device, [c_uint64, c_void_p, c_size_t]),
         "cuMemcpyDtoH_v2": (device_to_host, [c_void_p, c_uint64, c_size_t]),
         "cuMemcpyDtoDAsync_v2": (device_to_device, [c_uint64, c_uint64, c_size_t, handle]),
         "cuMemcpyPeerAsync": (peer, [c_uint64, handle, c_uint64, handle, c_size_t, handle]),

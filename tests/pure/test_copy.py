@@ -195,7 +195,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     from portable.backends.cuda import staging
 
     monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(staging, "MOST_BYTES", 4096)
+    monkeypatch.setattr(staging, "PIECE_BYTES", (1000, 4096))
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
         source = rng.integers(0, 2, n).astype(bool)

@@ -78,7 +78,8 @@ class Context(contract.Memory):
         if not self._alone:
             cu.cuCtxSetCurrent(self.handle)
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
-            stream, self.parallel, self.streamed = ctypes.c_void_p(stream), True, True
+            stream, self.streamed = ctypes.c_void_p(stream), True
+            self.share()
         x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
         code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
         if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
@@ -169,8 +170,11 @@ class Context(contract.Memory):
             cu.cuStreamWaitEvent(ctypes.c_void_p(stream), mark.handle, 0)
 
     def share(self):
-        """Another library may use this memory from now on, and has queues of its own."""
-        self.parallel = True
+        """Other queues than the default stream may use this memory from now on."""
+        if not self.parallel:
+            self.parallel = True
+            self.activate()
+            cu.cuStreamSynchronize(None)  # the last small copy
 
     def interface(self, view):
         self.share()
@@ -186,7 +190,10 @@ class Context(contract.Memory):
     def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`; waits for the end."""
         if not self._staged("up", target, source, nbytes, source):
-            self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes)
+            self.activate()
+            cu.cuMemcpyHtoD(target, source, nbytes)
+            if self.parallel:  # it may be on its way still, for which other queues do not wait
+                cu.cuStreamSynchronize(None)
 
     def copy_to_host(self, target, source, nbytes):
         """Copy from device address `source` to host address `target`; waits for the end."""
@@ -401,8 +408,9 @@ class Graph:
     def launch(self, stream=None):
         """Queue the whole graph on `stream`."""
         self.context.activate()
-        self.context.parallel |= stream is not None
-        self.context.streamed |= stream is not None
+        if stream is not None:
+            self.context.share()
+            self.context.streamed = True
         cu.cuGraphLaunch(self._executable.handle, stream)
 
 
@@ -415,6 +423,7 @@ def _capture(context, stream):
         ctypes.c_void_p(),
         context.parallel,
     )
+    context.parallel = True  # what is recorded now will run later, and `share` need not wait for it
     cu.cuStreamBeginCapture(stream, 2)  # 2: relaxed; a collected view may free its memory meanwhile
     try:
         yield graph
@@ -423,8 +432,9 @@ def _capture(context, stream):
             cu.cuStreamEndCapture(stream, byref(recorded))
             cu.cuGraphDestroy(recorded)
         raise
+    finally:
+        context.parallel = parallel
     context.activate()
-    context.parallel = parallel  # recorded launches have used no queue yet
     cu.cuStreamEndCapture(stream, byref(recorded))
     try:
         cu.cuGraphInstantiateWithFlags(byref(executable), recorded, 0)

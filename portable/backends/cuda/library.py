@@ -49,6 +49,7 @@ _SIGNATURES = {
     "cuMemHostAlloc": "PZU",
     "cuMemFreeHost": "P",
     "cuMemcpyHtoDAsync_v2": "DPZP",
+    "cuMemcpyHtoD_v2": "DPZ",
     "cuMemcpyDtoH_v2": "PDZ",
     "cuMemcpyDtoHAsync_v2": "PDZP",
     "cuMemcpyDtoDAsync_v2": "DDZP",
