@@ -12,9 +12,9 @@ from .. import registry
 from .library import cu
 
 N_PIECES = 8
-# Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H200: 1 MiB in
-# 87 microseconds by the driver, 164 by pieces; 4 MiB in 320 and 269).
-LEAST_BYTES = 2 << 20
+# Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H200: 4 MiB in
+# 274 microseconds by the driver, 287 by pieces; 16 MiB in 1,160 and 635).
+LEAST_BYTES = 4 << 20
 PIECE_BYTES = 512 << 10, 4 << 20  # of a piece, at least and at most
 
 
