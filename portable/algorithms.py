@@ -23,9 +23,10 @@ from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy
 from .reducer import Max, Min
 from .space import resolve
-from .view import View, asview, empty
+from .view import View, asview, empty, zeros
 from .words import (
     atomic_add,
+    atomic_exchange,
     bits,
     float32,
     float64,
@@ -43,6 +44,7 @@ _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
 
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
+_COUNTED = 1 << 14  # keys whose digits a team counts
 
 
 # ---- order
@@ -130,122 +132,204 @@ def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorte
             place[d] += 1
 
 
+# ---- the radix sort of teams of many members
+_AGGREGATE, _PREFIX, _ODD = 1, 2, 4  # the last three bits of a tile's word; above them a count
+_WORD_BITS = 3
+
+
+@function
+def _order_key(is_first, descending, keys, i):
+    """Key i as an unsigned integer that orders so: in the first round of what was given, later as it is."""
+    if not is_first:
+        return keys[i]
+    return ~_ordered(keys, i) if descending else _ordered(keys, i)
+
+
 @kernel(packed=False)
-def _count_together(team, tile, n_digits, shift, keys, counts):
-    """`_count` for many members: each reads several keys before it looks at the first."""
-    n_own, digits = team.scratch(n_digits, counts.dtype), local(_IN_FLIGHT, int32)
-    for d in team.thread_range(n_digits):
-        n_own[d] = 0
+def _count_all_digits(team, stretch, digit_bits, n_places, descending, keys, counts):
+    """One stretch of keys: how many have each digit at each place. A key read once."""
+    n_digits = 1 << digit_bits
+    n_own = team.scratch(n_places * n_digits, int32)
+    ahead = local(_IN_FLIGHT, keys.dtype)
+    for e in team.thread_range(n_places * n_digits):
+        n_own[e] = 0
     team.barrier()
-    begin = team.league_rank * tile
-    end = min(begin + tile, keys.shape[0])
-    for base in range(begin, end, _IN_FLIGHT * team.size):
+    begin = team.league_rank * stretch
+    end = min(begin + stretch, keys.shape[0])
+    for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
         for m in range(_IN_FLIGHT):
-            j = base + m * team.size + team.rank
-            digits[m] = _digit(keys[j], shift, n_digits) if j < end else -1
+            ahead[m] = keys[min(base + m * team.size, end - 1)]
         for m in range(_IN_FLIGHT):
-            if digits[m] >= 0:
-                atomic_add(n_own, digits[m], 1)
+            if base + m * team.size < end:
+                key = _order_key(True, descending, ahead, m)
+                for place in range(n_places):
+                    atomic_add(n_own, place * n_digits + _digit(key, place * digit_bits, n_digits), 1)
     team.barrier()
-    for d in team.thread_range(n_digits):
-        counts[d * team.league_size + team.league_rank] = n_own[d]
+    for e in team.thread_range(n_places * n_digits):
+        if n_own[e] > 0:
+            atomic_add(counts, e, n_own[e])
 
 
 @function
-def _field(number, bit):
-    """Where two bits of the digit have their count in a word of four."""
-    return uint64((number >> (bit - 4)) & 48)
+def _share(team, n_digits):
+    """The digits of a member, neighbours, so that prefixes over members are prefixes over digits."""
+    each = -(-n_digits // team.size)
+    return min(team.rank * each, n_digits), min((team.rank + 1) * each, n_digits)
+
+
+@kernel(packed=False)
+def _start_digits(team, digit_bits, counts):
+    """One place: the numbers of keys with each digit become those with a smaller one."""
+    begin = team.league_rank << digit_bits
+    low, high = _share(team, 1 << digit_bits)
+    n_own = 0
+    for d in range(low, high):
+        n_own += counts[begin + d]
+    start = team.scan(n_own)
+    for d in range(low, high):
+        n_here = counts[begin + d]
+        counts[begin + d] = start
+        start += n_here
 
 
 @function
-def _shelve(team, n_digits, shift, first, n_here, across, apart, keys, shelf, own):
-    """The digits of a tile's keys and their places in it, each as one number; those beyond the end stand
-    behind all others."""
+def _tally_keys(team, digit_bits, shift, is_first, descending, begin, n_here, keys, counts, own, ranks):
+    """A member's keys of a tile, and of each how many keys of its digit come before it in its warp's part;
+    keys beyond the end stand behind all others."""
+    row, n = counts[team.rank // team.warp_size], own.shape[0] * team.warp_size
+    first = team.rank // team.warp_size * n + team.rank % team.warp_size
     for m in range(own.shape[0]):
-        p = m * team.size + team.rank
-        own[m] = uint32(n_digits - 1) << 16
-        if p < n_here:
-            own[m] = uint32(_digit(keys[first + p], shift, n_digits)) << 16
+        p = first + m * team.warp_size
+        key = _order_key(is_first, descending, keys, begin + min(p, n_here - 1))
+        own[m] = where(p < n_here, key, ~(key ^ key))
     for m in range(own.shape[0]):
-        shelf[across + m * apart] = own[m] | (uint32(team.rank) + m * team.size)
+        ranks[m] = team.tally(row, _digit(own[m], shift, 1 << digit_bits))
 
 
 @function
-def _sort_shelf(team, digit_bits, stretch, shelf, own):
-    """What is on the shelf sorted by the digit, two bits at a time: a member counts the four cases among its
-    neighbouring numbers in four fields of one word, whose prefixes say where they go."""
-    mine = uint32(team.rank) * (stretch + 1)
-    for bit in range(16, 16 + digit_bits, 2):
-        counts = uint64(0)
-        for m in range(stretch):
-            own[m] = shelf[mine + m]
-            counts += uint64(1) << _field(own[m], bit)
-        before = team.scan(counts)
-        # and all of the cases below
-        place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000
-        team.barrier()
-        for m in range(stretch):
-            field = _field(own[m], bit)
-            p = uint32(place >> field) & 0xFFFF
-            shelf[p + p // stretch] = own[m]
-            place += uint64(1) << field
-        team.barrier()
+def _publish_counts(team, tile, parity, counts, totals, words):
+    """The warps' counts of a digit become what the warps before have; their sum, how many of the tile's keys
+    have the digit, is kept, and left for the tiles behind. Returns a member's sum."""
+    n_own = 0
+    low, high = _share(team, totals.shape[0])
+    for d in range(low, high):
+        n = 0
+        for w in range(counts.shape[0]):
+            n_here = counts[w, d]
+            counts[w, d] = n
+            n += n_here
+        totals[d] = n
+        atomic_exchange(words, tile * totals.shape[0] + d, (n << _WORD_BITS) | parity | _AGGREGATE)
+        n_own += n
+    return n_own
 
 
 @function
-def _place_digits(team, stretch, across, apart, shelf, starts, begins):
+def _begin_digits(team, start, counts, totals, begins):
+    """Where each digit's keys begin in the sorted tile, and there each warp's."""
+    low, high = _share(team, totals.shape[0])
+    for d in range(low, high):
+        begins[d] = start
+        for w in range(counts.shape[0]):
+            counts[w, d] += start
+        start += totals[d]
+
+
+@function
+def _count_before(n_digits, tile, parity, d, words):
+    """How many keys of the tiles before have a digit: the sum of what these have left, back to the first tile
+    that knows its own prefix. Waits for tiles that have left nothing yet, which are all at work."""
+    n, t = 0, tile - 1
+    while t >= 0:
+        word = atomic_add(words, t * n_digits + d, 0)
+        if word & (_AGGREGATE | _PREFIX) != 0 and word & _ODD == parity:
+            n += word >> _WORD_BITS
+            t = t - 1 if word & _AGGREGATE != 0 else -1
+    return n
+
+
+@function
+def _look_back(team, tile, parity, starts, totals, begins, words):
     """Of each digit what to add to a place in the sorted tile for the place in the output."""
-    for m in range(stretch):
-        p = uint32(team.rank) + m * team.size
-        d = shelf[across + m * apart] >> 16
-        if p > 0 and shelf[p - 1 + (p - 1) // stretch] >> 16 != d:
-            begins[d] = p
-    team.barrier()
-    for d in team.thread_range(begins.shape[0]):
-        begins[d] = starts[d * team.league_size + team.league_rank] - begins[d]
-    team.barrier()
+    n_digits = totals.shape[0]
+    low, high = _share(team, n_digits)
+    for d in range(low, high):
+        n = _count_before(n_digits, tile, parity, d, words)
+        word = ((n + totals[d]) << _WORD_BITS) | parity | _PREFIX
+        atomic_exchange(words, tile * n_digits + d, word)
+        begins[d] = starts[d] + n - begins[d]
 
 
 @function
-def _unshelve(
-    team, stretch, first, n_here, across, apart, shelf, begins, keys, order, sorted_keys, sorted_order
+def _take_numbers(team, is_first, begin, n_here, numbers, taken):
+    """The numbers of a member's keys."""
+    first = team.rank // team.warp_size * taken.shape[0] * team.warp_size + team.rank % team.warp_size
+    for m in range(taken.shape[0]):
+        j = begin + min(first + m * team.warp_size, n_here - 1)
+        taken[m] = j if is_first else numbers[j]
+
+
+@kernel(packed=False, teams=2)
+def _move_tile(
+    team,
+    n_keys,
+    digit_bits,
+    shift,
+    is_first,
+    is_last,
+    descending,
+    keys,
+    numbers,
+    starts,
+    words,
+    ticket,
+    sorted_keys,
+    sorted_numbers,
 ):
-    """The keys of a sorted tile, and their numbers, to their places in the output."""
-    for m in range(stretch):
+    """One tile of `n_keys` keys and their numbers, sorted by a digit in scratch, then written where its
+    digits go, neighbours to neighbours. Both read and written once.
+
+    A team takes the next tile, so that those before it are done or at work, and waits for none that is not.
+    It leaves its digits' counts in the tile's words, and once it knows them the counts of all tiles up to it
+    (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two rounds,
+    so that nobody clears them.
+    """
+    n_digits, n_each, n_warps = 1 << digit_bits, n_keys // team.size, team.size // team.warp_size
+    counts, totals = team.scratch((n_warps, n_digits), int32), team.scratch(n_digits, int32)
+    begins, shelf = team.scratch(n_digits, starts.dtype), team.scratch(n_keys, sorted_keys.dtype)
+    kept = team.scratch(n_keys, numbers.dtype)
+    own, ranks, taken = (
+        local(n_each, sorted_keys.dtype),
+        local(n_each, int32),
+        local(n_each, numbers.dtype),
+    )
+    for e in team.thread_range(n_warps * n_digits):
+        counts[e // n_digits, e % n_digits] = 0
+    number = team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0)
+    team.barrier()
+    tile, parity = number % team.league_size, number // team.league_size % 2 * _ODD
+    begin = tile * n_keys
+    n_here = min(n_keys, keys.shape[0] - begin)
+    _tally_keys(team, digit_bits, shift, is_first, descending, begin, n_here, keys, counts, own, ranks)
+    team.barrier()
+    start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
+    _begin_digits(team, start, counts, totals, begins)
+    team.barrier()
+    for m in range(n_each):
+        ranks[m] += counts[team.rank // team.warp_size, _digit(own[m], shift, n_digits)]
+        shelf[ranks[m]] = own[m]
+    _take_numbers(team, is_first, begin, n_here, numbers, taken)
+    _look_back(team, tile, parity, starts, totals, begins, words)
+    for m in range(n_each):
+        kept[ranks[m]] = taken[m]
+    team.barrier()
+    for m in range(n_each):
         p = m * team.size + team.rank
         if p < n_here:
-            item = shelf[across + m * apart]
-            j, place = first + (item & 0xFFFF), p + begins[item >> 16]
-            sorted_keys[place] = keys[j]
-            sorted_order[place] = order[j]
-
-
-@kernel(packed=False, teams=3)
-def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile of many members: sorted by the digit in scratch, then written where its digits start,
-    neighbours to neighbours.
-
-    What is sorted are a key's digit and its place in the tile as one number. One place is free behind each
-    member's share, so that no two members meet in a bank.
-    """
-    stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = (
-        team.scratch(tile + team.size, uint32),
-        team.scratch(n_digits, starts.dtype),
-        local(stretch, uint32),
-    )
-    first, rank = team.league_rank * tile, uint32(team.rank)
-    n_here = min(tile, keys.shape[0] - first)
-    across, apart = rank + rank // stretch, team.size + team.size // stretch
-    _shelve(team, n_digits, shift, first, n_here, across, apart, keys, shelf, own)
-    for d in team.thread_range(n_digits):
-        begins[d] = 0
-    team.barrier()
-    _sort_shelf(team, digit_bits, stretch, shelf, own)
-    _place_digits(team, stretch, across, apart, shelf, starts, begins)
-    _unshelve(
-        team, stretch, first, n_here, across, apart, shelf, begins, keys, order, sorted_keys, sorted_order
-    )
+            place = p + begins[_digit(shelf[p], shift, n_digits)]
+            if not is_last:
+                sorted_keys[place] = shelf[p]
+            sorted_numbers[place] = kept[p]
 
 
 def argsort(
@@ -286,6 +370,8 @@ def argsort(
     if isinstance(keys, tuple):
         return _argsort_by_several(keys, resolve(space), descending)
     keys, space = _vector(keys, "keys", space)
+    if _tiling(space)[0] > 1:
+        return _argsort_by_teams(keys, descending, space)
     n = keys.shape[0]
     index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
@@ -312,10 +398,9 @@ def _sorted(here, there, n_bits, space):
     keys, numbers = here
     counts = empty(-(-keys.shape[0] // tile) << digit_bits, numbers.dtype, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
-    count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
     for shift in range(0, n_bits, digit_bits):
         parallel_for(
-            policy, count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
+            policy, _count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
         )
         parallel_scan(
             RangePolicy(0, counts.shape[0], space=space),
@@ -325,11 +410,69 @@ def _sorted(here, there, n_bits, space):
             inclusive=False,
             label="sort.starts",
         )
-        parallel_for(
-            policy, move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move"
-        )
+        parallel_for(policy, _move, tile, static(digit_bits), shift, counts, *here, *there, label="sort.move")
         here, there = there, here
     return here
+
+
+def _argsort_by_teams(keys, descending, space):
+    """The order by rounds of `_move_tile`, one for each place at which digits differ."""
+    members, digit_bits, n_keys = _tiling(space)
+    n, n_digits, descending = keys.shape[0], 1 << digit_bits, static(bool(descending))
+    n_tiles, n_places = -(-n // n_keys), 8 * keys.dtype.itemsize // digit_bits
+    word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
+    state = zeros((n_places + n_tiles) * n_digits + 1, word, space)
+    counts, words, ticket = (
+        state[: n_places * n_digits],
+        state[n_places * n_digits : -1],
+        state[-1:],
+    )
+    parallel_for(
+        TeamPolicy(-(-n // _COUNTED), members, space=space),
+        _count_all_digits,
+        _COUNTED,
+        static(digit_bits),
+        static(n_places),
+        descending,
+        keys,
+        counts,
+        label="sort.count_digits",
+    )
+    differing = (counts.to_numpy().reshape(n_places, n_digits).max(1) < n).nonzero()[0].tolist()
+    order = empty(n, "int64", space)
+    if not differing:
+        parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
+        return order
+    parallel_for(
+        TeamPolicy(n_places, members, space=space),
+        _start_digits,
+        static(digit_bits),
+        counts,
+        label="sort.starts",
+    )
+    pairs = [_buffers(n, keys, _index_type(n), space) for _ in differing[1:3]]
+    here = keys, empty(0, _index_type(n), space)
+    for k, place in enumerate(differing):
+        is_last = place == differing[-1]
+        there = (empty(0, f"uint{8 * keys.dtype.itemsize}", space), order) if is_last else pairs[k % 2]
+        parallel_for(
+            TeamPolicy(n_tiles, members, space=space),
+            _move_tile,
+            static(n_keys),
+            static(digit_bits),
+            place * digit_bits,
+            static(k == 0),
+            static(is_last),
+            descending,
+            *here,
+            counts[place * n_digits : (place + 1) * n_digits],
+            words,
+            ticket,
+            *there,
+            label="sort.move",
+        )
+        here = there
+    return order
 
 
 def _argsort_by_several(keys, space, descending):

@@ -176,6 +176,28 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
+    def tally(self, lower, view, index):
+        """The first of a warp's members with the same index adds them all; each counts those before it.
+
+        Bit by bit of the index a vote says who has the same. The first member's addition has returned before
+        the shuffle that hands its result on, and so before the warp's next tally.
+        """
+        b, n_bits = lower.b, (view.shape[0] - 1).bit_length()
+        number, peers = b.trunc(lower.get(index, "int"), I32), _ALL
+        for k in range(n_bits):
+            bit = b.trunc(b.lshr(number, ir.Constant(I32, k)), ir.IntType(1))
+            votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
+            peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
+        lower_ranks = lower.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
+        before, total = (lower.intrinsic("ctpop", [v]) for v in (b.and_(peers, lower_ranks), peers))
+        before, total = (lower.cast(Value("uint32", VARYING, v), view.dtype) for v in (before, total))
+        result = lower.slot(lower.scalar(view.dtype))
+        with b.if_then(lower.get(lower.compare("==", before, lower.const(0)))):
+            b.store(lower.get(lower.atomic("add", view, [index], total)), result)
+        old = Value(view.dtype, VARYING, b.load(result, typ=lower.scalar(view.dtype)))
+        first = lower.intrinsic("cttz", [peers, ir.Constant(ir.IntType(1), 1)])
+        return lower.binary("+", _shuffled(lower, old, "idx", first, WARP - 1), before)
+
     def before(self, lower, own, neutral, combine):
         return scan_block(lower, own, neutral, combine, self.n)[0]
 
@@ -276,11 +298,10 @@ def _shuffled(lower, v, how, by, clamp):
     """The value of another lane of the warp."""
     b, x = lower.b, lower.get(v)
     bits = t.BITS[v.dtype]
+    by = ir.Constant(I32, by) if isinstance(by, int) else by
 
     def move(word):
-        return lower.call(
-            f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, ir.Constant(I32, by), ir.Constant(I32, clamp)], I32
-        )
+        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, ir.Constant(I32, clamp)], I32)
 
     if bits == 1:
         return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), ir.Constant(I32, 0)))
