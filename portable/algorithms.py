@@ -300,7 +300,7 @@ def _move_tile(
     kept = team.scratch(n_keys, numbers.dtype)
     own, ranks, taken = (
         local(n_each, sorted_keys.dtype),
-        local(n_each, int32),
+        local(n_each, starts.dtype),
         local(n_each, numbers.dtype),
     )
     for e in team.thread_range(n_warps * n_digits):
@@ -325,11 +325,14 @@ def _move_tile(
     team.barrier()
     for m in range(n_each):
         p = m * team.size + team.rank
+        own[m] = shelf[p]
+        ranks[m] = p + begins[_digit(own[m], shift, n_digits)]
+    for m in range(n_each):
+        p = m * team.size + team.rank
         if p < n_here:
-            place = p + begins[_digit(shelf[p], shift, n_digits)]
+            sorted_numbers[ranks[m]] = kept[p]
             if not is_last:
-                sorted_keys[place] = shelf[p]
-            sorted_numbers[place] = kept[p]
+                sorted_keys[ranks[m]] = own[m]
 
 
 def argsort(
@@ -463,7 +466,7 @@ def _argsort_by_teams(keys, descending, space):
             place * digit_bits,
             static(k == 0),
             static(is_last),
-            descending,
+            descending if k == 0 else static(False),
             *here,
             counts[place * n_digits : (place + 1) * n_digits],
             words,
