@@ -373,7 +373,7 @@ def argsort(
     if isinstance(keys, tuple):
         return _argsort_by_several(keys, resolve(space), descending)
     keys, space = _vector(keys, "keys", space)
-    if _tiling(space)[0] > 1:
+    if _by_teams(space):
         return _argsort_by_teams(keys, descending, space)
     n = keys.shape[0]
     index_type = _index_type(n)
@@ -490,6 +490,11 @@ def _argsort_by_several(keys, space, descending):
     for key in others[::-1]:
         order = _taken(argsort(_taken(order, key, space), space, descending=descending), order, space)
     return order
+
+
+def _by_teams(space):
+    """Whether teams have many members, so that their work is in scratch."""
+    return registry.backend(space.name).team_size > 1
 
 
 def _tiling(space):
