@@ -145,14 +145,20 @@ def _order_key(is_first, descending, keys, i):
     return ~_ordered(keys, i) if descending else _ordered(keys, i)
 
 
+@function
+def _count_at_all_places(digit_bits, n_places, key, counts):
+    """One more of the key's digit at each place."""
+    for place in range(n_places):
+        d = _digit(key, place * digit_bits, 1 << digit_bits)
+        atomic_add(counts, (place << digit_bits) + d, 1)
+
+
 @kernel(packed=False)
 def _count_all_digits(team, stretch, digit_bits, n_places, descending, keys, counts):
     """One stretch of keys: how many have each digit at each place. A key read once."""
-    n_digits = 1 << digit_bits
-    n_own = team.scratch(n_places * n_digits, int32)
-    ahead = local(_IN_FLIGHT, keys.dtype)
-    for e in team.thread_range(n_places * n_digits):
-        n_own[e] = 0
+    own, ahead = team.scratch(n_places << digit_bits, int32), local(_IN_FLIGHT, keys.dtype)
+    for e in team.thread_range(own.shape[0]):
+        own[e] = 0
     team.barrier()
     begin = team.league_rank * stretch
     end = min(begin + stretch, keys.shape[0])
@@ -161,13 +167,11 @@ def _count_all_digits(team, stretch, digit_bits, n_places, descending, keys, cou
             ahead[m] = keys[min(base + m * team.size, end - 1)]
         for m in range(_IN_FLIGHT):
             if base + m * team.size < end:
-                key = _order_key(True, descending, ahead, m)
-                for place in range(n_places):
-                    atomic_add(n_own, place * n_digits + _digit(key, place * digit_bits, n_digits), 1)
+                _count_at_all_places(digit_bits, n_places, _order_key(True, descending, ahead, m), own)
     team.barrier()
-    for e in team.thread_range(n_places * n_digits):
-        if n_own[e] > 0:
-            atomic_add(counts, e, n_own[e])
+    for e in team.thread_range(own.shape[0]):
+        if own[e] > 0:
+            atomic_add(counts, e, own[e])
 
 
 @function
@@ -193,17 +197,32 @@ def _start_digits(team, digit_bits, counts):
 
 
 @function
-def _tally_keys(team, digit_bits, shift, is_first, descending, begin, n_here, keys, counts, own, ranks):
+def _next_tile(team, ticket, counts):
+    """(the next tile that no team has taken, which of two kinds of rounds this is); the counts are cleared."""
+    for e in team.thread_range(counts.shape[0] * counts.shape[1]):
+        counts[e // counts.shape[1], e % counts.shape[1]] = 0
+    number = team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0)
+    team.barrier()
+    return number % team.league_size, number // team.league_size % 2 * _ODD
+
+
+@function
+def _place(team, m, n_each):
+    """Where in a tile a member's m-th key stands: a warp's are neighbours, and so are its members' m-th."""
+    return (team.rank // team.warp_size * n_each + m) * team.warp_size + team.rank % team.warp_size
+
+
+@function
+def _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, own, ranks):
     """A member's keys of a tile, and of each how many keys of its digit come before it in its warp's part;
     keys beyond the end stand behind all others."""
-    row, n = counts[team.rank // team.warp_size], own.shape[0] * team.warp_size
-    first = team.rank // team.warp_size * n + team.rank % team.warp_size
-    for m in range(own.shape[0]):
-        p = first + m * team.warp_size
+    row, n_each = counts[team.rank // team.warp_size], own.shape[0]
+    for m in range(n_each):
+        p = _place(team, m, n_each)
         key = _order_key(is_first, descending, keys, begin + min(p, n_here - 1))
         own[m] = where(p < n_here, key, ~(key ^ key))
-    for m in range(own.shape[0]):
-        ranks[m] = team.tally(row, _digit(own[m], shift, 1 << digit_bits))
+    for m in range(n_each):
+        ranks[m] = team.tally(row, _digit(own[m], shift, counts.shape[1]))
 
 
 @function
@@ -261,78 +280,77 @@ def _look_back(team, tile, parity, starts, totals, begins, words):
 
 
 @function
+def _shelve(team, shift, counts, own, ranks, shelf):
+    """A member's keys to their places in the sorted tile, which become their ranks."""
+    for m in range(own.shape[0]):
+        ranks[m] += counts[team.rank // team.warp_size, _digit(own[m], shift, counts.shape[1])]
+        shelf[ranks[m]] = own[m]
+
+
+@function
 def _take_numbers(team, is_first, begin, n_here, numbers, taken):
     """The numbers of a member's keys."""
-    first = team.rank // team.warp_size * taken.shape[0] * team.warp_size + team.rank % team.warp_size
     for m in range(taken.shape[0]):
-        j = begin + min(first + m * team.warp_size, n_here - 1)
+        j = begin + min(_place(team, m, taken.shape[0]), n_here - 1)
         taken[m] = j if is_first else numbers[j]
+
+
+@function
+def _unshelve(team, shift, is_last, n_here, shared, own, target):
+    """The keys of a sorted tile, unless nobody asks for them, and their numbers to their places."""
+    (_, _, begins, shelf, kept), (mine, places, _) = shared, own
+    for m in range(mine.shape[0]):
+        p = m * team.size + team.rank
+        mine[m] = shelf[p]
+        places[m] = p + begins[_digit(mine[m], shift, begins.shape[0])]
+    for m in range(mine.shape[0]):
+        p = m * team.size + team.rank
+        if p < n_here:
+            target[1][places[m]] = kept[p]
+            if not is_last:
+                target[0][places[m]] = mine[m]
+
+
+@function
+def _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, starts, words, shared, own):
+    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there."""
+    (keys, numbers), (counts, totals, begins, shelf, kept), (mine, ranks, taken) = source, shared, own
+    begin = tile * shelf.shape[0]
+    _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, mine, ranks)
+    team.barrier()
+    start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
+    _begin_digits(team, start, counts, totals, begins)
+    team.barrier()
+    _shelve(team, shift, counts, mine, ranks, shelf)
+    _take_numbers(team, is_first, begin, n_here, numbers, taken)
+    _look_back(team, tile, parity, starts, totals, begins, words)
+    for m in range(taken.shape[0]):
+        kept[ranks[m]] = taken[m]
+    team.barrier()
 
 
 @kernel(packed=False, teams=2)
 def _move_tile(
-    team,
-    n_keys,
-    digit_bits,
-    shift,
-    is_first,
-    is_last,
-    descending,
-    keys,
-    numbers,
-    starts,
-    words,
-    ticket,
-    sorted_keys,
-    sorted_numbers,
+    team, n_keys, digit_bits, shift, is_first, is_last, descending, source, starts, words, ticket, target
 ):
     """One tile of `n_keys` keys and their numbers, sorted by a digit in scratch, then written where its
     digits go, neighbours to neighbours. Both read and written once.
 
     A team takes the next tile, so that those before it are done or at work, and waits for none that is not.
     It leaves its digits' counts in the tile's words, and once it knows them the counts of all tiles up to it
-    (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two rounds,
-    so that nobody clears them.
+    (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two kinds
+    of rounds, so that nobody clears them.
     """
-    n_digits, n_each, n_warps = 1 << digit_bits, n_keys // team.size, team.size // team.warp_size
-    counts, totals = team.scratch((n_warps, n_digits), int32), team.scratch(n_digits, int32)
-    begins, shelf = team.scratch(n_digits, starts.dtype), team.scratch(n_keys, sorted_keys.dtype)
-    kept = team.scratch(n_keys, numbers.dtype)
-    own, ranks, taken = (
-        local(n_each, sorted_keys.dtype),
-        local(n_each, starts.dtype),
-        local(n_each, numbers.dtype),
-    )
-    for e in team.thread_range(n_warps * n_digits):
-        counts[e // n_digits, e % n_digits] = 0
-    number = team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0)
-    team.barrier()
-    tile, parity = number % team.league_size, number // team.league_size % 2 * _ODD
-    begin = tile * n_keys
-    n_here = min(n_keys, keys.shape[0] - begin)
-    _tally_keys(team, digit_bits, shift, is_first, descending, begin, n_here, keys, counts, own, ranks)
-    team.barrier()
-    start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
-    _begin_digits(team, start, counts, totals, begins)
-    team.barrier()
-    for m in range(n_each):
-        ranks[m] += counts[team.rank // team.warp_size, _digit(own[m], shift, n_digits)]
-        shelf[ranks[m]] = own[m]
-    _take_numbers(team, is_first, begin, n_here, numbers, taken)
-    _look_back(team, tile, parity, starts, totals, begins, words)
-    for m in range(n_each):
-        kept[ranks[m]] = taken[m]
-    team.barrier()
-    for m in range(n_each):
-        p = m * team.size + team.rank
-        own[m] = shelf[p]
-        ranks[m] = p + begins[_digit(own[m], shift, n_digits)]
-    for m in range(n_each):
-        p = m * team.size + team.rank
-        if p < n_here:
-            sorted_numbers[ranks[m]] = kept[p]
-            if not is_last:
-                sorted_keys[ranks[m]] = own[m]
+    n_digits, n_each, key_type = 1 << digit_bits, n_keys // team.size, target[0].dtype
+    counts = team.scratch((team.size // team.warp_size, n_digits), int32)
+    totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, starts.dtype)
+    shelf, kept = team.scratch(n_keys, key_type), team.scratch(n_keys, source[1].dtype)
+    own = local(n_each, key_type), local(n_each, starts.dtype), local(n_each, source[1].dtype)
+    tile, parity = _next_tile(team, ticket, counts)
+    n_here = min(n_keys, source[0].shape[0] - tile * n_keys)
+    shared = counts, totals, begins, shelf, kept
+    _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, starts, words, shared, own)
+    _unshelve(team, shift, is_last, n_here, shared, own, target)
 
 
 def argsort(
@@ -374,7 +392,7 @@ def argsort(
         return _argsort_by_several(keys, resolve(space), descending)
     keys, space = _vector(keys, "keys", space)
     if _by_teams(space):
-        return _argsort_by_teams(keys, descending, space)
+        return _argsort_by_teams(keys, bool(descending), space)
     n = keys.shape[0]
     index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
@@ -420,62 +438,77 @@ def _sorted(here, there, n_bits, space):
 
 def _argsort_by_teams(keys, descending, space):
     """The order by rounds of `_move_tile`, one for each place at which digits differ."""
-    members, digit_bits, n_keys = _tiling(space)
-    n, n_digits, descending = keys.shape[0], 1 << digit_bits, static(bool(descending))
-    n_tiles, n_places = -(-n // n_keys), 8 * keys.dtype.itemsize // digit_bits
+    _, digit_bits, n_keys = _tiling(space)
+    n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
     word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
-    state = zeros((n_places + n_tiles) * n_digits + 1, word, space)
-    counts, words, ticket = (
-        state[: n_places * n_digits],
-        state[n_places * n_digits : -1],
+    # cleared at once, because that waits
+    state = zeros(((n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
+    starts, state = state[: n_places << digit_bits], state[n_places << digit_bits :]
+    places = _start_all_digits(keys, descending, starts, n_places, space)
+    order = empty(n, "int64", space)
+    if places:
+        _run_rounds(keys, descending, places, starts, state, order, space)
+    else:
+        parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
+    return order
+
+
+def _run_rounds(keys, descending, places, starts, state, order, space):
+    """From the last place on, between two pairs of buffers; the last round writes the order alone."""
+    n, digit_bits = keys.shape[0], _tiling(space)[1]
+    pairs = [_buffers(n, keys, _index_type(n), space) for _ in places[1:3]]
+    pairs.append((empty(0, f"uint{8 * keys.dtype.itemsize}", space), order))
+    here = keys, empty(0, _index_type(n), space)
+    for k, place in enumerate(places):
+        is_last = k == len(places) - 1
+        there = pairs[-1 if is_last else k % 2]
+        facts = k == 0, is_last, descending and k == 0
+        begin = place << digit_bits
+        round_starts = starts[begin : begin + (1 << digit_bits)]
+        _run_round(space, place * digit_bits, facts, here, round_starts, state, there)
+        here = there
+
+
+def _run_round(space, shift, facts, here, starts, state, there):
+    """Keys and their numbers from one pair of buffers to another, sorted by a digit."""
+    members, digit_bits, n_keys = _tiling(space)
+    parallel_for(
+        TeamPolicy(-(-here[0].shape[0] // n_keys), members, space=space),
+        _move_tile,
+        static(n_keys),
+        static(digit_bits),
+        shift,
+        *map(static, facts),
+        here,
+        starts,
+        state[:-1],
         state[-1:],
+        there,
+        label="sort.move",
     )
+
+
+def _start_all_digits(keys, descending, counts, n_places, space):
+    """The places at which not all digits are equal; and `counts`, which are 0, become at every place how many
+    keys have a smaller digit than each."""
+    members, digit_bits, _ = _tiling(space)
+    n, digit_bits = keys.shape[0], static(digit_bits)
     parallel_for(
         TeamPolicy(-(-n // _COUNTED), members, space=space),
         _count_all_digits,
         _COUNTED,
-        static(digit_bits),
+        digit_bits,
         static(n_places),
-        descending,
+        static(descending),
         keys,
         counts,
         label="sort.count_digits",
     )
-    differing = (counts.to_numpy().reshape(n_places, n_digits).max(1) < n).nonzero()[0].tolist()
-    order = empty(n, "int64", space)
-    if not differing:
-        parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
-        return order
+    largest = counts.to_numpy().reshape(n_places, -1).max(1)
     parallel_for(
-        TeamPolicy(n_places, members, space=space),
-        _start_digits,
-        static(digit_bits),
-        counts,
-        label="sort.starts",
+        TeamPolicy(n_places, members, space=space), _start_digits, digit_bits, counts, label="sort.starts"
     )
-    pairs = [_buffers(n, keys, _index_type(n), space) for _ in differing[1:3]]
-    here = keys, empty(0, _index_type(n), space)
-    for k, place in enumerate(differing):
-        is_last = place == differing[-1]
-        there = (empty(0, f"uint{8 * keys.dtype.itemsize}", space), order) if is_last else pairs[k % 2]
-        parallel_for(
-            TeamPolicy(n_tiles, members, space=space),
-            _move_tile,
-            static(n_keys),
-            static(digit_bits),
-            place * digit_bits,
-            static(k == 0),
-            static(is_last),
-            descending if k == 0 else static(False),
-            *here,
-            counts[place * n_digits : (place + 1) * n_digits],
-            words,
-            ticket,
-            *there,
-            label="sort.move",
-        )
-        here = there
-    return order
+    return [place for place in range(n_places) if largest[place] < n]
 
 
 def _argsort_by_several(keys, space, descending):

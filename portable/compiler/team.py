@@ -201,7 +201,7 @@ class TeamHandle:
 
 class Team:
     """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before,
-    scratch_base, thread_range; and tally, if atomics of lanes that move together do not come in their order."""
+    scratch_base, thread_range; and tally, if atomics of members that move together come in any order."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size

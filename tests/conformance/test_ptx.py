@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable import algorithms
 from portable.backends.cuda import engine
 from portable.backends.cuda.count import ExecutedFor
 from portable.backends.cuda.count import ptx as counting_ptx
@@ -197,6 +198,27 @@ def test_a_team_of_one_warp_meets_without_the_block():
         for size in (32, 64)
     ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
+
+
+def tile_of_a_sort(dtype, word="int32", members=256):
+    """PTX of the kernel by which GPUs sort, in a round between the first and the last."""
+    view, index, a_digit = (("view", name, 1, True, False) for name in (dtype, "int32", word))
+    pair, flag = ("tuple", (view, index), ()), ("static", False, "False")
+    sizes = ("static", 16 * members, str(16 * members)), ("static", 8, "8"), ("number", "int")
+    specs = *sizes, flag, flag, flag, pair, a_digit, a_digit, a_digit, pair
+    entry = Entry(algorithms._move_tile, "team", specs, (), members)
+    return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
+
+
+@pytest.mark.parametrize("dtype, word", [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
+def test_a_sort_of_many_members(dtype, word, tmp_path):
+    """Keys, ranks and numbers stay in registers; each key of a member is counted once, by votes; what a
+    team waits for is read by an atomic, which no compiler takes out of its loop."""
+    ptx = tile_of_a_sort(dtype, word)
+    assert ".local" not in ptx
+    assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
+    assert ptx.count("atom.global.or") == 1  # one load of a word, in its loop
+    assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
