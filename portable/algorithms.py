@@ -23,7 +23,7 @@ from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy
 from .reducer import Max, Min
 from .space import resolve
-from .view import View, asview, empty, zeros
+from .view import View, asview, empty
 from .words import (
     atomic_add,
     atomic_exchange,
@@ -86,6 +86,11 @@ def _copy(i, x, out):
 @kernel
 def _number(i, out):
     out[i] = i
+
+
+@kernel
+def _clear(i, out):
+    out[i] = 0
 
 
 @kernel
@@ -182,18 +187,17 @@ def _share(team, n_digits):
 
 
 @kernel(packed=False)
-def _start_digits(team, digit_bits, counts):
-    """One place: the numbers of keys with each digit become those with a smaller one."""
+def _start_digits(team, digit_bits, state):
+    """One place: behind the numbers of keys with each digit stand those with a smaller one."""
     begin = team.league_rank << digit_bits
     low, high = _share(team, 1 << digit_bits)
     n_own = 0
     for d in range(low, high):
-        n_own += counts[begin + d]
+        n_own += state[begin + d]
     start = team.scan(n_own)
     for d in range(low, high):
-        n_here = counts[begin + d]
-        counts[begin + d] = start
-        start += n_here
+        state[(team.league_size << digit_bits) + begin + d] = start
+        start += state[begin + d]
 
 
 @function
@@ -201,7 +205,7 @@ def _next_tile(team, ticket, counts):
     """(the next tile that no team has taken, which of two kinds of rounds this is); the counts are cleared."""
     for e in team.thread_range(counts.shape[0] * counts.shape[1]):
         counts[e // counts.shape[1], e % counts.shape[1]] = 0
-    number = team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0)
+    number = int64(team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0))
     team.barrier()
     return number % team.league_size, number // team.league_size % 2 * _ODD
 
@@ -217,10 +221,14 @@ def _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, 
     """A member's keys of a tile, and of each how many keys of its digit come before it in its warp's part;
     keys beyond the end stand behind all others."""
     row, n_each = counts[team.rank // team.warp_size], own.shape[0]
-    for m in range(n_each):
-        p = _place(team, m, n_each)
-        key = _order_key(is_first, descending, keys, begin + min(p, n_here - 1))
-        own[m] = where(p < n_here, key, ~(key ^ key))
+    if n_here == n_each * team.size:  # without conditions all loads are on their way at once
+        for m in range(n_each):
+            own[m] = _order_key(is_first, descending, keys, begin + _place(team, m, n_each))
+    else:
+        for m in range(n_each):
+            p = _place(team, m, n_each)
+            key = _order_key(is_first, descending, keys, begin + min(p, n_here - 1))
+            own[m] = where(p < n_here, key, ~(key ^ key))
     for m in range(n_each):
         ranks[m] = team.tally(row, _digit(own[m], shift, counts.shape[1]))
 
@@ -290,9 +298,15 @@ def _shelve(team, shift, counts, own, ranks, shelf):
 @function
 def _take_numbers(team, is_first, begin, n_here, numbers, taken):
     """The numbers of a member's keys."""
-    for m in range(taken.shape[0]):
-        j = begin + min(_place(team, m, taken.shape[0]), n_here - 1)
-        taken[m] = j if is_first else numbers[j]
+    n_each = taken.shape[0]
+    if n_here == n_each * team.size:
+        for m in range(n_each):
+            j = begin + _place(team, m, n_each)
+            taken[m] = j if is_first else numbers[j]
+    else:
+        for m in range(n_each):
+            j = begin + min(_place(team, m, n_each), n_here - 1)
+            taken[m] = j if is_first else numbers[j]
 
 
 @function
@@ -329,25 +343,27 @@ def _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, 
     team.barrier()
 
 
-@kernel(packed=False, teams=2)
+@kernel(packed=False, teams=3)
 def _move_tile(
-    team, n_keys, digit_bits, shift, is_first, is_last, descending, source, starts, words, ticket, target
+    team, n_keys, digit_bits, n_places, place, is_first, is_last, descending, source, state, target
 ):
-    """One tile of `n_keys` keys and their numbers, sorted by a digit in scratch, then written where its
-    digits go, neighbours to neighbours. Both read and written once.
+    """One tile of `n_keys` keys and their numbers, sorted by the digit at a place in scratch, then written
+    where its digits go, neighbours to neighbours. Both read and written once.
 
     A team takes the next tile, so that those before it are done or at work, and waits for none that is not.
     It leaves its digits' counts in the tile's words, and once it knows them the counts of all tiles up to it
     (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two kinds
-    of rounds, so that nobody clears them.
+    of rounds, so that nobody clears them. `state` holds the counts at all places, what `_start_digits` made
+    of them, the words, and at last the number of tiles that were taken.
     """
-    n_digits, n_each, key_type = 1 << digit_bits, n_keys // team.size, target[0].dtype
+    n_digits, n_each, n_counts = 1 << digit_bits, n_keys // team.size, n_places << digit_bits
     counts = team.scratch((team.size // team.warp_size, n_digits), int32)
-    totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, starts.dtype)
-    shelf, kept = team.scratch(n_keys, key_type), team.scratch(n_keys, source[1].dtype)
-    own = local(n_each, key_type), local(n_each, starts.dtype), local(n_each, source[1].dtype)
-    tile, parity = _next_tile(team, ticket, counts)
-    n_here = min(n_keys, source[0].shape[0] - tile * n_keys)
+    totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, state.dtype)
+    shelf, kept = team.scratch(n_keys, target[0].dtype), team.scratch(n_keys, source[1].dtype)
+    own = local(n_each, target[0].dtype), local(n_each, state.dtype), local(n_each, source[1].dtype)
+    tile, parity = _next_tile(team, state[state.shape[0] - 1 :], counts)
+    shift, n_here = place * digit_bits, min(n_keys, source[0].shape[0] - tile * n_keys)
+    starts, words = state[n_counts + (place << digit_bits) :], state[2 * n_counts :]
     shared = counts, totals, begins, shelf, kept
     _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, starts, words, shared, own)
     _unshelve(team, shift, is_last, n_here, shared, own, target)
@@ -437,78 +453,64 @@ def _sorted(here, there, n_bits, space):
 
 
 def _argsort_by_teams(keys, descending, space):
-    """The order by rounds of `_move_tile`, one for each place at which digits differ."""
-    _, digit_bits, n_keys = _tiling(space)
+    """The order by rounds of `_move_tile`, one for each place at which digits differ.
+
+    Only for these places the host waits: all else is queued, or made, before.
+    """
+    members, digit_bits, n_keys = _tiling(space)
     n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
     word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
-    # cleared at once, because that waits
-    state = zeros(((n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
-    starts, state = state[: n_places << digit_bits], state[n_places << digit_bits :]
-    places = _start_all_digits(keys, descending, starts, n_places, space)
-    order = empty(n, "int64", space)
-    if places:
-        _run_rounds(keys, descending, places, starts, state, order, space)
-    else:
+    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
+    _start_all_digits(keys, descending, n_places, state, space)
+    order, pairs = empty(n, "int64", space), [_buffers(n, keys, _index_type(n), space) for _ in range(2)]
+    counts = state[: n_places << digit_bits].to_numpy().reshape(n_places, -1)
+    places = (counts.max(1) < n).nonzero()[0].tolist()
+    here = keys, pairs[1][1]  # no numbers yet
+    for k, place in enumerate(places):
+        is_first, is_last = k == 0, k == len(places) - 1
+        there = (pairs[k % 2][0], order) if is_last else pairs[k % 2]
+        facts = map(static, (is_first, is_last, descending and is_first))
+        parallel_for(
+            TeamPolicy(-(-n // n_keys), members, space=space),
+            _move_tile,
+            static(n_keys),
+            static(digit_bits),
+            static(n_places),
+            place,
+            *facts,
+            here,
+            state,
+            there,
+            label="sort.move",
+        )
+        here = there
+    if not places:
         parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
     return order
 
 
-def _run_rounds(keys, descending, places, starts, state, order, space):
-    """From the last place on, between two pairs of buffers; the last round writes the order alone."""
-    n, digit_bits = keys.shape[0], _tiling(space)[1]
-    pairs = [_buffers(n, keys, _index_type(n), space) for _ in places[1:3]]
-    pairs.append((empty(0, f"uint{8 * keys.dtype.itemsize}", space), order))
-    here = keys, empty(0, _index_type(n), space)
-    for k, place in enumerate(places):
-        is_last = k == len(places) - 1
-        there = pairs[-1 if is_last else k % 2]
-        facts = k == 0, is_last, descending and k == 0
-        begin = place << digit_bits
-        round_starts = starts[begin : begin + (1 << digit_bits)]
-        _run_round(space, place * digit_bits, facts, here, round_starts, state, there)
-        here = there
-
-
-def _run_round(space, shift, facts, here, starts, state, there):
-    """Keys and their numbers from one pair of buffers to another, sorted by a digit."""
-    members, digit_bits, n_keys = _tiling(space)
-    parallel_for(
-        TeamPolicy(-(-here[0].shape[0] // n_keys), members, space=space),
-        _move_tile,
-        static(n_keys),
-        static(digit_bits),
-        shift,
-        *map(static, facts),
-        here,
-        starts,
-        state[:-1],
-        state[-1:],
-        there,
-        label="sort.move",
-    )
-
-
-def _start_all_digits(keys, descending, counts, n_places, space):
-    """The places at which not all digits are equal; and `counts`, which are 0, become at every place how many
-    keys have a smaller digit than each."""
+def _start_all_digits(keys, descending, n_places, state, space):
+    """Count the digits at all places, and where each of them starts."""
     members, digit_bits, _ = _tiling(space)
-    n, digit_bits = keys.shape[0], static(digit_bits)
+    parallel_for(RangePolicy(0, state.shape[0], space=space), _clear, state, label="sort.clear")
     parallel_for(
-        TeamPolicy(-(-n // _COUNTED), members, space=space),
+        TeamPolicy(-(-keys.shape[0] // _COUNTED), members, space=space),
         _count_all_digits,
         _COUNTED,
-        digit_bits,
+        static(digit_bits),
         static(n_places),
         static(descending),
         keys,
-        counts,
+        state,
         label="sort.count_digits",
     )
-    largest = counts.to_numpy().reshape(n_places, -1).max(1)
     parallel_for(
-        TeamPolicy(n_places, members, space=space), _start_digits, digit_bits, counts, label="sort.starts"
+        TeamPolicy(n_places, members, space=space),
+        _start_digits,
+        static(digit_bits),
+        state,
+        label="sort.starts",
     )
-    return [place for place in range(n_places) if largest[place] < n]
 
 
 def _argsort_by_several(keys, space, descending):

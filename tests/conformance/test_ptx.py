@@ -202,10 +202,10 @@ def test_a_team_of_one_warp_meets_without_the_block():
 
 def tile_of_a_sort(dtype, word="int32", members=256):
     """PTX of the kernel by which GPUs sort, in a round between the first and the last."""
-    view, index, a_digit = (("view", name, 1, True, False) for name in (dtype, "int32", word))
+    view, index, state = (("view", name, 1, True, False) for name in (dtype, "int32", word))
     pair, flag = ("tuple", (view, index), ()), ("static", False, "False")
-    sizes = ("static", 16 * members, str(16 * members)), ("static", 8, "8"), ("number", "int")
-    specs = *sizes, flag, flag, flag, pair, a_digit, a_digit, a_digit, pair
+    sizes = (("static", v, str(v)) for v in (16 * members, 8, int(dtype[4:]) // 8))
+    specs = *sizes, ("number", "int"), flag, flag, flag, pair, state, pair
     entry = Entry(algorithms._move_tile, "team", specs, (), members)
     return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
 

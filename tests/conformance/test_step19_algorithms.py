@@ -129,7 +129,7 @@ def test_words_of_the_round_before_do_not_count(monkeypatch):
         "parallel_for",
         lambda *a, **k: [plain(*a, **k) for _ in range(1 + ("sort.move" in k.values()))],
     )
-    monkeypatch.setattr(algorithms, "zeros", lambda *a: launches.append(pk.zeros(*a)) or launches[-1])
+    monkeypatch.setattr(algorithms, "empty", lambda *a: launches.append(pk.empty(*a)) or launches[-1])
     keys = np.random.default_rng(3).integers(0, 2**20, 1000).astype("int32")
     np.testing.assert_array_equal(pk.argsort(keys, "serial").to_numpy(), np.argsort(keys, kind="stable"))
     assert launches[0].to_numpy()[-1] == 2 * 3 * -(-1000 // 16)

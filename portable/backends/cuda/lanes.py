@@ -185,7 +185,7 @@ class CudaTeam(Team):
         b, n_bits = lower.b, (view.shape[0] - 1).bit_length()
         number, peers = b.trunc(lower.get(index, "int"), I32), _ALL
         for k in range(n_bits):
-            bit = b.trunc(b.lshr(number, ir.Constant(I32, k)), ir.IntType(1))
+            bit = b.icmp_signed("!=", b.and_(number, ir.Constant(I32, 1 << k)), ir.Constant(I32, 0))
             votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
             peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
         lower_ranks = lower.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
