@@ -13,7 +13,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort
+from .algorithms import _check_dtype, _clear, _number, _ordered, _taken, _vector, argsort
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
@@ -236,11 +236,12 @@ def _wide(x, i):
 
 @kernel
 def _row_length(r, offsets, neutral, out):
-    """The row's length; an empty row gets its result."""
+    """The row's length, and of the first and the last row where they begin and end; an empty row gets its
+    result."""
     length = offsets[r + 1] - offsets[r]
     if length == 0:
         out[r] = neutral
-    return length
+    return length, offsets[r] if r == 0 else 0, offsets[r + 1] if r + 1 == out.shape[0] else 0
 
 
 @kernel
@@ -449,7 +450,9 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
-    out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
+    out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
+    total = empty(1, rows.dtype, space)  # so that nobody waits for it
+    parallel_for(RangePolicy(0, values.shape[0], space=space), _clear, begins, label="segments.clear")
     parallel_for(
         RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin"
     )
@@ -462,6 +465,7 @@ def segmented_scan(
         values,
         out=out,
         reducer=_restarting(reducer),
+        total=total,
         label="segments.scan",
     )
     return out
@@ -523,16 +527,17 @@ def _ragged(values, offsets, reducer, space):
 def _check_rows(values, offsets, neutral, out, space):
     """Whether the offsets rise from 0 to the number of values; empty rows get their result."""
     n_rows = out.shape[0]
-    ends = [int(offsets[k : k + 1].to_numpy()[0]) for k in (0, n_rows)]
-    least = parallel_reduce(
+    least, *ends = parallel_reduce(
         RangePolicy(0, n_rows, space=space),
         _row_length,
         offsets,
         neutral,
         out,
-        reducer=Min,
+        reducer=(Min, Sum, Sum),
         label="segments.check",
     )
+    if n_rows == 0:
+        ends = [int(offsets.to_numpy()[0])] * 2
     if ends != [0, values.shape[0]] or n_rows and least < 0:
         raise InputError(
             f"offsets begins with {ends[0]}, ends with {ends[1]}"
