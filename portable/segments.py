@@ -13,7 +13,17 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _clear, _number, _ordered, _taken, _vector, argsort
+from .algorithms import (
+    _IN_FLIGHT,
+    _by_teams,
+    _check_dtype,
+    _clear,
+    _number,
+    _ordered,
+    _taken,
+    _vector,
+    argsort,
+)
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
@@ -22,7 +32,7 @@ from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
 from .selecting import compact
 from .view import View, empty, zeros
-from .words import atomic_add, int32, int64, static, uint32, uint64, where
+from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
 
 _TILE = 4096  # values of a team
 
@@ -302,21 +312,57 @@ def _folds(reducer):
     return alone, together
 
 
+@function
+def _row_by_all(team, offsets, i):
+    """`_row_of` by a whole team, as many probes at a time as it has members."""
+    low, n = 0, offsets.shape[0] - 1
+    while n > 1:
+        each = (n + team.size - 1) // team.size
+        probe = team.rank * each
+        n_before = team.reduce(1 if probe < n and offsets[low + min(probe, n - 1)] <= i else 0)
+        start = max(n_before - 1, 0) * each
+        low, n = low + start, min(each, n - start)
+    return low
+
+
+@function
+def _stage(team, begin, end, values, shelf):
+    """A tile's values to scratch, several on their way at once."""
+    ahead = local(_IN_FLIGHT, values.dtype)
+    for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            ahead[m] = values[min(base + m * team.size, end - 1)]
+        for m in range(_IN_FLIGHT):
+            if base + m * team.size < end:
+                shelf[base + m * team.size - begin] = ahead[m]
+    team.barrier()
+
+
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
     alone, together = _folds(reducer)
 
     @kernel
-    def reduce_tile(team, neutral, values, offsets, out, heads, tails):
-        """Each row's part of a tile. Values once, and the offsets of its rows."""
+    def reduce_tile(team, staged, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, by a member each where there are many rows; `staged`: these read the
+        values from scratch. Values once, and the offsets of its rows."""
+        shelf = team.scratch(staged, values.dtype)
         tile = team.league_rank
         begin = tile * _TILE
         end = min(begin + _TILE, values.shape[0])
-        first, last = _row_of(offsets, begin), _row_of(offsets, end - 1)
+        first, last = _row_by_all(team, offsets, begin), _row_by_all(team, offsets, end - 1)
+        if team.single():
+            rows[tile] = last if offsets[last] >= begin and offsets[last + 1] > end else -1
         if last - first >= team.size:
+            if staged > 1:
+                _stage(team, begin, end, values, shelf)
             for r in team.thread_range(first, last + 1):
-                total = alone(neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
+                low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+                if staged > 1:
+                    total = alone(neutral, shelf, low - begin, high - begin)
+                else:
+                    total = alone(neutral, values, low, high)
                 if offsets[r] < offsets[r + 1]:
                     _keep(total, tile, begin, end, r, offsets, out, heads, tails)
         else:
@@ -334,13 +380,11 @@ def _tile_joint(reducer):
     combine = reducer.combine
 
     @kernel
-    def join_tiles(team, neutral, n, offsets, out, heads, tails):
-        """The row that a tile begins and others go on with."""
+    def join_tiles(team, neutral, offsets, out, heads, tails, rows):
+        """The row that a tile begins and others go on with, if there is one."""
         tile = team.league_rank
-        begin = tile * _TILE
-        end = min(begin + _TILE, n)
-        r = _row_of(offsets, end - 1)
-        if offsets[r] >= begin and offsets[r + 1] > end:
+        r = rows[tile]
+        if r >= 0:
             total = neutral
             for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
                 total = combine(total, heads[t])
@@ -419,9 +463,12 @@ def segmented_reduce(
     n = values.shape[0]
     teams = TeamPolicy(-(-n // _TILE), space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
+    rows, staged = empty(teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
     reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
-    parallel_for(teams, reduce_tile, neutral, values, offsets, out, heads, tails, label="segments.reduce")
-    parallel_for(teams, join_tiles, neutral, n, offsets, out, heads, tails, label="segments.join")
+    parallel_for(
+        teams, reduce_tile, staged, neutral, values, offsets, out, heads, tails, rows, label="segments.reduce"
+    )
+    parallel_for(teams, join_tiles, neutral, offsets, out, heads, tails, rows, label="segments.join")
     return out
 
 

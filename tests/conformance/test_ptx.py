@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import algorithms
+from portable import algorithms, segments
 from portable.backends.cuda import engine
 from portable.backends.cuda.count import ExecutedFor
 from portable.backends.cuda.count import ptx as counting_ptx
@@ -219,6 +219,23 @@ def test_a_sort_of_many_members(dtype, word, tmp_path):
     assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
     assert ptx.count("atom.global.or") == 1  # one load of a word, in its loop
     assemble(ptx, CAPABILITIES[-1], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_ragged_rows(dtype, tmp_path):
+    wide = "int64" if dtype == "int32" else dtype
+    staged, view = (
+        ("static", 4096, "4096"),
+        [("view", name, 1, True, False) for name in (dtype, wide, "int64")],
+    )
+    values, out, index = view
+    for kernel, specs in (
+        (segments._tile_reduction(pk.Sum), (staged, ("number", wide), values, index, out, out, out, index)),
+        (segments._tile_joint(pk.Sum), (("number", wide), index, out, out, out, index)),
+    ):
+        ptx = engine.ptx(Entry(kernel, "team", specs, (), TEAM_SIZE).text, CAPABILITIES[-1], "rows")
+        assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
+        assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
