@@ -1,13 +1,16 @@
 """Sorting by key, as kernels that every space runs.
 
-The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their
-digits, a scan over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their
-keys there in order; what is equal keeps its order. A team is a tile; where it has many members they first
-sort the tile in scratch, so that neighbours write to neighbouring places.
+The sort is a radix sort, from the least digit on; what is equal keeps its order. On a CPU it is Satish,
+Harris and Garland's: tiles of the keys count their digits, a scan over (digit, tile) says where each tile's
+keys of each digit begin, and the tiles move their keys there. Where teams have many members it is Adinets
+and Merrill's, with one pass a digit: a tile is sorted in scratch, learns from the tiles before it where its
+keys go, and writes neighbours to neighbouring places.
 
 References
 ----------
 N. Satish, M. Harris, M. Garland, "Designing efficient sorting algorithms for manycore GPUs", IPDPS 2009.
+A. Adinets, D. Merrill, "Onesweep: a faster least significant digit radix sort for GPUs", arXiv:2206.01784.
+D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVR-2016-002.
 """
 
 from __future__ import annotations
@@ -201,11 +204,11 @@ def _start_digits(team, digit_bits, state):
 
 
 @function
-def _next_tile(team, ticket, counts):
-    """(the next tile that no team has taken, which of two kinds of rounds this is); the counts are cleared."""
+def _next_tile(team, state, counts):
+    """(the next tile that no team has taken, which of two kinds of rounds this is); counts are cleared."""
     for e in team.thread_range(counts.shape[0] * counts.shape[1]):
         counts[e // counts.shape[1], e % counts.shape[1]] = 0
-    number = int64(team.broadcast(atomic_add(ticket, 0, 1) if team.single() else 0))
+    number = int64(team.broadcast(atomic_add(state, state.shape[0] - 1, 1) if team.single() else 0))
     team.barrier()
     return number % team.league_size, number // team.league_size % 2 * _ODD
 
@@ -326,10 +329,12 @@ def _unshelve(team, shift, is_last, n_here, shared, own, target):
 
 
 @function
-def _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, starts, words, shared, own):
-    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there."""
+def _sort_tile(team, place, is_first, descending, tile, parity, source, known, shared, own):
+    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there.
+    Returns how many keys there are."""
     (keys, numbers), (counts, totals, begins, shelf, kept), (mine, ranks, taken) = source, shared, own
-    begin = tile * shelf.shape[0]
+    (digit_bits, starts, words), begin = known, tile * shelf.shape[0]
+    shift, n_here = place * digit_bits, min(shelf.shape[0], keys.shape[0] - begin)
     _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, mine, ranks)
     team.barrier()
     start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
@@ -341,6 +346,7 @@ def _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, 
     for m in range(taken.shape[0]):
         kept[ranks[m]] = taken[m]
     team.barrier()
+    return n_here
 
 
 @kernel(packed=False, teams=3)
@@ -356,17 +362,21 @@ def _move_tile(
     of rounds, so that nobody clears them. `state` holds the counts at all places, what `_start_digits` made
     of them, the words, and at last the number of tiles that were taken.
     """
-    n_digits, n_each, n_counts = 1 << digit_bits, n_keys // team.size, n_places << digit_bits
+    n_digits, n_each, key_type, number_type = (
+        1 << digit_bits,
+        n_keys // team.size,
+        target[0].dtype,
+        source[1].dtype,
+    )
     counts = team.scratch((team.size // team.warp_size, n_digits), int32)
     totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, state.dtype)
-    shelf, kept = team.scratch(n_keys, target[0].dtype), team.scratch(n_keys, source[1].dtype)
-    own = local(n_each, target[0].dtype), local(n_each, state.dtype), local(n_each, source[1].dtype)
-    tile, parity = _next_tile(team, state[state.shape[0] - 1 :], counts)
-    shift, n_here = place * digit_bits, min(n_keys, source[0].shape[0] - tile * n_keys)
-    starts, words = state[n_counts + (place << digit_bits) :], state[2 * n_counts :]
+    shelf, kept = team.scratch(n_keys, key_type), team.scratch(n_keys, number_type)
+    own = local(n_each, key_type), local(n_each, state.dtype), local(n_each, number_type)
     shared = counts, totals, begins, shelf, kept
-    _sort_tile(team, shift, is_first, descending, tile, parity, n_here, source, starts, words, shared, own)
-    _unshelve(team, shift, is_last, n_here, shared, own, target)
+    known = digit_bits, state[(n_places + place) << digit_bits :], state[n_places << (digit_bits + 1) :]
+    tile, parity = _next_tile(team, state, counts)
+    n_here = _sort_tile(team, place, is_first, descending, tile, parity, source, known, shared, own)
+    _unshelve(team, place * digit_bits, is_last, n_here, shared, own, target)
 
 
 def argsort(
@@ -396,8 +406,9 @@ def argsort(
 
     Notes
     -----
-    Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so
-    small whole numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
+    For every 8 bits in which keys differ reads each key and its number once (on a CPU the key twice), and
+    writes both once; so small whole numbers sort faster than floats. Needs room for two more copies of the
+    keys and of the order.
 
     Examples
     --------
@@ -457,11 +468,9 @@ def _argsort_by_teams(keys, descending, space):
 
     Only for these places the host waits: all else is queued, or made, before.
     """
-    members, digit_bits, n_keys = _tiling(space)
-    n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
-    word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
-    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
-    _start_all_digits(keys, descending, n_places, state, space)
+    n, digit_bits = keys.shape[0], _tiling(space)[1]
+    n_places = 8 * keys.dtype.itemsize // digit_bits
+    state = _start_all_digits(keys, descending, n_places, space)
     order, pairs = empty(n, "int64", space), [_buffers(n, keys, _index_type(n), space) for _ in range(2)]
     counts = state[: n_places << digit_bits].to_numpy().reshape(n_places, -1)
     places = (counts.max(1) < n).nonzero()[0].tolist()
@@ -469,32 +478,37 @@ def _argsort_by_teams(keys, descending, space):
     for k, place in enumerate(places):
         is_first, is_last = k == 0, k == len(places) - 1
         there = (pairs[k % 2][0], order) if is_last else pairs[k % 2]
-        facts = map(static, (is_first, is_last, descending and is_first))
-        parallel_for(
-            TeamPolicy(-(-n // n_keys), members, space=space),
-            _move_tile,
-            static(n_keys),
-            static(digit_bits),
-            static(n_places),
-            place,
-            *facts,
-            here,
-            state,
-            there,
-            label="sort.move",
-        )
+        _run_round(space, n_places, place, (is_first, is_last, descending and is_first), here, state, there)
         here = there
     if not places:
         parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
     return order
 
 
-def _start_all_digits(keys, descending, n_places, state, space):
-    """Count the digits at all places, and where each of them starts."""
-    members, digit_bits, _ = _tiling(space)
+def _run_round(space, n_places, place, facts, here, state, there):
+    """Keys and their numbers from one pair of buffers to another, sorted by the digit at a place."""
+    members, digit_bits, n_keys = _tiling(space)
+    parallel_for(
+        TeamPolicy(-(-here[0].shape[0] // n_keys), members, space=space),
+        _move_tile,
+        *map(static, (n_keys, digit_bits, n_places)),
+        place,
+        *map(static, facts),
+        here,
+        state,
+        there,
+        label="sort.move",
+    )
+
+
+def _start_all_digits(keys, descending, n_places, space):
+    """The state of `_move_tile` before the first round: the digits at all places are counted."""
+    (members, digit_bits, n_keys), n = _tiling(space), keys.shape[0]
+    word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
+    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
     parallel_for(RangePolicy(0, state.shape[0], space=space), _clear, state, label="sort.clear")
     parallel_for(
-        TeamPolicy(-(-keys.shape[0] // _COUNTED), members, space=space),
+        TeamPolicy(-(-n // _COUNTED), members, space=space),
         _count_all_digits,
         _COUNTED,
         static(digit_bits),
@@ -511,6 +525,7 @@ def _start_all_digits(keys, descending, n_places, state, space):
         state,
         label="sort.starts",
     )
+    return state
 
 
 def _argsort_by_several(keys, space, descending):

@@ -279,9 +279,10 @@ def _row_of(offsets, i):
 
 
 @function
-def _keep(total, tile, begin, end, r, offsets, out, heads, tails):
+def _keep(total, bounds, r, offsets, results):
     """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
     that goes on."""
+    (tile, begin, end, _, _), (out, heads, tails) = bounds, results
     if offsets[r] < begin:
         heads[tile] = total
     elif offsets[r + 1] > end:
@@ -326,7 +327,7 @@ def _row_by_all(team, offsets, i):
 
 
 @function
-def _stage(team, begin, end, values, shelf):
+def _stage(team, begin, end, values, staged):
     """A tile's values to scratch, several on their way at once."""
     ahead = local(_IN_FLIGHT, values.dtype)
     for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
@@ -334,42 +335,60 @@ def _stage(team, begin, end, values, shelf):
             ahead[m] = values[min(base + m * team.size, end - 1)]
         for m in range(_IN_FLIGHT):
             if base + m * team.size < end:
-                shelf[base + m * team.size - begin] = ahead[m]
+                staged[base + m * team.size - begin] = ahead[m]
     team.barrier()
+
+
+@functools.cache
+def _rows_of_tile(reducer):
+    """Two functions that combine each row's part of a tile: a member a row, or the whole team row by row."""
+    alone, together = _folds(reducer)
+
+    @function
+    def by_members(team, neutral, bounds, values, staged, offsets, results):
+        _, begin, end, first, last = bounds
+        for r in team.thread_range(first, last + 1):
+            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+            if staged.shape[0] > 1:
+                total = alone(neutral, staged, low - begin, high - begin)
+            else:
+                total = alone(neutral, values, low, high)
+            if offsets[r] < offsets[r + 1]:
+                _keep(total, bounds, r, offsets, results)
+
+    @function
+    def by_team(team, neutral, bounds, values, offsets, results):
+        _, begin, end, first, last = bounds
+        for r in range(first, last + 1):
+            total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
+            if team.single() and offsets[r] < offsets[r + 1]:
+                _keep(total, bounds, r, offsets, results)
+
+    return by_members, by_team
 
 
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    alone, together = _folds(reducer)
+    by_members, by_team = _rows_of_tile(reducer)
 
     @kernel
-    def reduce_tile(team, staged, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile, by a member each where there are many rows; `staged`: these read the
-        values from scratch. Values once, and the offsets of its rows."""
-        shelf = team.scratch(staged, values.dtype)
-        tile = team.league_rank
+    def reduce_tile(team, n_staged, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, by a member each where there are many rows; if `n_staged` is a tile
+        these read the values from scratch. Values once, and the offsets of its rows."""
+        staged, tile = team.scratch(n_staged, values.dtype), team.league_rank
         begin = tile * _TILE
         end = min(begin + _TILE, values.shape[0])
         first, last = _row_by_all(team, offsets, begin), _row_by_all(team, offsets, end - 1)
+        bounds = tile, begin, end, first, last
         if team.single():
             rows[tile] = last if offsets[last] >= begin and offsets[last + 1] > end else -1
         if last - first >= team.size:
-            if staged > 1:
-                _stage(team, begin, end, values, shelf)
-            for r in team.thread_range(first, last + 1):
-                low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-                if staged > 1:
-                    total = alone(neutral, shelf, low - begin, high - begin)
-                else:
-                    total = alone(neutral, values, low, high)
-                if offsets[r] < offsets[r + 1]:
-                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
+            if n_staged > 1:
+                _stage(team, begin, end, values, staged)
+            by_members(team, neutral, bounds, values, staged, offsets, (out, heads, tails))
         else:
-            for r in range(first, last + 1):
-                total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
-                if team.single() and offsets[r] < offsets[r + 1]:
-                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
+            by_team(team, neutral, bounds, values, offsets, (out, heads, tails))
 
     return reduce_tile
 
@@ -463,10 +482,20 @@ def segmented_reduce(
     n = values.shape[0]
     teams = TeamPolicy(-(-n // _TILE), space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    rows, staged = empty(teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
+    rows, n_staged = empty(teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
     reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
     parallel_for(
-        teams, reduce_tile, staged, neutral, values, offsets, out, heads, tails, rows, label="segments.reduce"
+        teams,
+        reduce_tile,
+        n_staged,
+        neutral,
+        values,
+        offsets,
+        out,
+        heads,
+        tails,
+        rows,
+        label="segments.reduce",
     )
     parallel_for(teams, join_tiles, neutral, offsets, out, heads, tails, rows, label="segments.join")
     return out

@@ -1,5 +1,5 @@
-"""Sorting, the largest of each row, compaction, ragged rows, a linear recurrence: ours against NumPy and numba
-on the CPU, CuPy (CUB) and CUDA C++ on a GPU.
+"""Sorting, the largest of each row, compaction, ragged rows, a linear recurrence: ours against NumPy and
+numba on the CPU, CuPy (CUB) and CUDA C++ on a GPU.
 
 Sizes follow from one number, the elements of a vector. Outputs are compared by their digests: all sorts are
 stable.

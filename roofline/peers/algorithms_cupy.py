@@ -1,5 +1,5 @@
-"""CuPy's own calls, which stand on CUB and Thrust; for ragged rows and recurrences kernels in CUDA C++ too, as
-a practised author writes them first.
+"""CuPy's own calls, which stand on CUB and Thrust; for ragged rows kernels in CUDA C++ too, as a practised
+author writes them first.
 """
 
 import functools
@@ -68,7 +68,8 @@ prefixes_by_threads(Index n_rows, const double* __restrict__ x, const Index* __r
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-prefixes_by_warps(Index n_rows, const double* __restrict__ x, const Index* __restrict__ offsets, double* out) {
+prefixes_by_warps(Index n_rows, const double* __restrict__ x, const Index* __restrict__ offsets,
+    double* out) {
     const Index r = (blockIdx.x * (Index)BLOCK + threadIdx.x) / 32;
     if (r >= n_rows) return;
     const int lane = threadIdx.x % 32;
@@ -138,7 +139,7 @@ def _prefixes_by_cumsum(x, offsets):
 
 
 def _copy_of_three(decay, x):
-    """What a recurrence must move: two arrays read and one written, by a copy of half as many numbers again."""
+    """What a recurrence must move: two arrays read and one written: a copy of half as many more."""
     source, target = _room_of_copy(len(x))
     cupy.copyto(target, source)
     return target

@@ -1,5 +1,5 @@
-"""NumPy's own calls, and loops as one writes them in numba: a radix sort and a recurrence by one thread, ragged
-rows by all."""
+"""NumPy's own calls, and loops as one writes them in numba: a radix sort and a recurrence by one thread,
+ragged rows by all."""
 
 import functools
 
