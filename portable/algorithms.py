@@ -146,10 +146,8 @@ _WORD_BITS = 3
 
 
 @function
-def _order_key(is_first, descending, keys, i):
-    """Key i as an unsigned integer that orders so: in the first round of what was given, later as it is."""
-    if not is_first:
-        return keys[i]
+def _order_key(descending, keys, i):
+    """Key i as an unsigned integer that orders so."""
     return ~_ordered(keys, i) if descending else _ordered(keys, i)
 
 
@@ -175,7 +173,7 @@ def _count_all_digits(team, stretch, digit_bits, n_places, descending, keys, cou
             ahead[m] = keys[min(base + m * team.size, end - 1)]
         for m in range(_IN_FLIGHT):
             if base + m * team.size < end:
-                _count_at_all_places(digit_bits, n_places, _order_key(True, descending, ahead, m), own)
+                _count_at_all_places(digit_bits, n_places, _order_key(descending, ahead, m), own)
     team.barrier()
     for e in team.thread_range(own.shape[0]):
         if own[e] > 0:
@@ -190,27 +188,49 @@ def _share(team, n_digits):
 
 
 @kernel(packed=False)
-def _start_digits(team, digit_bits, state):
-    """One place: behind the numbers of keys with each digit stand those with a smaller one."""
-    begin = team.league_rank << digit_bits
+def _start_digits(team, digit_bits, n_keys, state):
+    """One place: behind the numbers of keys with each digit stand those with a smaller one, and near the end
+    whether a round is wanted. The first always is, so that somebody writes the order."""
+    begin, n_places = team.league_rank << digit_bits, team.league_size
     low, high = _share(team, 1 << digit_bits)
-    n_own = 0
+    n_own, most = 0, 0
     for d in range(low, high):
         n_own += state[begin + d]
-    start = team.scan(n_own)
+        most = max(most, state[begin + d])
+    start, most = team.scan(n_own), team.reduce(most, Max)
     for d in range(low, high):
-        state[(team.league_size << digit_bits) + begin + d] = start
+        state[(n_places << digit_bits) + begin + d] = start
         start += state[begin + d]
+    if team.single():
+        wanted = team.league_rank == 0 or most < n_keys
+        state[state.shape[0] - 1 - n_places + team.league_rank] = 1 if wanted else 0
 
 
 @function
-def _next_tile(team, state, counts):
-    """(the next tile that no team has taken, which of two kinds of rounds this is); counts are cleared."""
+def _known(digit_bits, n_places, place, state):
+    """Of a place: the shift of its digit, which round it is (-1 of none), how many rounds there are, where
+    digits start, and the words of tiles."""
+    first = state.shape[0] - 1 - n_places
+    turn, n_rounds = 0, 0
+    for q in range(n_places):
+        turn += state[first + q] if q < place else 0
+        n_rounds += state[first + q]
+    if state[first + place] == 0:
+        turn = -1
+    starts, words = state[(n_places + place) << digit_bits :], state[n_places << (digit_bits + 1) :]
+    return place * digit_bits, turn, n_rounds, starts, words
+
+
+@function
+def _next_tile(team, n_keys, n, state, counts):
+    """(the next tile that no team has taken, which of two kinds of rounds this is, how many keys the tile
+    has); counts are cleared."""
     for e in team.thread_range(counts.shape[0] * counts.shape[1]):
         counts[e // counts.shape[1], e % counts.shape[1]] = 0
     number = int64(team.broadcast(atomic_add(state, state.shape[0] - 1, 1) if team.single() else 0))
     team.barrier()
-    return number % team.league_size, number // team.league_size % 2 * _ODD
+    tile = number % team.league_size
+    return tile, number // team.league_size % 2 * _ODD, min(n_keys, n - tile * n_keys)
 
 
 @function
@@ -220,19 +240,35 @@ def _place(team, m, n_each):
 
 
 @function
-def _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, own, ranks):
-    """A member's keys of a tile, and of each how many keys of its digit come before it in its warp's part;
-    keys beyond the end stand behind all others."""
-    row, n_each = counts[team.rank // team.warp_size], own.shape[0]
-    if n_here == n_each * team.size:  # without conditions all loads are on their way at once
+def _take_given(team, descending, begin, n_here, keys, own):
+    """A member's keys of a tile in the first round; beyond the end are keys that stand behind all others."""
+    for m in range(own.shape[0]):
+        p = _place(team, m, own.shape[0])
+        key = _order_key(descending, keys, begin + min(p, n_here - 1))
+        own[m] = where(p < n_here, key, ~(key ^ key))
+
+
+@function
+def _take_keys(team, descending, turn, begin, n_here, given, keys, own):
+    """The same in any round."""
+    n_each = own.shape[0]
+    if turn == 0:
+        _take_given(team, descending, begin, n_here, given, own)
+    elif n_here == n_each * team.size:  # without conditions all loads are on their way at once
         for m in range(n_each):
-            own[m] = _order_key(is_first, descending, keys, begin + _place(team, m, n_each))
+            own[m] = keys[begin + _place(team, m, n_each)]
     else:
         for m in range(n_each):
             p = _place(team, m, n_each)
-            key = _order_key(is_first, descending, keys, begin + min(p, n_here - 1))
+            key = keys[begin + min(p, n_here - 1)]
             own[m] = where(p < n_here, key, ~(key ^ key))
-    for m in range(n_each):
+
+
+@function
+def _tally_keys(team, shift, counts, own, ranks):
+    """Of each of a member's keys how many of its digit come before it in its warp's part."""
+    row = counts[team.rank // team.warp_size]
+    for m in range(own.shape[0]):
         ranks[m] = team.tally(row, _digit(own[m], shift, counts.shape[1]))
 
 
@@ -299,60 +335,72 @@ def _shelve(team, shift, counts, own, ranks, shelf):
 
 
 @function
-def _take_numbers(team, is_first, begin, n_here, numbers, taken):
+def _take_numbers(team, turn, begin, n_here, numbers, taken):
     """The numbers of a member's keys."""
     n_each = taken.shape[0]
-    if n_here == n_each * team.size:
+    if turn == 0:
         for m in range(n_each):
-            j = begin + _place(team, m, n_each)
-            taken[m] = j if is_first else numbers[j]
+            taken[m] = begin + _place(team, m, n_each)
+    elif n_here == n_each * team.size:
+        for m in range(n_each):
+            taken[m] = numbers[begin + _place(team, m, n_each)]
     else:
         for m in range(n_each):
-            j = begin + min(_place(team, m, n_each), n_here - 1)
-            taken[m] = j if is_first else numbers[j]
+            taken[m] = numbers[begin + min(_place(team, m, n_each), n_here - 1)]
 
 
 @function
-def _unshelve(team, shift, is_last, n_here, shared, own, target):
-    """The keys of a sorted tile, unless nobody asks for them, and their numbers to their places."""
-    (_, _, begins, shelf, kept), (mine, places, _) = shared, own
+def _find_places(team, shift, begins, shelf, mine, places):
+    """A member's keys of the sorted tile, and where they go."""
     for m in range(mine.shape[0]):
         p = m * team.size + team.rank
         mine[m] = shelf[p]
         places[m] = p + begins[_digit(mine[m], shift, begins.shape[0])]
-    for m in range(mine.shape[0]):
-        p = m * team.size + team.rank
-        if p < n_here:
-            target[1][places[m]] = kept[p]
-            if not is_last:
-                target[0][places[m]] = mine[m]
 
 
 @function
-def _sort_tile(team, place, is_first, descending, tile, parity, source, known, shared, own):
-    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there.
-    Returns how many keys there are."""
-    (keys, numbers), (counts, totals, begins, shelf, kept), (mine, ranks, taken) = source, shared, own
-    (digit_bits, starts, words), begin = known, tile * shelf.shape[0]
-    shift, n_here = place * digit_bits, min(shelf.shape[0], keys.shape[0] - begin)
-    _tally_keys(team, shift, is_first, descending, begin, n_here, keys, counts, mine, ranks)
+def _unshelve(team, known, n_here, shared, own, even, odd, order):
+    """Keys and their numbers to their places; in the last round the numbers alone, as the order."""
+    (shift, turn, n_rounds, _, _), (_, _, begins, shelf, kept), (mine, places, _) = known, shared, own
+    _find_places(team, shift, begins, shelf, mine, places)
+    keys, numbers = even
+    if turn % 2 == 1:
+        keys, numbers = odd
+    if turn == n_rounds - 1:
+        for m in range(mine.shape[0]):
+            if m * team.size + team.rank < n_here:
+                order[places[m]] = kept[m * team.size + team.rank]
+    else:
+        for m in range(mine.shape[0]):
+            if m * team.size + team.rank < n_here:
+                numbers[places[m]] = kept[m * team.size + team.rank]
+                keys[places[m]] = mine[m]
+
+
+@function
+def _sort_tile(team, descending, known, at, given, even, odd, shared, own):
+    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there."""
+    (counts, totals, begins, shelf, kept), (mine, ranks, taken) = shared, own
+    (shift, turn, _, starts, words), (tile, parity, n_here) = known, at
+    (keys, numbers), begin = odd, tile * shelf.shape[0]
+    if turn % 2 == 1:
+        keys, numbers = even
+    _take_keys(team, descending, turn, begin, n_here, given, keys, mine)
+    _tally_keys(team, shift, counts, mine, ranks)
     team.barrier()
     start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
     _begin_digits(team, start, counts, totals, begins)
     team.barrier()
     _shelve(team, shift, counts, mine, ranks, shelf)
-    _take_numbers(team, is_first, begin, n_here, numbers, taken)
+    _take_numbers(team, turn, begin, n_here, numbers, taken)
     _look_back(team, tile, parity, starts, totals, begins, words)
     for m in range(taken.shape[0]):
         kept[ranks[m]] = taken[m]
     team.barrier()
-    return n_here
 
 
 @kernel(packed=False, teams=3)
-def _move_tile(
-    team, n_keys, digit_bits, n_places, place, is_first, is_last, descending, source, state, target
-):
+def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, even, odd, order, state):
     """One tile of `n_keys` keys and their numbers, sorted by the digit at a place in scratch, then written
     where its digits go, neighbours to neighbours. Both read and written once.
 
@@ -360,23 +408,20 @@ def _move_tile(
     It leaves its digits' counts in the tile's words, and once it knows them the counts of all tiles up to it
     (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two kinds
     of rounds, so that nobody clears them. `state` holds the counts at all places, what `_start_digits` made
-    of them, the words, and at last the number of tiles that were taken.
+    of them, the words, whether each place wants a round, and at last the number of tiles that were taken. An
+    even round writes to the one pair of buffers, an odd one to the other.
     """
-    n_digits, n_each, key_type, number_type = (
-        1 << digit_bits,
-        n_keys // team.size,
-        target[0].dtype,
-        source[1].dtype,
-    )
+    n_digits, n_each, (keys, numbers) = 1 << digit_bits, n_keys // team.size, even
     counts = team.scratch((team.size // team.warp_size, n_digits), int32)
     totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, state.dtype)
-    shelf, kept = team.scratch(n_keys, key_type), team.scratch(n_keys, number_type)
-    own = local(n_each, key_type), local(n_each, state.dtype), local(n_each, number_type)
-    shared = counts, totals, begins, shelf, kept
-    known = digit_bits, state[(n_places + place) << digit_bits :], state[n_places << (digit_bits + 1) :]
-    tile, parity = _next_tile(team, state, counts)
-    n_here = _sort_tile(team, place, is_first, descending, tile, parity, source, known, shared, own)
-    _unshelve(team, place * digit_bits, is_last, n_here, shared, own, target)
+    shelf, kept = team.scratch(n_keys, keys.dtype), team.scratch(n_keys, numbers.dtype)
+    own = local(n_each, keys.dtype), local(n_each, state.dtype), local(n_each, numbers.dtype)
+    known, shared = _known(digit_bits, n_places, place, state), (counts, totals, begins, shelf, kept)
+    if known[1] < 0:
+        return
+    at = _next_tile(team, n_keys, given.shape[0], state, counts)
+    _sort_tile(team, descending, known, at, given, even, odd, shared, own)
+    _unshelve(team, known, at[2], shared, own, even, odd, order)
 
 
 def argsort(
@@ -464,56 +509,43 @@ def _sorted(here, there, n_bits, space):
 
 
 def _argsort_by_teams(keys, descending, space):
-    """The order by rounds of `_move_tile`, one for each place at which digits differ.
-
-    Only for these places the host waits: all else is queued, or made, before.
-    """
-    n, digit_bits = keys.shape[0], _tiling(space)[1]
-    n_places = 8 * keys.dtype.itemsize // digit_bits
-    state = _start_all_digits(keys, descending, n_places, space)
-    order, pairs = empty(n, "int64", space), [_buffers(n, keys, _index_type(n), space) for _ in range(2)]
-    counts = state[: n_places << digit_bits].to_numpy().reshape(n_places, -1)
-    places = (counts.max(1) < n).nonzero()[0].tolist()
-    here = keys, pairs[1][1]  # no numbers yet
-    for k, place in enumerate(places):
-        is_first, is_last = k == 0, k == len(places) - 1
-        there = (pairs[k % 2][0], order) if is_last else pairs[k % 2]
-        _run_round(space, n_places, place, (is_first, is_last, descending and is_first), here, state, there)
-        here = there
-    if not places:
-        parallel_for(RangePolicy(0, n, space=space), _number, order, label="sort.number")
-    return order
-
-
-def _run_round(space, n_places, place, facts, here, state, there):
-    """Keys and their numbers from one pair of buffers to another, sorted by the digit at a place."""
+    """The order by rounds of `_move_tile`, one for each place at which digits differ, as its teams find: the
+    host never waits."""
     members, digit_bits, n_keys = _tiling(space)
-    parallel_for(
-        TeamPolicy(-(-here[0].shape[0] // n_keys), members, space=space),
-        _move_tile,
-        *map(static, (n_keys, digit_bits, n_places)),
-        place,
-        *map(static, facts),
-        here,
-        state,
-        there,
-        label="sort.move",
+    n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
+    state = _start_all_digits(keys, descending, n_places, space)
+    order, even, odd = (
+        empty(n, "int64", space),
+        *(_buffers(n, keys, _index_type(n), space) for _ in range(2)),
     )
+    for place in range(n_places):
+        parallel_for(
+            TeamPolicy(-(-n // n_keys), members, space=space),
+            _move_tile,
+            *map(static, (n_keys, digit_bits, n_places)),
+            place,
+            static(descending),
+            keys,
+            even,
+            odd,
+            order,
+            state,
+            label="sort.move",
+        )
+    return order
 
 
 def _start_all_digits(keys, descending, n_places, space):
     """The state of `_move_tile` before the first round: the digits at all places are counted."""
     (members, digit_bits, n_keys), n = _tiling(space), keys.shape[0]
     word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
-    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + 1, word, space)
+    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + n_places + 1, word, space)
     parallel_for(RangePolicy(0, state.shape[0], space=space), _clear, state, label="sort.clear")
     parallel_for(
         TeamPolicy(-(-n // _COUNTED), members, space=space),
         _count_all_digits,
         _COUNTED,
-        static(digit_bits),
-        static(n_places),
-        static(descending),
+        *map(static, (digit_bits, n_places, descending)),
         keys,
         state,
         label="sort.count_digits",
@@ -522,6 +554,7 @@ def _start_all_digits(keys, descending, n_places, space):
         TeamPolicy(n_places, members, space=space),
         _start_digits,
         static(digit_bits),
+        n,
         state,
         label="sort.starts",
     )

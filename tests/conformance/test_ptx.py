@@ -200,21 +200,24 @@ def test_a_team_of_one_warp_meets_without_the_block():
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
 
 
-def tile_of_a_sort(dtype, word="int32", members=256):
-    """PTX of the kernel by which GPUs sort, in a round between the first and the last."""
-    view, index, state = (("view", name, 1, True, False) for name in (dtype, "int32", word))
-    pair, flag = ("tuple", (view, index), ()), ("static", False, "False")
-    sizes = (("static", v, str(v)) for v in (16 * members, 8, int(dtype[4:]) // 8))
-    specs = *sizes, ("number", "int"), flag, flag, flag, pair, state, pair
+def tile_of_a_sort(given, keys, word="int32", members=256):
+    """PTX of the kernel by which GPUs sort."""
+    view, order, state = (("view", name, 1, True, False) for name in (given, "int64", word))
+    pair = ("tuple", tuple(("view", name, 1, True, False) for name in (keys, "int32")), ())
+    sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
+    specs = *sizes, ("number", "int"), ("static", False, "False"), view, pair, pair, order, state
     entry = Entry(algorithms._move_tile, "team", specs, (), members)
     return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
 
 
-@pytest.mark.parametrize("dtype, word", [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
-def test_a_sort_of_many_members(dtype, word, tmp_path):
+@pytest.mark.parametrize(
+    "given, keys, word",
+    [("int32", "uint32", "int32"), ("float64", "uint64", "int32"), ("uint64", "uint64", "int64")],
+)
+def test_a_sort_of_many_members(given, keys, word, tmp_path):
     """Keys, ranks and numbers stay in registers; each key of a member is counted once, by votes; what a
     team waits for is read by an atomic, which no compiler takes out of its loop."""
-    ptx = tile_of_a_sort(dtype, word)
+    ptx = tile_of_a_sort(given, keys, word)
     assert ".local" not in ptx
     assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
     assert ptx.count("atom.global.or") == 1  # one load of a word, in its loop

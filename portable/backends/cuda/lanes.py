@@ -179,18 +179,15 @@ class CudaTeam(Team):
     def tally(self, lower, view, index):
         """The first of a warp's members with the same index adds them all; each counts those before it.
 
-        Bit by bit of the index a vote says who has the same. The first member's addition has returned before
-        the shuffle that hands its result on, and so before the warp's next tally.
+        The first member's addition has returned before the shuffle that hands its result on, and so before
+        the warp's next tally.
         """
-        b, n_bits = lower.b, (view.shape[0] - 1).bit_length()
-        number, peers = b.trunc(lower.get(index, "int"), I32), _ALL
-        for k in range(n_bits):
-            bit = b.icmp_signed("!=", b.and_(number, ir.Constant(I32, 1 << k)), ir.Constant(I32, 0))
-            votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
-            peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
+        b, peers = lower.b, _peers(lower, lower.get(index, "int"), view.shape[0])
         lower_ranks = lower.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
-        before, total = (lower.intrinsic("ctpop", [v]) for v in (b.and_(peers, lower_ranks), peers))
-        before, total = (lower.cast(Value("uint32", VARYING, v), view.dtype) for v in (before, total))
+        before, total = (
+            lower.cast(Value("uint32", VARYING, lower.intrinsic("ctpop", [v])), view.dtype)
+            for v in (b.and_(peers, lower_ranks), peers)
+        )
         result = lower.slot(lower.scalar(view.dtype))
         with b.if_then(lower.get(lower.compare("==", before, lower.const(0)))):
             b.store(lower.get(lower.atomic("add", view, [index], total)), result)
@@ -200,6 +197,16 @@ class CudaTeam(Team):
 
     def before(self, lower, own, neutral, combine):
         return scan_block(lower, own, neutral, combine, self.n)[0]
+
+
+def _peers(lower, number, n):
+    """A bit for each member of the warp that has the same number, below n: votes of its bits say who."""
+    b, number, peers = lower.b, lower.b.trunc(number, I32), _ALL
+    for k in range((n - 1).bit_length()):
+        bit = b.icmp_signed("!=", b.and_(number, ir.Constant(I32, 1 << k)), ir.Constant(I32, 0))
+        votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
+        peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
+    return peers
 
 
 def scan_block(lower, own, neutral, combine, n):
