@@ -313,17 +313,12 @@ def _folds(reducer):
     return alone, together
 
 
-@function
-def _row_by_all(team, offsets, i):
-    """`_row_of` by a whole team, as many probes at a time as it has members."""
-    low, n = 0, offsets.shape[0] - 1
-    while n > 1:
-        each = (n + team.size - 1) // team.size
-        probe = team.rank * each
-        n_before = team.reduce(1 if probe < n and offsets[low + min(probe, n - 1)] <= i else 0)
-        start = max(n_before - 1, 0) * each
-        low, n = low + start, min(each, n - start)
-    return low
+@kernel
+def _find_rows(i, n, tile, offsets, rows):
+    """The rows of a tile's first (i even) and last value: each search is a few tens of loads, one after the
+    other, in which a tile's team would wait."""
+    begin = i // 2 * tile
+    rows[i] = _row_of(offsets, min(begin + tile, n) - 1 if i % 2 == 1 else begin)
 
 
 @function
@@ -379,10 +374,8 @@ def _tile_reduction(reducer):
         staged, tile = team.scratch(n_staged, values.dtype), team.league_rank
         begin = tile * _TILE
         end = min(begin + _TILE, values.shape[0])
-        first, last = _row_by_all(team, offsets, begin), _row_by_all(team, offsets, end - 1)
+        first, last = rows[2 * tile], rows[2 * tile + 1]
         bounds = tile, begin, end, first, last
-        if team.single():
-            rows[tile] = last if offsets[last] >= begin and offsets[last + 1] > end else -1
         if last - first >= team.size:
             if n_staged > 1:
                 _stage(team, begin, end, values, staged)
@@ -402,8 +395,9 @@ def _tile_joint(reducer):
     def join_tiles(team, neutral, offsets, out, heads, tails, rows):
         """The row that a tile begins and others go on with, if there is one."""
         tile = team.league_rank
-        r = rows[tile]
-        if r >= 0:
+        r = rows[2 * tile + 1]
+        begin = tile * _TILE
+        if offsets[r] >= begin and offsets[r + 1] > begin + _TILE:
             total = neutral
             for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
                 total = combine(total, heads[t])
@@ -482,8 +476,10 @@ def segmented_reduce(
     n = values.shape[0]
     teams = TeamPolicy(-(-n // _TILE), space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    rows, n_staged = empty(teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
+    rows, n_staged = empty(2 * teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
     reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
+    ends = RangePolicy(0, rows.shape[0], space=space)
+    parallel_for(ends, _find_rows, n, _TILE, offsets, rows, label="segments.find_rows")
     parallel_for(
         teams,
         reduce_tile,
