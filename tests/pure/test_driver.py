@@ -281,7 +281,7 @@ def test_every_signature_is_known_to_the_pretend_driver():
 
 @pytest.mark.parametrize("dtype, n_places", [("int32", 4), ("float64", 8)])
 def test_the_host_waits_for_no_part_of_a_sort(fake_cuda, dtype, n_places):
-    """Clear, count, where digits start, and a launch for each place; nothing is copied to or from the host."""
+    """Clear, count, where digits start, and a launch for each place; nothing is copied."""
     keys = pk.empty(5000, dtype, "cuda")
     fake_cuda.calls.clear()
     order = pk.argsort(keys, "cuda", descending=True)
