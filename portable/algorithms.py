@@ -538,8 +538,8 @@ def _argsort_by_teams(keys, descending, space):
 def _start_all_digits(keys, descending, n_places, space):
     """The state of `_move_tile` before the first round: the digits at all places are counted."""
     (members, digit_bits, n_keys), n = _tiling(space), keys.shape[0]
-    word = "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
-    state = empty(((2 * n_places + -(-n // n_keys)) << digit_bits) + n_places + 1, word, space)
+    n_words = ((2 * n_places + -(-n // n_keys)) << digit_bits) + n_places + 1
+    state = empty(n_words, _word_type(n), space)
     parallel_for(RangePolicy(0, state.shape[0], space=space), _clear, state, label="sort.clear")
     parallel_for(
         TeamPolicy(-(-n // _COUNTED), members, space=space),
@@ -644,6 +644,10 @@ def _taken(order, x, space):
 # ---- arguments
 def _index_type(n):
     return "int32" if n < 2**31 else "int64"
+
+
+def _word_type(n):
+    return "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
 
 
 def _vector(array, name, space, any_dtype=False):

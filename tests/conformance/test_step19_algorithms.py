@@ -108,6 +108,16 @@ def test_tiles_that_look_back(monkeypatch, of, dtype):
             np.testing.assert_array_equal(order, stable_order(keys, descending))
 
 
+@pytest.mark.parametrize("of", ["serial", "threads", "checked"])
+def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
+    """Counts, words and numbers of 64 bits, as beyond 2^28 and 2^31 keys."""
+    by_teams(monkeypatch, 1, 4, 64)
+    monkeypatch.setattr(algorithms, "_word_type", lambda n: "int64")
+    monkeypatch.setattr(algorithms, "_index_type", lambda n: "int64")
+    keys = with_all_ends("float32", 300 if of == "checked" else 5_000)
+    np.testing.assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("tiling", [(4, 2, 16), (8, 4, 16), (3, 4, 12)], ids=str)
 def test_a_tile_of_several_members(monkeypatch, tiling, seed):
