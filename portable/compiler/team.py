@@ -110,11 +110,12 @@ class TeamHandle:
             or view.dtype not in ("int32", "int64", "uint32", "uint64")
             or len(view.shape) != 1
             or not isinstance(view.shape[0], int)
+            or view.lanes_last  # a member's own
         ):
             build.fail(
                 node,
-                "tally takes a view of 32 or 64-bit whole numbers, of one dimension whose extent is known at"
-                " compile time, and an index",
+                "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension whose"
+                " extent is known at compile time, and an index",
             )
         build.check_writable(view, node)
         index = build.number(node.args[1])

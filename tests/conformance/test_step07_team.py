@@ -353,6 +353,11 @@ def of_floats(team, out):
     team.tally(team.scratch(4, pk.float32), 0)
 
 
+def of_its_own(team, out):
+    own = pk.local((2, 4), pk.int32)
+    team.tally(own[0], 1)
+
+
 def at_no_integer(team, out):
     own = team.scratch(4, pk.int32)
     team.tally(own, 0.5)
@@ -367,7 +372,8 @@ def for_some(team, out):
 @pytest.mark.parametrize(
     "text, words",
     [
-        (in_any_element, "tally takes a view of 32 or 64-bit whole numbers, of one dimension whose extent"),
+        (in_any_element, "tally takes a view of .* of one dimension whose extent is known"),
+        (of_its_own, "that the team shares"),
         (of_floats, "tally takes a view of 32 or 64-bit whole numbers"),
         (at_no_integer, "the index must be an integer"),
         (for_some, "tally"),
