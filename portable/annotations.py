@@ -56,8 +56,8 @@ Out: TypeAlias = Union[ArrayLike, tuple[ArrayLike, ...]]
 class Team(Protocol):
     """What a kernel of a TeamPolicy gets first: `def rows(team: pk.Team, ...)`.
 
-    The collective words (reduce, scan, broadcast, append, barrier) are for all members: none may stand where
-    only some come by.
+    The collective words (reduce, scan, broadcast, append, tally, barrier) are for all members: none may stand
+    where only some come by.
     """
 
     @property
@@ -80,6 +80,11 @@ class Team(Protocol):
     def registers(self) -> int:
         """How many 64-bit numbers a member's registers hold, known at compile time."""
 
+    @property
+    def warp_size(self) -> int:
+        """How many members of neighbouring ranks move together, known at compile time: 32 on a GPU, all on a
+        CPU, one in the checked space."""
+
     def thread_range(self, begin: int, end: int = ..., /) -> range:
         """This member's share of range(n) or range(begin, end), in a for loop."""
 
@@ -96,6 +101,10 @@ class Team(Protocol):
     def append(self, view: ArrayLike, at: int, value: Any, keep: Any, /) -> int:
         """The values of the members that keep, side by side from view[at] on in the order of ranks; where the
         next would go."""
+
+    def tally(self, view: ArrayLike, index: int, /) -> int:
+        """Count one more in an element of scratch; how many there were before. Of the members of a warp that
+        count in the same element, those of lower ranks come first."""
 
     def barrier(self) -> None:
         """What members wrote before, all of them see after."""

@@ -13,7 +13,17 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort
+from .algorithms import (
+    _IN_FLIGHT,
+    _by_teams,
+    _check_dtype,
+    _clear,
+    _number,
+    _ordered,
+    _taken,
+    _vector,
+    argsort,
+)
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
@@ -22,7 +32,7 @@ from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
 from .selecting import compact
 from .view import View, empty, zeros
-from .words import atomic_add, int32, int64, static, uint32, uint64, where
+from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
 
 _TILE = 4096  # values of a team
 
@@ -236,11 +246,12 @@ def _wide(x, i):
 
 @kernel
 def _row_length(r, offsets, neutral, out):
-    """The row's length; an empty row gets its result."""
+    """The row's length, and of the first and the last row where they begin and end; an empty row gets its
+    result."""
     length = offsets[r + 1] - offsets[r]
     if length == 0:
         out[r] = neutral
-    return length
+    return length, offsets[r] if r == 0 else 0, offsets[r + 1] if r + 1 == out.shape[0] else 0
 
 
 @kernel
@@ -268,9 +279,10 @@ def _row_of(offsets, i):
 
 
 @function
-def _keep(total, tile, begin, end, r, offsets, out, heads, tails):
+def _keep(total, bounds, r, offsets, results):
     """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
     that goes on."""
+    (tile, begin, end, _, _), (out, heads, tails) = bounds, results
     if offsets[r] < begin:
         heads[tile] = total
     elif offsets[r + 1] > end:
@@ -301,28 +313,75 @@ def _folds(reducer):
     return alone, together
 
 
+@kernel
+def _find_rows(i, n, tile, offsets, rows):
+    """The rows of a tile's first (i even) and last value: each search is a few tens of loads, one after the
+    other, in which a tile's team would wait."""
+    begin = i // 2 * tile
+    rows[i] = _row_of(offsets, min(begin + tile, n) - 1 if i % 2 == 1 else begin)
+
+
+@function
+def _stage(team, begin, end, values, staged):
+    """A tile's values to scratch, several on their way at once."""
+    ahead = local(_IN_FLIGHT, values.dtype)
+    for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            ahead[m] = values[min(base + m * team.size, end - 1)]
+        for m in range(_IN_FLIGHT):
+            if base + m * team.size < end:
+                staged[base + m * team.size - begin] = ahead[m]
+    team.barrier()
+
+
+@functools.cache
+def _rows_of_tile(reducer):
+    """Two functions that combine each row's part of a tile: a member a row, or the whole team row by row."""
+    alone, together = _folds(reducer)
+
+    @function
+    def by_members(team, neutral, bounds, values, staged, offsets, results):
+        _, begin, end, first, last = bounds
+        for r in team.thread_range(first, last + 1):
+            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+            if staged.shape[0] > 1:
+                total = alone(neutral, staged, low - begin, high - begin)
+            else:
+                total = alone(neutral, values, low, high)
+            if offsets[r] < offsets[r + 1]:
+                _keep(total, bounds, r, offsets, results)
+
+    @function
+    def by_team(team, neutral, bounds, values, offsets, results):
+        _, begin, end, first, last = bounds
+        for r in range(first, last + 1):
+            total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
+            if team.single() and offsets[r] < offsets[r + 1]:
+                _keep(total, bounds, r, offsets, results)
+
+    return by_members, by_team
+
+
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    alone, together = _folds(reducer)
+    by_members, by_team = _rows_of_tile(reducer)
 
     @kernel
-    def reduce_tile(team, neutral, values, offsets, out, heads, tails):
-        """Each row's part of a tile. Values once, and the offsets of its rows."""
-        tile = team.league_rank
+    def reduce_tile(team, n_staged, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, by a member each where there are many rows; if `n_staged` is a tile
+        these read the values from scratch. Values once, and the offsets of its rows."""
+        staged, tile = team.scratch(n_staged, values.dtype), team.league_rank
         begin = tile * _TILE
         end = min(begin + _TILE, values.shape[0])
-        first, last = _row_of(offsets, begin), _row_of(offsets, end - 1)
+        first, last = rows[2 * tile], rows[2 * tile + 1]
+        bounds = tile, begin, end, first, last
         if last - first >= team.size:
-            for r in team.thread_range(first, last + 1):
-                total = alone(neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
-                if offsets[r] < offsets[r + 1]:
-                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
+            if n_staged > 1:
+                _stage(team, begin, end, values, staged)
+            by_members(team, neutral, bounds, values, staged, offsets, (out, heads, tails))
         else:
-            for r in range(first, last + 1):
-                total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
-                if team.single() and offsets[r] < offsets[r + 1]:
-                    _keep(total, tile, begin, end, r, offsets, out, heads, tails)
+            by_team(team, neutral, bounds, values, offsets, (out, heads, tails))
 
     return reduce_tile
 
@@ -333,13 +392,12 @@ def _tile_joint(reducer):
     combine = reducer.combine
 
     @kernel
-    def join_tiles(team, neutral, n, offsets, out, heads, tails):
-        """The row that a tile begins and others go on with."""
+    def join_tiles(team, neutral, offsets, out, heads, tails, rows):
+        """The row that a tile begins and others go on with, if there is one."""
         tile = team.league_rank
+        r = rows[2 * tile + 1]
         begin = tile * _TILE
-        end = min(begin + _TILE, n)
-        r = _row_of(offsets, end - 1)
-        if offsets[r] >= begin and offsets[r + 1] > end:
+        if offsets[r] >= begin and offsets[r + 1] > begin + _TILE:
             total = neutral
             for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
                 total = combine(total, heads[t])
@@ -418,9 +476,24 @@ def segmented_reduce(
     n = values.shape[0]
     teams = TeamPolicy(-(-n // _TILE), space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
+    rows, n_staged = empty(2 * teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
     reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
-    parallel_for(teams, reduce_tile, neutral, values, offsets, out, heads, tails, label="segments.reduce")
-    parallel_for(teams, join_tiles, neutral, n, offsets, out, heads, tails, label="segments.join")
+    ends = RangePolicy(0, rows.shape[0], space=space)
+    parallel_for(ends, _find_rows, n, _TILE, offsets, rows, label="segments.find_rows")
+    parallel_for(
+        teams,
+        reduce_tile,
+        n_staged,
+        neutral,
+        values,
+        offsets,
+        out,
+        heads,
+        tails,
+        rows,
+        label="segments.reduce",
+    )
+    parallel_for(teams, join_tiles, neutral, offsets, out, heads, tails, rows, label="segments.join")
     return out
 
 
@@ -449,7 +522,9 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
-    out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
+    out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
+    total = empty(1, rows.dtype, space)  # so that nobody waits for it
+    parallel_for(RangePolicy(0, values.shape[0], space=space), _clear, begins, label="segments.clear")
     parallel_for(
         RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin"
     )
@@ -462,6 +537,7 @@ def segmented_scan(
         values,
         out=out,
         reducer=_restarting(reducer),
+        total=total,
         label="segments.scan",
     )
     return out
@@ -523,16 +599,17 @@ def _ragged(values, offsets, reducer, space):
 def _check_rows(values, offsets, neutral, out, space):
     """Whether the offsets rise from 0 to the number of values; empty rows get their result."""
     n_rows = out.shape[0]
-    ends = [int(offsets[k : k + 1].to_numpy()[0]) for k in (0, n_rows)]
-    least = parallel_reduce(
+    least, *ends = parallel_reduce(
         RangePolicy(0, n_rows, space=space),
         _row_length,
         offsets,
         neutral,
         out,
-        reducer=Min,
+        reducer=(Min, Sum, Sum),
         label="segments.check",
     )
+    if n_rows == 0:
+        ends = [int(offsets.to_numpy()[0])] * 2
     if ends != [0, values.shape[0]] or n_rows and least < 0:
         raise InputError(
             f"offsets begins with {ends[0]}, ends with {ends[1]}"

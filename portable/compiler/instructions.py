@@ -319,6 +319,9 @@ class Instructions(Memory):
     def emit_append(self, o, at, value, keep):
         return self.team.append(self, self.values[o.view], at, value, keep)
 
+    def emit_tally(self, o, index):
+        return self.team.tally(self, self.values[o.view], index)
+
     def emit_combine(self, o, *state):
         if o.attr.commutes:
             return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))

@@ -32,10 +32,11 @@ def aligned(n_bytes):
 
 
 class TeamHandle:
-    """A team as a kernel's text sees it, of `size` members that have `registers` packs each."""
+    """A team as a kernel's text sees it, of `size` members that have `registers` packs each; `warp_size` of
+    them move together."""
 
-    def __init__(self, size, registers):
-        self.size, self.registers = size, registers
+    def __init__(self, size, registers, warp_size):
+        self.size, self.registers, self.warp_size = size, registers, warp_size
 
     def __repr__(self):
         return f"a team of {self.size} members with {self.registers} registers"
@@ -43,7 +44,7 @@ class TeamHandle:
     def attribute(self, build, node):
         if node.attr in ("league_rank", "league_size", "rank"):
             return build.operation(node.attr, dtype="int")
-        if node.attr in ("size", "registers"):
+        if node.attr in ("size", "registers", "warp_size"):
             return build.const(getattr(self, node.attr))
         build.fail(node, f"the team has no '{node.attr}' ({', '.join(WORDS)})", LanguageError)
 
@@ -99,6 +100,28 @@ class TeamHandle:
         return build.binary(
             "+", at, build.operation("append", at, value, build.truth(keep), view=view, dtype="int")
         )
+
+    def call_tally(self, build, node):
+        """tally(view, index): one more in view[index], a whole number in scratch."""
+        self.together(build, node)
+        view = build.expr(node.args[0]) if len(node.args) == 2 else None
+        if (
+            not isinstance(view, View)
+            or view.dtype not in ("int32", "int64", "uint32", "uint64")
+            or len(view.shape) != 1
+            or not isinstance(view.shape[0], int)
+            or view.lanes_last  # a member's own
+        ):
+            build.fail(
+                node,
+                "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension whose"
+                " extent is known at compile time, and an index",
+            )
+        build.check_writable(view, node)
+        index = build.number(node.args[1])
+        build.wanted(lambda: not t.is_float(index.dtype), node, "tally: the index must be an integer")
+        build.writes()
+        return build.operation("tally", index, view=view, dtype=view.dtype)
 
     def contribution(self, build, node):
         """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
@@ -179,10 +202,14 @@ class TeamHandle:
 
 class Team:
     """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before,
-    scratch_base, thread_range."""
+    scratch_base, thread_range; and tally, if atomics of members that move together come in any order."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
+
+    def tally(self, lower, view, index):
+        """Count one more in view[index], lanes in order; what was there before."""
+        return lower.atomic("add", view, [index], lower.const(1))
 
     def scratch(self, lower, label, dtype, shape):
         """An array of the team's, of a shape of LLVM's or Python's integers."""

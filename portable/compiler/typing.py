@@ -246,6 +246,9 @@ class _Types:
     def of_append(self, o, at, value, keep):
         return "int", UNIFORM
 
+    def of_tally(self, o, index):
+        return o.view.dtype, VARYING
+
     def of_before(self, o, *state):
         return state[0].dtype, VARYING
 

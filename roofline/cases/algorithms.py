@@ -1,4 +1,5 @@
-"""Sorting, the largest of each row, compaction: ours against NumPy and numba on the CPU, CuPy (CUB) on a GPU.
+"""Sorting, the largest of each row, compaction, ragged rows, a linear recurrence: ours against NumPy and
+numba on the CPU, CuPy (CUB) and CUDA C++ on a GPU.
 
 Sizes follow from one number, the elements of a vector. Outputs are compared by their digests: all sorts are
 stable.
@@ -15,6 +16,25 @@ from roofline.digest import digest
 from roofline.units import scaled
 
 COLUMNS, K = 1000, 20  # of the rows whose largest entries are wanted
+ROUNDING = 1e-9  # sums of up to 10^8 numbers from 0 to 1, in several orders
+MOST_STEPS = 1 << 24  # of a recurrence
+
+
+def then(a, b):
+    """The step s -> a[0] s + a[1], and then that of b."""
+    return a[0] * b[0], b[0] * a[1] + b[1]
+
+
+def from_zero(step):
+    return step[1]
+
+
+RECURRENCE = pk.Reducer("Recurrence", then, (1.0, 0.0), finish=from_zero, commutes=False)
+
+
+@pk.kernel
+def step(i, decay, x):
+    return decay[i], x[i]
 
 
 def duels(space, n, quick):
@@ -52,14 +72,68 @@ def duels(space, n, quick):
             K,
         ),
         _duel("compact", f"compaction of {n:,} float64, half kept", 17 * n, space, pk.compact, x < 0.5, x),
+        *_ragged_duels(space, x, random),
+        _recurrence(space, x[:MOST_STEPS]),
     ]
+
+
+def _ragged_duels(space, x, random):
+    """Sums and prefix sums of rows of several lengths."""
+    n = len(x)
+    short, long = _lengths(random, n, 8), _lengths(random, n, 1000)
+    giant = np.array([n // 2 if n < 2_000_000 else 1_000_000])
+    mixed = _lengths(random, n - giant[0], 8)
+    mixed = np.concatenate([mixed[: len(mixed) // 2], giant, mixed[len(mixed) // 2 :]])
+    words = "mean 8", "mean 1,000", f"mean 8, but one of {giant[0]:,}"
+    for lengths, rows in zip((short, long, mixed), words):
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        title = f"{len(lengths):,} ragged rows ({rows}), {n:,} float64"
+        for algorithm, n_bytes in (
+            (pk.segmented_reduce, x.nbytes + 2 * offsets.nbytes),
+            (pk.segmented_scan, 2 * x.nbytes + offsets.nbytes),
+        ):
+            name = algorithm.__name__
+            yield _duel(name, f"{name} of {title}", n_bytes, space, algorithm, x, offsets, tolerance=ROUNDING)
+
+
+def _lengths(random, total, mean):
+    """Lengths of rows from 1 on, `total` together."""
+    ends = np.cumsum(random.integers(1, 2 * mean, 2 * total // mean + 1))
+    return np.diff(ends[ends < total], prepend=0, append=total)
+
+
+def _recurrence(space, x):
+    """s[i] = decay[i] s[i - 1] + x[i]."""
+    decay = 1.0 - 0.5 * x
+
+    def scan(decay, x, space):
+        out = pk.empty(x.shape, x.dtype, space)
+        pk.parallel_scan(
+            pk.RangePolicy(0, len(x), space=space),
+            step,
+            decay,
+            x,
+            out=out,
+            reducer=RECURRENCE,
+            total=_room(space),
+        )
+        return out
+
+    title = f"linear recurrence of {len(x):,} float64"
+    return _duel("recurrence", title, 3 * x.nbytes, space, scan, decay, x, tolerance=ROUNDING)
+
+
+@functools.cache
+def _room(space):
+    """Where a scan leaves its total, so that nobody waits for it."""
+    return pk.empty(1, np.float64, space)
 
 
 def _columns(x, k, space):
     return pk.top_k(x, k, space=space)[1]
 
 
-def _duel(name, title, n_bytes, space, algorithm, *inputs):
+def _duel(name, title, n_bytes, space, algorithm, *inputs, tolerance=0.0):
     """Ours against the peers' text of that name, which get the same host arrays."""
     rivals, absent = peers.gather("algorithms", space, name, *inputs)
     on_space = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
@@ -68,5 +142,5 @@ def _duel(name, title, n_bytes, space, algorithm, *inputs):
         f"portable, {space}", call, functools.partial(pk.fence, space), lambda: digest(call().to_numpy())
     )
     return Duel(
-        f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance=0.0, bytes=n_bytes
+        f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance=tolerance, bytes=n_bytes
     )

@@ -1,18 +1,21 @@
-"""NumPy's own calls, and a radix sort as one writes it in numba: bytes from the least on, one thread."""
+"""NumPy's own calls, and loops as one writes them in numba: a radix sort and a recurrence by one thread,
+ragged rows by all."""
 
 import functools
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from roofline.contract import Contender
 from roofline.digest import digest
+from roofline.peers.numba_threads import set_threads
 
 
 def contenders(name, *inputs, threads):
     """NumPy's and numba's way to one result; see `layer_numba.contenders`. NumPy uses one thread whatever is
     asked.
     """
+    set_threads(threads)
     return [_contender(label, call, *inputs) for label, call in WAYS[name].items()]
 
 
@@ -65,8 +68,45 @@ def _partition_text(x, k):
     return np.take_along_axis(some, np.argsort(-np.take_along_axis(x, some, axis=1), axis=1), axis=1)
 
 
+@njit(parallel=True)
+def _row_sums(x, offsets):
+    out = np.zeros(len(offsets) - 1)
+    for r in prange(len(offsets) - 1):
+        total = 0.0
+        for j in range(offsets[r], offsets[r + 1]):
+            total += x[j]
+        out[r] = total
+    return out
+
+
+@njit(parallel=True)
+def _row_prefixes(x, offsets):
+    out = np.empty_like(x)
+    for r in prange(len(offsets) - 1):
+        total = 0.0
+        for j in range(offsets[r], offsets[r + 1]):
+            total += x[j]
+            out[j] = total
+    return out
+
+
+@njit
+def _recurrence(decay, x):
+    out, level = np.empty_like(x), 0.0
+    for i in range(len(x)):
+        level = decay[i] * level + x[i]
+        out[i] = level
+    return out
+
+
 WAYS = {
     "argsort": {"NumPy": functools.partial(np.argsort, kind="stable"), "numba, radix sort": radix_argsort},
     "top_k": {"NumPy, argpartition": _partition_text},
     "compact": {"NumPy": lambda keep, x: x[keep]},
+    "segmented_reduce": {
+        "NumPy, add.reduceat": lambda x, offsets: np.add.reduceat(x, offsets[:-1]),
+        "numba prange over rows": _row_sums,
+    },
+    "segmented_scan": {"numba prange over rows": _row_prefixes},
+    "recurrence": {"numba, one thread": _recurrence},
 }

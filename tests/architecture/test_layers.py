@@ -206,6 +206,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (640, "bfloat16 arrays"),
     (1_170, "boxes of four dimensions; slices whose bounds differ between indices"),
     (30, "empty arrays of other libraries under NumPy before 2.4"),
+    (
+        3_460,
+        (
+            "sorts of GPUs with one pass a digit, which wait for nothing; team.tally; rows of tiles sought by"
+            " whole teams, and read from scratch where they are short"
+        ),
+    ),
     (2_350, "bytes by memory level: accesses that the counting build samples, and what caches keep of them"),
 )
 

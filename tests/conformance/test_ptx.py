@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable import algorithms, segments
 from portable.backends.cuda import engine
 from portable.backends.cuda.count import ExecutedFor
 from portable.backends.cuda.count import ptx as counting_ptx
@@ -197,6 +198,47 @@ def test_a_team_of_one_warp_meets_without_the_block():
         for size in (32, 64)
     ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
+
+
+def tile_of_a_sort(given, keys, word="int32", members=256):
+    """PTX of the kernel by which GPUs sort."""
+    view, order, state = (("view", name, 1, True, False) for name in (given, "int64", word))
+    pair = ("tuple", tuple(("view", name, 1, True, False) for name in (keys, "int32")), ())
+    sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
+    specs = *sizes, ("number", "int"), ("static", False, "False"), view, pair, pair, order, state
+    entry = Entry(algorithms._move_tile, "team", specs, (), members)
+    return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
+
+
+@pytest.mark.parametrize(
+    "given, keys, word",
+    [("int32", "uint32", "int32"), ("float64", "uint64", "int32"), ("uint64", "uint64", "int64")],
+)
+def test_a_sort_of_many_members(given, keys, word, tmp_path):
+    """Keys, ranks and numbers stay in registers; each key of a member is counted once, by votes; what a
+    team waits for is read by an atomic, which no compiler takes out of its loop."""
+    ptx = tile_of_a_sort(given, keys, word)
+    assert ".local" not in ptx
+    assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
+    assert ptx.count("atom.global.or") == 1  # one load of a word, in its loop
+    assemble(ptx, CAPABILITIES[-1], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_ragged_rows(dtype, tmp_path):
+    wide = "int64" if dtype == "int32" else dtype
+    staged, view = (
+        ("static", 4096, "4096"),
+        [("view", name, 1, True, False) for name in (dtype, wide, "int64")],
+    )
+    values, out, index = view
+    for kernel, specs in (
+        (segments._tile_reduction(pk.Sum), (staged, ("number", wide), values, index, out, out, out, index)),
+        (segments._tile_joint(pk.Sum), (("number", wide), index, out, out, out, index)),
+    ):
+        ptx = engine.ptx(Entry(kernel, "team", specs, (), TEAM_SIZE).text, CAPABILITIES[-1], "rows")
+        assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
+        assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])

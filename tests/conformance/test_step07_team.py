@@ -289,6 +289,101 @@ def test_append_keeps_the_order_of_ranks(space, length, dtype, size):
         assert n == len(wanted)
 
 
+@pk.kernel
+def count_letters(team, letters, before, counts, sizes):
+    """Each warp's part of a row is as many neighbours for each of its steps."""
+    n_letters, n_steps, r = 5, before.shape[1] // team.size, team.league_rank
+    own = team.scratch((team.size // team.warp_size, 5), counts.dtype)
+    for e in team.thread_range(own.shape[0] * n_letters):
+        own[e // n_letters, e % n_letters] = 0
+    team.barrier()
+    warp = team.rank // team.warp_size
+    first = warp * n_steps * team.warp_size + team.rank % team.warp_size
+    for m in range(n_steps):
+        p = first + m * team.warp_size
+        before[r, p] = team.tally(own[warp], letters[r, p])
+    team.barrier()
+    for letter in team.thread_range(n_letters):
+        for w in range(own.shape[0]):
+            counts[r, letter] += own[w, letter]
+    if team.single():
+        sizes[r, 0], sizes[r, 1] = team.size, team.warp_size
+
+
+@sizes
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64])
+def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
+    """Letters at random, all alike, and each member's own."""
+    letters = np.random.default_rng(1).integers(0, 5, (3, 512))
+    letters[1], letters[2] = 4, np.arange(512) % 5
+    launch = launch_for(
+        space,
+        pk.TeamPolicy(3, size),
+        count_letters,
+        letters,
+        np.full(letters.shape, -1),
+        np.zeros((3, 5), dtype),
+        np.zeros((3, 2), np.int64),
+    )
+    _, before, counts, sizes_of = launch
+    team_size, warp_size = sizes_of[0]
+    assert team_size % warp_size == 0 and (sizes_of == sizes_of[0]).all()
+    n = 512 // team_size * warp_size  # a warp's part
+    for row, found, total in zip(letters, before, counts):
+        used = row[: 512 // team_size * team_size]
+        assert total.tolist() == np.bincount(used, minlength=5).tolist()
+        for start in range(0, len(used), n):
+            part = used[start : start + n].tolist()
+            assert found[start : start + n].tolist() == [part[:k].count(v) for k, v in enumerate(part)]
+
+
+def test_a_tally_of_several_members_is_found_safe():
+    """Warps of one member in the checked space, under several schedules and team sizes."""
+    letters = np.random.default_rng(1).integers(0, 5, (2, 64))
+    rest = np.full(letters.shape, -1), np.zeros((2, 5), np.int32), np.zeros((2, 2), np.int64)
+    found = pk.check(pk.TeamPolicy(2), count_letters, letters, *rest, team_sizes=(1, 2, 32))
+    assert not [f for f in found.findings if f.kind != "team size"]
+
+
+def in_any_element(team, out):
+    team.tally(out, 0)
+
+
+def of_floats(team, out):
+    team.tally(team.scratch(4, pk.float32), 0)
+
+
+def of_its_own(team, out):
+    own = pk.local((2, 4), pk.int32)
+    team.tally(own[0], 1)
+
+
+def at_no_integer(team, out):
+    own = team.scratch(4, pk.int32)
+    team.tally(own, 0.5)
+
+
+def for_some(team, out):
+    own = team.scratch(4, pk.int32)
+    if team.rank > 0:
+        team.tally(own, 0)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (in_any_element, "tally takes a view of .* of one dimension whose extent is known"),
+        (of_its_own, "that the team shares"),
+        (of_floats, "tally takes a view of 32 or 64-bit whole numbers"),
+        (at_no_integer, "the index must be an integer"),
+        (for_some, "tally"),
+    ],
+)
+def test_wrong_tallies(text, words):
+    with pytest.raises(pk.PortableError, match=words):
+        pk.parallel_for(pk.TeamPolicy(1, 4, space="serial"), pk.kernel(text), np.zeros(4, np.int32))
+
+
 def test_concurrency_is_positive(space):
     assert pk.concurrency(space) >= 1
     with pk.use(space):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import algorithms
+from portable import algorithms, events
 from portable.errors import DTypeError, InputError, ShapeError, WrongSpaceError
 
 from ..launching import move
@@ -46,13 +46,103 @@ def test_keys_at_the_ends_of_their_range(space, dtype):
     np.testing.assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
 
 
-def test_a_tile_of_several_members(monkeypatch):
-    """What a GPU's team does, with members in plain Python: members' stretches keep their order within the
-    tile."""
-    monkeypatch.setattr(algorithms, "_tiling", lambda space: (4, 4, 16))
-    keys = np.random.default_rng(2).integers(-40, 40, 93)
-    order = pk.argsort(keys, "checked").to_numpy()
+def stable_order(keys, descending=False):
+    if not descending:
+        return np.argsort(keys, kind="stable")
+    return (len(keys) - 1 - np.argsort(keys[::-1], kind="stable"))[::-1]  # NaN first
+
+
+def with_all_ends(dtype, n):
+    """Keys of both signs, many equal; of floats NaN and both zeros; the ends of a range of whole numbers."""
+    keys = numbers(np.random.default_rng(n), dtype, n)
+    ends = [np.nan, -0.0, 0.0, np.inf, -np.inf] if dtype[0] == "f" else [0, *map(int, bounds(dtype))]
+    for k, end in enumerate(ends):
+        keys[k :: 3 * k + 7] = end
+    return keys
+
+
+def bounds(dtype):
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sizes_around_tiles(space, dtype, descending):
+    """One tile, one key more and less, and several: of 4,096 keys on a GPU, of 16,384 on a CPU."""
+    tile = 64 if space == "checked" else 16384 if pk.concurrency(space) < 200 else 4096
+    for n in (tile - 1, tile, tile + 1, 5 * tile + 77):
+        keys = with_all_ends(dtype, n)
+        order = pk.argsort(move(keys, space), space, descending=descending).to_numpy()
+        np.testing.assert_array_equal(order, stable_order(keys, descending))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_digits_that_are_all_alike(space, dtype):
+    """Keys that are equal, and keys that differ at one place alone: the first, one within, the last."""
+    n = 300 if space == "checked" else 9_000
+    changes = np.random.default_rng(8).integers(0, 256, n)
+    for shift in (None, 0, 8, 16, 8 * np.dtype(dtype).itemsize - 8):
+        bits = np.full(n, 0x01020304, f"u{np.dtype(dtype).itemsize}")
+        if shift is not None:
+            bits ^= changes.astype(bits.dtype) << bits.dtype.type(shift)
+        keys = bits.view(dtype)
+        order = pk.argsort(move(keys, space), space).to_numpy()
+        np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+
+
+def by_teams(monkeypatch, *tiling):
+    """The sort of a GPU's teams, with so many members, bits of a digit, and keys of a tile."""
+    monkeypatch.setattr(algorithms, "_by_teams", lambda space: True)
+    monkeypatch.setattr(algorithms, "_tiling", lambda space: tiling)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("of", ["serial", "threads"])
+def test_tiles_that_look_back(monkeypatch, of, dtype):
+    """The sort of a GPU's teams, on CPUs by teams of one: many small tiles, at once on threads."""
+    by_teams(monkeypatch, 1, 8, 64)
+    for n in (0, 1, 63, 64, 65, 9_000):
+        for descending in (False, True):
+            keys = with_all_ends(dtype, n)
+            order = pk.argsort(keys, of, descending=descending).to_numpy()
+            np.testing.assert_array_equal(order, stable_order(keys, descending))
+
+
+@pytest.mark.parametrize("of", ["serial", "threads", "checked"])
+def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
+    """Counts, words and numbers of 64 bits, as beyond 2^28 and 2^31 keys."""
+    by_teams(monkeypatch, 1, 4, 64)
+    monkeypatch.setattr(algorithms, "_word_type", lambda n: "int64")
+    monkeypatch.setattr(algorithms, "_index_type", lambda n: "int64")
+    keys = with_all_ends("float32", 300 if of == "checked" else 5_000)
+    np.testing.assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("tiling", [(4, 2, 16), (8, 4, 16), (3, 4, 12)], ids=str)
+def test_a_tile_of_several_members(monkeypatch, tiling, seed):
+    """The same with members in plain Python, in turns that a seed draws: no two of them race."""
+    by_teams(monkeypatch, *tiling)
+    keys = np.random.default_rng(2).integers(-40, 40, 93).astype("int32")
+    with events.changed(seed=seed):
+        order = pk.argsort(keys, "checked").to_numpy()
     np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+
+
+def test_words_of_the_round_before_do_not_count(monkeypatch):
+    """Rounds share their words and their ticket, which nobody clears; so a launch may run again."""
+    by_teams(monkeypatch, 1, 8, 16)
+    launches = []
+    plain = algorithms.parallel_for
+    monkeypatch.setattr(
+        algorithms,
+        "parallel_for",
+        lambda *a, **k: [plain(*a, **k) for _ in range(1 + ("sort.move" in k.values()))],
+    )
+    monkeypatch.setattr(algorithms, "empty", lambda *a: launches.append(pk.empty(*a)) or launches[-1])
+    keys = np.random.default_rng(3).integers(0, 2**20, 1000).astype("int32")
+    np.testing.assert_array_equal(pk.argsort(keys, "serial").to_numpy(), np.argsort(keys, kind="stable"))
+    assert launches[0].to_numpy()[-1] == 2 * 3 * -(-1000 // 16)
 
 
 def test_sort_by_key_takes_values_along(space):

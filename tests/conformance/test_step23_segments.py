@@ -29,10 +29,16 @@ def rows_of(x, offsets):
     return [x[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
 
 
-@pytest.fixture(params=[16, segments._TILE], ids=["tiles of 16", "a tile"])
+@pytest.fixture(
+    params=[(16, False), (segments._TILE, False), (128, True)],
+    ids=["tiles of 16", "a tile", "tiles of 128 in scratch"],
+)
 def tiles(request, monkeypatch):
-    """Rows that cross several tiles, at sizes that plain Python can run."""
-    monkeypatch.setattr(segments, "_TILE", request.param)
+    """Rows that cross several tiles, at sizes that plain Python can run; read from scratch as on a GPU."""
+    tile, staged = request.param
+    monkeypatch.setattr(segments, "_TILE", tile)
+    if staged:
+        monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     made = segments._tile_reduction, segments._tile_joint
     for kernels in made:
         kernels.cache_clear()

@@ -3,6 +3,7 @@
 import inspect
 import os
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -299,7 +300,12 @@ def run_edm():
 
 
 def run_algorithms():
-    """Not a model; what they share."""
+    """Not a model; what they share. Sorts also as a GPU's teams do them."""
+    by_teams = {"_by_teams": lambda space: True, "_tiling": lambda space: (1, 8, 512)}
+    with mock.patch.multiple(algorithms, **by_teams):
+        for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
+            for n in (20, 70_000):  # one digit, and several
+                pk.argsort(np.arange(n).astype(dtype), "serial", descending=n < 50)
     for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
         x = np.arange(20).astype(dtype)
         pk.sort_by_key(x, x, "serial")

@@ -277,3 +277,16 @@ def test_after_a_fork_everything_refuses(context, fake_cuda):
 def test_every_signature_is_known_to_the_pretend_driver():
     """So that a function added to the table gets its test."""
     assert set(library._SIGNATURES) <= set(FakeDriver()._functions)
+
+
+@pytest.mark.parametrize("dtype, n_places", [("int32", 4), ("float64", 8)])
+def test_the_host_waits_for_no_part_of_a_sort(fake_cuda, dtype, n_places):
+    """Clear, count, where digits start, and a launch for each place; nothing is copied."""
+    keys = pk.empty(5000, dtype, "cuda")
+    fake_cuda.calls.clear()
+    order = pk.argsort(keys, "cuda", descending=True)
+    assert order.shape == (5000,) and order.dtype == np.int64
+    waits = [
+        name for name in fake_cuda.calls if "Synchronize" in name or "Memcpy" in name or "Memset" in name
+    ]
+    assert not waits and fake_cuda.calls.count("cuLaunchKernel") == 3 + n_places

@@ -92,6 +92,7 @@ _TEXTS = {
     "barrier": "team.barrier({site})",
     "broadcast": "team.broadcast({site}, {0}, {1:i})",
     "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})",
+    "tally": "atomic({element}, {shifted}, 1, op='add')",
     "get": "{variable}",
     "item": "{0}[{o.attr}]",
     "part": "{0}[{o.attr}]",

@@ -41,7 +41,7 @@ class Entry(entry.Entry):
         index = (
             ("number", "int", VARYING, 0, False)
             if self.policy_kind != "team"
-            else (TeamHandle, self.team_size, REGISTERS)
+            else (TeamHandle, self.team_size, REGISTERS, 1)
         )
         args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
         known = (*[index] * n_indices(self.policy_kind), *args)

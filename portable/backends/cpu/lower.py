@@ -36,7 +36,7 @@ class Entry(entry.Entry):
 
     @staticmethod
     def team_facts(width):
-        return TeamHandle, width, engine.pack_registers()
+        return TeamHandle, width, engine.pack_registers(), width
 
     def _emit(self):
         super()._emit()

@@ -176,8 +176,37 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
+    def tally(self, lower, view, index):
+        """The first of a warp's members with the same index adds them all; each counts those before it.
+
+        The first member's addition has returned before the shuffle that hands its result on, and so before
+        the warp's next tally.
+        """
+        b, peers = lower.b, _peers(lower, lower.get(index, "int"), view.shape[0])
+        lower_ranks = lower.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
+        before, total = (
+            lower.cast(Value("uint32", VARYING, lower.intrinsic("ctpop", [v])), view.dtype)
+            for v in (b.and_(peers, lower_ranks), peers)
+        )
+        result = lower.slot(lower.scalar(view.dtype))
+        with b.if_then(lower.get(lower.compare("==", before, lower.const(0)))):
+            b.store(lower.get(lower.atomic("add", view, [index], total)), result)
+        old = Value(view.dtype, VARYING, b.load(result, typ=lower.scalar(view.dtype)))
+        first = lower.intrinsic("cttz", [peers, ir.Constant(ir.IntType(1), 1)])
+        return lower.binary("+", _shuffled(lower, old, "idx", first, WARP - 1), before)
+
     def before(self, lower, own, neutral, combine):
         return scan_block(lower, own, neutral, combine, self.n)[0]
+
+
+def _peers(lower, number, n):
+    """A bit for each member of the warp that has the same number, below n: votes of its bits say who."""
+    b, number, peers = lower.b, lower.b.trunc(number, I32), _ALL
+    for k in range((n - 1).bit_length()):
+        bit = b.icmp_signed("!=", b.and_(number, ir.Constant(I32, 1 << k)), ir.Constant(I32, 0))
+        votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
+        peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
+    return peers
 
 
 def scan_block(lower, own, neutral, combine, n):
@@ -276,11 +305,10 @@ def _shuffled(lower, v, how, by, clamp):
     """The value of another lane of the warp."""
     b, x = lower.b, lower.get(v)
     bits = t.BITS[v.dtype]
+    by = ir.Constant(I32, by) if isinstance(by, int) else by
 
     def move(word):
-        return lower.call(
-            f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, ir.Constant(I32, by), ir.Constant(I32, clamp)], I32
-        )
+        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, ir.Constant(I32, clamp)], I32)
 
     if bits == 1:
         return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), ir.Constant(I32, 0)))

@@ -20,6 +20,7 @@ from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
 from .lanes import (
     RANGE_THREADS,
+    WARP,
     CudaTarget,
     CudaTeam,
     barrier,
@@ -67,7 +68,7 @@ class Entry(entry.Entry):
         return signature.width // 4 if plain else 1
 
     def team_facts(self, width):
-        return TeamHandle, self.team_size, CudaTeam.registers
+        return TeamHandle, self.team_size, CudaTeam.registers, WARP
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
