@@ -14,6 +14,8 @@ from portable.errors import FiniteError
 from ..mapped import rows_of
 from ..sharding import Shards, here
 from . import kernels
+from .checks import check_points
+from .rows import Rows, Stretch
 from .sums import CANCELS, group_of, n_features, references
 from .sweeps import Piece, Sweeps, padded
 
@@ -68,7 +70,8 @@ class Points:
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
+    X : ndarray or View, shape (n, p)
+        float32 or float64.
     n_components : int
     space : str, Space, None or a list of them
     centre : ndarray, shape (p,)
@@ -80,6 +83,8 @@ class Points:
     weights : ndarray or View, shape (n,), optional
         How often each point counts. What is written to a View counts from the next sweep on.
     client : distributed.Client, optional
+    rows : Rows, optional
+        Those of X on the space, where others have copied them there already.
 
     Attributes
     ----------
@@ -89,13 +94,29 @@ class Points:
         client and space, for others that are to work at the same places.
     make : callable (space) -> Sweeps
         What each place works with.
+    as_view : bool
+        Whether X was a View.
     added : ndarray, shape (k, n_features)
         The sums of the last sweep; see `sums.Sums`.
     about : (ndarray of shape (n_references, p), ndarray of shape (k,))
         What they are about: references less the centre, and which of them each component has.
     """
 
-    def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None, client=None):
+    def __init__(
+        self,
+        X,
+        n_components,
+        space,
+        centre,
+        diagonal,
+        streamed=False,
+        weights=None,
+        client=None,
+        rows=None,
+    ):
+        self.as_view = isinstance(X, pk.View)
+        if client is not None:
+            X = _on_host(X)
         self.X, self.centre, self.diagonal, self.k, self.streamed = (
             X,
             centre,
@@ -114,17 +135,25 @@ class Points:
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
+        with pk.use(here(client, space)) as self.space:
+            pass
+        is_one = client is None and not isinstance(space, (list, tuple)) and not isinstance(X, np.memmap)
+        if not is_one or (rows is not None and not rows.is_whole):
+            rows = None
+        elif rows is None:
+            rows = Rows(X, self.space, self._block)
         pieces = [
             Piece(
                 start,
-                rows_of(X, start, start + self._block),
+                Stretch(rows, start, min(start + self._block, self.n))
+                if rows is not None
+                else rows_of(X, start, start + self._block),
                 None if weights is None else weights[start : start + self._block],
             )
             for start in self.starts
         ]
-        with pk.use(here(client, space)) as self.space:
-            pass
         apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
+        self._client = client
         self.make = functools.partial(
             Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height
         )
@@ -144,16 +173,26 @@ class Points:
     def _records(self, components):
         return components.records(self.centre, self.dtype)
 
+    def check(self):
+        """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
+        (flaw,) = self._shards.reduce("flaws")
+        if np.isnan(flaw[0]):
+            self._name_flaw()
+
+    def _name_flaw(self):
+        check_points(_on_host(self.X))
+
     def _check(self, total, components):
-        """sum_i lse_i; FiniteError where a point is too far from all components for its density."""
+        """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
+        density."""
         if not np.isfinite(total):
+            self._name_flaw()
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
-            rows = np.abs(np.asarray(self.X[start : start + self._block], np.float64) - self.centre)
-            row, column = np.unravel_index(rows.argmax(), rows.shape)
-            row += start
+            rows = np.asarray(_on_host(self.X[start : start + self._block]), np.float64)
+            row, column = np.unravel_index(np.abs(rows - self.centre).argmax(), rows.shape)
             raise FiniteError(
-                f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its"
+                f"X[{row + start}, {column}] is {rows[row, column]}: so far from every component that its"
                 f" log-density is beyond {np.dtype(self.dtype)}. Leave such points out, or divide that column"
                 " by its own scale"
             )
@@ -232,22 +271,30 @@ class Points:
             "group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64)
         )[0]
 
-    def log_densities(self, components):
-        """lse_i, shape (n,)."""
-        found = np.concatenate(self._shards.map("log_densities", self._records(components)))
-        if not np.isfinite(found).all():
-            self._check(np.nan, components)
+    def log_densities(self, components, as_view=False):
+        """lse_i, shape (n,), in the points' dtype; a View on the space if asked for, else on the host."""
+        return self._by_point("log_densities", components, (), self.dtype, as_view)
+
+    def labels(self, components, as_view=False):
+        """The most probable component of each point, int64, shape (n,); as `log_densities`."""
+        return self._by_point("labels", components, (), np.int64, as_view)
+
+    def responsibilities(self, components, as_view=False):
+        """r_ij, shape (n, k): stored, since asked for; as `log_densities`."""
+        return self._by_point("responsibilities", components, (self.k,), self.dtype, as_view)
+
+    def _by_point(self, name, components, shape, dtype, as_view):
+        shape, records = (self.n, *shape), self._records(components)
+        if self._client is not None:
+            parts, totals = zip(*self._shards.map(name, records))
+            self._check(sum(totals), components)
+            found = np.concatenate(parts)
+            return pk.copy_of(found, self.space) if as_view else found
+        found = pk.empty(shape, dtype, self.space) if as_view else np.empty(shape, dtype)
+        (total,) = self._shards.reduce(name, records, found)
+        self._check(float(total[0]), components)
         return found
 
-    def labels(self, components):
-        """The most probable component of each point, shape (n,)."""
-        return self._together("labels", components)
 
-    def responsibilities(self, components):
-        """r_ij, shape (n, k): stored, since asked for."""
-        return self._together("responsibilities", components)
-
-    def _together(self, name, components):
-        found, totals = zip(*self._shards.map(name, self._records(components)))
-        self._check(sum(totals), components)
-        return np.concatenate(found)
+def _on_host(array):
+    return array.to_numpy() if isinstance(array, pk.View) else array

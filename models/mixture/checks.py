@@ -1,4 +1,5 @@
-"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+"""Checks of what users pass in. All of them run before anything is computed or copied to a device, but for
+whether points are finite, where a kernel looks that reads them anyhow."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ import warnings
 
 import numpy as np
 
+import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ..arrays import as_view
 from ..checks import as_numbers, check_finite, first_not_finite
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
@@ -16,12 +19,34 @@ _SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
 def check_points(points, name="X", n_features=None):
-    """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as
-    float64.
+    """Points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and anything
+    else as float64.
 
     What has one of these dtypes is not copied.
     """
-    points = _plain_numbers(points, name)
+    points = check_table(points, name, n_features)
+    if isinstance(points, pk.View):
+        points = points.to_numpy()
+    for start in range(0, len(points), _ROWS):
+        at = first_not_finite(points[start : start + _ROWS])
+        if at is not None:
+            row, column = at[0] + start, at[1]
+            raise FiniteError(
+                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                "or infinity"
+            )
+    return points
+
+
+def check_table(points, name="X", n_features=None):
+    """What `check_points` checks without a look at the elements: a kernel is to look whether they are finite.
+
+    Views, and arrays of other libraries on a device, stay where they are, as Views.
+    """
+    there = as_view(points)
+    points = _plain_numbers(points, name) if there is None else there
+    if points.dtype.kind not in "fiu":
+        raise DTypeError(f"{name} must hold real numbers, got dtype {points.dtype}")
     if points.ndim != 2:
         raise ShapeError(
             f"{name} has shape {points.shape}; one row per point is wanted: shape (n_samples, n_features). "
@@ -36,16 +61,12 @@ def check_points(points, name="X", n_features=None):
             f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
             "as input"
         )
-    if points.dtype not in (np.float32, np.float64):
-        points = points.astype(np.float64)
-    for start in range(0, len(points), _ROWS):
-        at = first_not_finite(points[start : start + _ROWS])
-        if at is not None:
-            row, column = at[0] + start, at[1]
-            raise FiniteError(
-                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
-                "or infinity"
-            )
+    if points.dtype in (np.float32, np.float64):
+        return points
+    if there is None:
+        return points.astype(np.float64)
+    points = pk.empty(there.shape, np.float64, there.space)
+    pk.deep_copy(points, there, cast=True)
     return points
 
 

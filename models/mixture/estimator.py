@@ -423,6 +423,7 @@ class DirichletMixture(Fitted):
         points = Points(
             X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
         )
+        points.check()
         n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
         settings = (

@@ -7,12 +7,12 @@ import contextlib
 import numpy as np
 import numpy.typing as npt
 
-from ..annotations import Array, ClientLike, PathLike, Whole
+from ..annotations import Array, ArrayOrView, ClientLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
 from . import covariance, saving
 from .blocks import Components, Points
-from .checks import check_feature_names, check_points, check_random_state
+from .checks import check_feature_names, check_random_state, check_table
 from .fitting import Start
 from .moves import Move
 from .prior import Prior
@@ -69,7 +69,7 @@ class Fitted(Parameters):
         self._check_fitted()
         saving.save(self, path)
 
-    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
         """Log-density of the mixture at each point.
 
         Parameters
@@ -81,6 +81,7 @@ class Fitted(Parameters):
         Returns
         -------
         ndarray, shape (n_samples,)
+            A View on the space where X is a View or an array on a device.
 
         Raises
         ------
@@ -90,7 +91,7 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.log_densities(self._fitted())
+            return points.log_densities(self._fitted(), points.as_view)
 
     def score(self, X: npt.ArrayLike, y: object = None, *, client: ClientLike = None) -> float:
         """Mean log-density of the mixture at the points.
@@ -116,7 +117,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
         """The most probable component of each point.
 
         Parameters
@@ -128,6 +129,7 @@ class Fitted(Parameters):
         Returns
         -------
         ndarray of int, shape (n_samples,)
+            A View, as `score_samples` gives.
 
         Raises
         ------
@@ -137,9 +139,9 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.labels(self._fitted())
+            return points.labels(self._fitted(), points.as_view)
 
-    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
         """Probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
@@ -151,7 +153,7 @@ class Fitted(Parameters):
         Returns
         -------
         ndarray, shape (n_samples, n_components)
-            Each row adds up to 1.
+            Each row adds up to 1. A View, as `score_samples` gives.
 
         Raises
         ------
@@ -161,7 +163,7 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.responsibilities(self._fitted())
+            return points.responsibilities(self._fitted(), points.as_view)
 
     def bic(self, X: npt.ArrayLike) -> float:
         """Bayesian information criterion: lower is better.
@@ -255,7 +257,7 @@ class Fitted(Parameters):
     def _check(self, X):
         self._check_fitted()
         check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_points(X, n_features=self.n_features_in_)
+        return check_table(X, n_features=self.n_features_in_)
 
     def _points(self, X, client=None):
         """Used once, so read block by block."""

@@ -11,9 +11,10 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..mapped import Mapped, read
+from ..mapped import Mapped
 from ..sharding import Held
 from . import kernels, search_kernels
+from .rows import Landing, Stretch
 from .sums import Sums
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
@@ -25,7 +26,7 @@ class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
-    rows: np.ndarray | Mapped
+    rows: np.ndarray | pk.View | Mapped | Stretch
     weights: np.ndarray | pk.View | None
 
     @property
@@ -34,12 +35,14 @@ class Piece(NamedTuple):
 
 
 class Block(NamedTuple):
-    """n points from `start` on in a space: x of shape (p, columns), and their weights, a View or None."""
+    """n points from `start` on in a space: x of shape (p, columns), their weights, a View or None, and
+    whether they are finite: flaw[0] is 0, or NaN."""
 
     start: int
     n: int
     x: pk.View
     weights: pk.View | None
+    flaw: pk.View
 
 
 class Sweeps:
@@ -75,7 +78,8 @@ class Sweeps:
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
-            pk.deep_copy(self._joint, kernels.LOG_ZERO)
+            if height > k:
+                pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
         self._sums = None
@@ -88,20 +92,22 @@ class Sweeps:
 
     def prepare(self, piece: Piece) -> Block:
         """The points of a piece, less the centre, a column each."""
-        rows, weights = reached(read(piece.rows), self.space), piece.weights
+        given = piece.rows.read() if isinstance(piece.rows, (Mapped, Stretch)) else piece.rows
+        rows, weights = reached(given, self.space), piece.weights
         with pk.use(self.space):
-            x = pk.empty((self.p, padded(rows.shape[0])), self.dtype)
-        pk.parallel_for(
+            x, flaw = pk.empty((self.p, padded(rows.shape[0])), self.dtype), pk.empty((1,))
+        pk.parallel_reduce(
             pk.RangePolicy(0, x.shape[1], space=self.space),
             kernels.lay_out,
             rows,
             self._centre,
             x,
+            out=flaw,
             label="mixture.lay_out",
         )
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
-        return Block(piece.start, rows.shape[0], x, weights)
+        return Block(piece.start, rows.shape[0], x, weights, flaw)
 
     def _computed(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
         """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its
@@ -132,9 +138,9 @@ class Sweeps:
         policy = pk.RangePolicy(0, lse.shape[1], space=self.space)
         total = pk.empty((1,), np.float64, self.space)
         if block.weights is None:
-            kernel, args = kernels.normalise, (block.n, lse)
+            kernel, args = kernels.normalise, (block.n, block.flaw, lse)
         else:
-            kernel, args = kernels.normalise_weighted, (block.n, block.weights, lse)
+            kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, lse)
         pk.parallel_reduce(policy, kernel, *args, out=total, label=f"mixture.{kernel.name}")
         return total
 
@@ -210,37 +216,70 @@ class Sweeps:
             )
             yield (Held(total),)
 
-    def log_densities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[np.ndarray]:
-        """lse_i of each point."""
-        return (lse[0, : block.n].to_numpy().copy() for block, _, lse, _ in self._computed(blocks, records))
+    def flaws(self, blocks: Iterator[Block]) -> Iterator[tuple]:
+        """0, or NaN where a point is not finite."""
+        return ((Held(block.flaw),) for block in blocks)
 
-    def labels(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """The most probable component of each point, and sum_i lse_i."""
-        for block, joint, _, total in self._computed(blocks, records):
-            labels = pk.empty((block.x.shape[1],), np.int64, self.space)
+    def log_densities(
+        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """lse_i of each point; as `_by_point`."""
+
+        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
+            policy = pk.RangePolicy(0, len(values), space=self.space)
+            pk.parallel_for(policy, kernels.densities, lse, values, label="mixture.densities")
+
+        return self._by_point(blocks, records, write, (), self.dtype, out)
+
+    def labels(
+        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """The most probable component of each point; as `_by_point`."""
+
+        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
+            policy = by_tile(joint, self.space)
             pk.parallel_for(
-                by_tile(joint, self.space),
-                kernels.most_probable,
-                self.k,
-                joint,
-                labels,
-                label="mixture.most_probable",
+                policy, kernels.most_probable, self.k, joint, values, label="mixture.most_probable"
             )
-            yield labels.to_numpy()[: block.n].copy(), float(total.to_numpy()[0])
 
-    def responsibilities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """r_ij of each point, and sum_i lse_i."""
+        return self._by_point(blocks, records, write, (), np.int64, out)
+
+    def responsibilities(
+        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """r_ij of each point; as `_by_point`."""
+
+        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
+            policy = by_tile(joint, self.space)
+            pk.parallel_for(
+                policy, kernels.responsibilities, joint, lse, values, label="mixture.responsibilities"
+            )
+
+        return self._by_point(blocks, records, write, (self.k,), self.dtype, out)
+
+    def _by_point(
+        self,
+        blocks: Iterator[Block],
+        records: np.ndarray,
+        write: Callable[[pk.View, pk.View, pk.View], None],
+        shape: tuple[int, ...],
+        dtype: type,
+        out: np.ndarray | pk.View | None,
+    ) -> Iterator[tuple]:
+        """Results of each point of a `shape`: written to `out`, of all points, with (sum_i lse_i,) of each
+        block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
+        lse_i) of each block."""
+        landing = None if out is None else Landing(out, self.space)
         for block, joint, lse, total in self._computed(blocks, records):
-            shape = joint.shape[0], self.k, kernels.PAD
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0, 0), shape, space=self.space),
-                kernels.responsibilities,
-                joint,
-                lse,
-                label="mixture.responsibilities",
-            )
-            by_point = joint.to_numpy()[:, : self.k].transpose(0, 2, 1).reshape(-1, self.k)
-            yield by_point[: block.n].copy(), float(total.to_numpy()[0])
+            if landing is None:
+                values = pk.empty((block.n, *shape), dtype, self.space)
+                write(joint, lse, values)
+                yield values.to_numpy(), float(total.to_numpy()[0])
+            else:
+                write(joint, lse, landing.rows(block.start, block.start + block.n))
+                yield (Held(total),)
+        if landing is not None:
+            landing.flush()
 
 
 def by_tile(joint: pk.View, space: object) -> pk.MDRangePolicy:
