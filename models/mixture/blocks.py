@@ -15,7 +15,7 @@ from ..mapped import rows_of
 from ..sharding import Shards, here
 from . import kernels
 from .checks import check_points
-from .rows import Rows, Stretch
+from .rows import Rows, Stretch, on_host
 from .sums import CANCELS, group_of, n_features, references
 from .sweeps import Piece, Sweeps, padded
 
@@ -116,7 +116,7 @@ class Points:
     ):
         self.as_view = isinstance(X, pk.View)
         if client is not None:
-            X = _on_host(X)
+            X = on_host(X)
         self.X, self.centre, self.diagonal, self.k, self.streamed = (
             X,
             centre,
@@ -137,10 +137,11 @@ class Points:
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
         with pk.use(here(client, space)) as self.space:
             pass
-        is_one = client is None and not isinstance(space, (list, tuple)) and not isinstance(X, np.memmap)
-        if not is_one or (rows is not None and not rows.is_whole):
+        is_one = client is None and not isinstance(space, (list, tuple))
+        if rows is not None and not (is_one and rows.is_whole):
+            rows.forget()
             rows = None
-        elif rows is None:
+        if rows is None and is_one:
             rows = Rows(X, self.space, self._block)
         pieces = [
             Piece(
@@ -180,7 +181,7 @@ class Points:
             self._name_flaw()
 
     def _name_flaw(self):
-        check_points(_on_host(self.X))
+        check_points(on_host(self.X))
 
     def _check(self, total, components):
         """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
@@ -189,7 +190,7 @@ class Points:
             self._name_flaw()
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
-            rows = np.asarray(_on_host(self.X[start : start + self._block]), np.float64)
+            rows = np.asarray(on_host(self.X[start : start + self._block]), np.float64)
             row, column = np.unravel_index(np.abs(rows - self.centre).argmax(), rows.shape)
             raise FiniteError(
                 f"X[{row + start}, {column}] is {rows[row, column]}: so far from every component that its"
@@ -294,7 +295,3 @@ class Points:
         (total,) = self._shards.reduce(name, records, found)
         self._check(float(total[0]), components)
         return found
-
-
-def _on_host(array):
-    return array.to_numpy() if isinstance(array, pk.View) else array

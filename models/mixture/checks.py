@@ -15,7 +15,6 @@ from ..checks import as_numbers, check_finite, first_not_finite
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
-_SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
 def check_points(points, name="X", n_features=None):
@@ -94,45 +93,6 @@ def check_sample_weight(weights, n):
     if not weights.any():
         raise InputError("sample_weight is zero everywhere: no point counts")
     return weights
-
-
-def spread_of(X, weights=None):
-    """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant
-    column.
-
-    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
-    is left.
-    """
-    n, p = X.shape
-    if n == 1:
-        raise ShapeError(f"X has shape {X.shape}: n_samples = 1; at least 2 points are wanted")
-    first = np.asarray(X[0], np.float64)
-    count, mean, squares = 0, np.zeros(p), np.zeros(p)
-    for start in range(0, n, _ROWS):
-        part = np.subtract(X[start : start + _ROWS], first, order="C")
-        share = None if weights is None else weights[start : start + _ROWS, None]
-        own = len(part) if share is None else share.sum()
-        if own == 0.0:
-            continue
-        own_mean = _column_sums(part if share is None else part * share) / own
-        part -= own_mean
-        away = own_mean - mean
-        np.square(part, out=part)
-        squares += _column_sums(part if share is None else part * share) + away**2 * (
-            count * own / (count + own)
-        )
-        mean = mean + away * (own / (count + own))
-        count += own
-    still = np.flatnonzero(squares == 0.0)
-    if still.size:
-        raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
-    return first + mean, squares / count
-
-
-def _column_sums(a):
-    whole = len(a) // _SIDE_BY_SIDE * _SIDE_BY_SIDE
-    together = a[:whole].reshape(-1, _SIDE_BY_SIDE * a.shape[1]).sum(axis=0)
-    return together.reshape(_SIDE_BY_SIDE, -1).sum(axis=0) + a[whole:].sum(axis=0)
 
 
 def check_array(value, name, shape=None):

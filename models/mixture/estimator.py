@@ -15,6 +15,7 @@ from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
 from ..progress import bar
+from ..sharding import here
 from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Points
@@ -23,17 +24,20 @@ from .checks import (
     check_points,
     check_random_state,
     check_sample_weight,
+    check_table,
     check_variances,
     check_weights,
     feature_names,
-    spread_of,
 )
 from .fitted import Fitted
 from .fitting import Fit, Given, Options
 from .kept import Log
 from .posterior import Posterior
 from .prior import Prior, check_prior
+from .rows import Rows, on_host
+from .search_kernels import BLOCK
 from .sklearn_protocol import convergence_warning
+from .spread import spread_of
 from .starts import STARTS
 
 
@@ -199,9 +203,10 @@ class DirichletMixture(Fitted):
         """
         names, streamed = feature_names(X), isinstance(X, np.memmap)
         random = self._check_parameters()
-        X = check_points(X)
+        X = check_table(X)
         weights = check_sample_weight(sample_weight, len(X))
-        self._centre, variances = spread_of(X, weights)
+        rows = Rows(X, here(client, self.space), BLOCK)
+        self._centre, variances = spread_of(rows, weights)
         prior, first = self._first(X, variances)
         options = Options(
             self.covariance,
@@ -218,7 +223,7 @@ class DirichletMixture(Fitted):
                 " the same starts are made again"
             )
         settings = {
-            "X": X,
+            "X": X if checkpoint is None else on_host(X),
             "sample_weight": weights,
             "prior": prior and vars(prior),
             "first": vars(first),
@@ -241,7 +246,7 @@ class DirichletMixture(Fitted):
                 shown.update(task, advance=1, description=f"EM, objective {value:.8g}")
 
             found = Fit(
-                X,
+                rows,
                 weights,
                 self._centre,
                 variances,
@@ -430,7 +435,7 @@ class DirichletMixture(Fitted):
             vars(self.prior_)
             | vars(start)
             | {
-                "X": X,
+                "X": X if checkpoint is None else on_host(X),
                 "covariance": self.covariance,
                 "n_warmup": n_warmup,
                 "n_thin": n_thin,

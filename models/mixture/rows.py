@@ -22,7 +22,7 @@ class Rows:
     Parameters
     ----------
     X : ndarray or View, shape (n, p)
-    space : Space
+    space : str or Space
     unit : int
         Stretches, if there is more than one, have a multiple of so many rows.
 
@@ -30,33 +30,41 @@ class Rows:
     ----------
     is_whole : bool
         Whether they are one stretch.
+    length : int
+        Rows of a stretch but the last.
     """
 
-    def __init__(self, X: np.ndarray | pk.View, space: pk.Space, unit: int) -> None:
-        self.X, self.space, n, size = X, space, len(X), X.dtype.itemsize * X.shape[1]
+    def __init__(self, X: np.ndarray | pk.View, space: pk.SpaceLike, unit: int) -> None:
+        self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
+        with pk.use(space) as self.space:
+            pass
         self.is_whole = isinstance(X, pk.View) or n * size <= _WHOLE
-        self._length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
+        self.length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
         self._near: tuple[int, pk.View] | None = None
 
     @property
     def starts(self) -> range:
         """Where stretches begin."""
-        return range(0, len(self.X), self._length)
+        return range(0, len(self.X), self.length)
 
     def rows(self, begin: int, end: int) -> pk.View:
         """Some rows of one stretch."""
-        first = begin // self._length * self._length
+        first = begin // self.length * self.length
         if self._near is None or self._near[0] != first:
             self._near = None  # its memory is free before the next one's is asked for
-            self._near = first, reached(self.X[first : first + self._length], self.space)
+            self._near = first, reached(self.X[first : first + self.length], self.space)
         return self._near[1][begin - first : end - first]
 
     def take(self, begin: int, end: int) -> pk.View:
         """`rows`; a stretch is let go after its last row."""
         found = self.rows(begin, end)
-        if min(end, len(self.X)) == min(begin // self._length * self._length + self._length, len(self.X)):
-            self._near = None
+        if end >= min(begin // self.length * self.length + self.length, len(self.X)):
+            self.forget()
         return found
+
+    def forget(self) -> None:
+        """Let go of what was copied."""
+        self._near = None
 
 
 class Stretch(NamedTuple):
@@ -109,3 +117,8 @@ class Landing:
         if self._near is not None and self._near.memory != self._out.memory:
             pk.deep_copy(self._out[self._begin : self._done], self._near[: self._done - self._begin])
         self._near = None
+
+
+def on_host(array: np.ndarray | pk.View) -> np.ndarray:
+    """An array, or the elements of a View."""
+    return array.to_numpy() if isinstance(array, pk.View) else array

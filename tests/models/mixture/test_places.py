@@ -6,7 +6,7 @@ import pytest
 
 import portable as pk
 from models import mixture
-from models.mixture import blocks, rows
+from models.mixture import blocks, rows, search_kernels, spread, starts
 from portable.backends import registry
 
 from .far import FAR, Heard
@@ -136,3 +136,97 @@ def test_densities_of_views(far):
     with pytest.raises(pk.FiniteError, match=r"X\[7, 2\] is nan"):
         X[7, 2] = np.nan
         mixture.log_density(X, *given, space=far)
+
+
+def same(one, other):
+    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+@pytest.mark.parametrize("prior", [None, mixture.Prior()], ids=["likelihood", "prior"])
+def test_a_fit_copies_its_points_once(far, prior):
+    """And once more those among which the start is sought, here all of them; none back."""
+    wanted, X, heard = fitted("serial", prior=prior, moves=False), clouds(), Heard()
+    with pk.listening(heard, copies=True):
+        found = fitted(far, prior=prior, moves=False)
+    same(found, wanted)
+    assert heard.copies("host", far, X.nbytes // 8) == [X.nbytes] * 2
+    assert heard.copies(far, "host", X.nbytes // 8) == []
+
+
+def test_a_start_does_not_wait_between_draws(far):
+    heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, np.random.default_rng(1))
+    with pk.listening(heard, copies=True):
+        given.means(9, np.ones(P), "k-means++", np.random.default_rng(2))
+    assert heard.waits == [] and heard.kernels.count("mixture.approach") == 9
+
+
+@pytest.mark.parametrize("stretch", [None, 12_000])
+def test_a_fit_to_views_has_the_same_bits(far, monkeypatch, stretch):
+    monkeypatch.setattr(starts, "_FEW", 1000)  # so that starts are among some of the points
+    monkeypatch.setattr(starts, "_FEW_A_NUMBER", 0)
+    wanted, X = fitted("serial", prior=mixture.Prior()), clouds()
+    if stretch:
+        monkeypatch.setattr(rows, "_WHOLE", 0)
+        monkeypatch.setattr(rows, "_TOGETHER", stretch)
+    model = mixture.DirichletMixture(K, prior=mixture.Prior(), max_iter=3, tol=-1.0, random_state=0)
+    for space in ("serial", far):
+        for given in (X, pk.copy_of(X, space)):
+            model.space, heard = space, Heard()
+            with pk.listening(heard, copies=True):
+                same(model.fit(given), wanted)
+            if given is not X:
+                assert max(heard.copies("host", far), default=0) < X.nbytes // 2
+                labels = model.predict(given)
+                assert isinstance(labels, pk.View) and labels.space == space
+
+
+def test_draws_and_steps_of_views(far):
+    X, known = clouds(), {"n_draws": 4, "n_warmup": 2, "seed": 1, "n_moves": 2}
+    draws, steps = [], []
+    for space, given in (("serial", X), (far, X), (far, pk.copy_of(X, far))):
+        model = fitted("serial", prior=mixture.Prior())
+        model.space = space
+        draws.append(model.sample_posterior(given, **known))
+        steps.append(model.partial_fit(given))
+    for one, other in zip(draws[1:], steps[1:]):
+        assert one.means.tobytes() == draws[0].means.tobytes()
+        assert one.log_likelihood.tobytes() == draws[0].log_likelihood.tobytes()
+        assert other.means_.tobytes() == steps[0].means_.tobytes()
+
+
+def spread_in_numpy(X, weights):
+    """Mean and variance of each column, as blocks are combined, by NumPy's own sums."""
+    first, count, mean, squares = X[0].astype(float), 0, 0.0, 0.0
+    for start in range(0, len(X), 8192):
+        part = X[start : start + 8192] - first
+        share = np.ones((len(part), 1)) if weights is None else weights[start : start + 8192, None]
+        own = share.sum()
+        own_mean = (part * share).sum(axis=0) / own
+        away = own_mean - mean
+        squares += ((part - own_mean) ** 2 * share).sum(axis=0) + away**2 * (count * own / (count + own))
+        mean, count = mean + away * (own / (count + own)), count + own
+    return first + mean, squares / count
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n, p", [(3, 1), (16, 2), (8193, 3), (20_000, 1), (30_011, 14)])
+def test_means_and_variances_of_columns(space, far, monkeypatch, n, p, weighted):
+    if space == "checked" and n > 16:
+        pytest.skip("too many operations for plain Python")
+    random = np.random.default_rng(n)
+    X = random.normal(size=(n, p)) * random.random(p) + 7.0
+    weights = random.random(n) if weighted else None
+    found = []
+    for name in (space, far):
+        found.append(spread.spread_of(rows.Rows(X, name, search_kernels.BLOCK), weights))
+        for given in (pk.copy_of(X, name), pk.copy_of(np.repeat(X, 2, axis=1), name)[:, ::2]):
+            found.append(spread.spread_of(rows.Rows(given, name, search_kernels.BLOCK), weights))
+        with monkeypatch.context() as patched:
+            patched.setattr(rows, "_WHOLE", 0)
+            patched.setattr(rows, "_TOGETHER", 0)
+            found.append(spread.spread_of(rows.Rows(X, name, search_kernels.BLOCK), weights))
+    for got in found:
+        for one, wanted, first in zip(got, spread_in_numpy(X, weights), found[0]):
+            np.testing.assert_allclose(one, wanted, rtol=1e-12)
+            assert one.tobytes() == first.tobytes()
