@@ -96,8 +96,8 @@ class Points:
         What each place works with.
     as_view : bool
         Whether X was a View.
-    added : ndarray, shape (k, n_features)
-        The sums of the last sweep; see `sums.Sums`.
+    added : ndarray or View, shape (k, n_features)
+        The sums of the last sweep; see `sums.Sums`. A View where the points lie in one space.
     about : (ndarray of shape (n_references, p), ndarray of shape (k,))
         What they are about: references less the centre, and which of them each component has.
     """
@@ -137,7 +137,8 @@ class Points:
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
         with pk.use(here(client, space)) as self.space:
             pass
-        is_one = client is None and not isinstance(space, (list, tuple))
+        self._client, is_one = client, client is None and not isinstance(space, (list, tuple))
+        self._is_one = is_one
         if rows is not None and not (is_one and rows.is_whole):
             rows.forget()
             rows = None
@@ -154,7 +155,6 @@ class Points:
             for start in self.starts
         ]
         apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
-        self._client = client
         self.make = functools.partial(
             Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height
         )
@@ -172,7 +172,8 @@ class Points:
         return padded(min(self._block, self.n - start))
 
     def _records(self, components):
-        return components.records(self.centre, self.dtype)
+        records = components.records(self.centre, self.dtype)
+        return records if self._is_one else on_host(records)
 
     def check(self):
         """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
@@ -214,9 +215,9 @@ class Points:
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype), chosen
         total, self.added, *more = self._shards.reduce(
-            "gather", self._records(components), *self.about, change
+            "gather", self._records(components), *self.about, change, stay=True
         )
-        return self._check(float(total[0]), components), *more
+        return self._check(float(on_host(total)[0]), components), *map(on_host, more)
 
     def sweep(self, components, change=None):
         """One sweep of E-step and sums.
@@ -239,7 +240,7 @@ class Points:
 
     def gathered(self):
         """sums and reference of the last sweep, as `sweep` has them."""
-        sums, (numbers, chosen) = self.added, self.about
+        sums, (numbers, chosen) = on_host(self.added), self.about
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))

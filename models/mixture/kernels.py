@@ -26,7 +26,6 @@ All but `sums` have the dtype of x.
 
 import math
 
-import numpy as np
 
 import portable as pk
 
@@ -356,7 +355,6 @@ def moments(
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)
     some = pk.local(min(p + 1, BATCH), x.dtype)
-    before = pk.local(n_own, np.float64)
     ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
     ahead = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
     ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
@@ -434,11 +432,7 @@ def moments(
                     for b in range(pk.static(n_own)):
                         f = base + column + b * COLUMNS
                         if f < sums.shape[2]:
-                            before[b] = sums[own, j, f]
-                    for b in range(pk.static(n_own)):
-                        f = base + column + b * COLUMNS
-                        if f < sums.shape[2]:
-                            sums[own, j, f] = before[b] + total[q, a, b]
+                            sums[own, j, f] = total[q, a, b]
         q += 1
 
 

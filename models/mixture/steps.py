@@ -6,6 +6,7 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
@@ -104,8 +105,8 @@ class FullSteps:
         return self
 
     def records(self, centre, dtype):
-        """As `blocks.Components` has it."""
-        return self._records.to_numpy()
+        """As `blocks.Components` has it, a View."""
+        return self._records
 
     def references(self, centre, limit):
         """As `sums.references`; only where some component is far off has the host to look."""
@@ -131,7 +132,7 @@ class FullSteps:
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        added = pk.copy_of(self._points.added, self._points.space)
+        added = reached(self._points.added, self._points.space)
         about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
         pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
         self._model.weigh(self._n.to_numpy())

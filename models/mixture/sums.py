@@ -67,22 +67,18 @@ class Sums:
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
-    def begin(self, numbers, chosen):
-        """Sums of nothing, for points less a reference of each component; as `references` gives them, in the
-        points' dtype."""
-        self._passes = [(0, 0, self.k)]
-        for number in range(1, len(numbers)):
-            own = np.flatnonzero(chosen == number)
-            self._passes.append((number, int(own[0]), int(own[-1]) + 1))
-        self._about = self._numbers.of(numbers), self._chosen.of(chosen)
-        pk.deep_copy(self._slices, 0.0)
+    def of(self, numbers, chosen, x, joint, lse):
+        """The sums of a block, a View of shape (k, n_features) of its own.
 
-    def add(self, x, joint, lse):
-        """What a block adds; arguments as in `kernels`."""
-        n_tiles = x.shape[1] // kernels.PAD
+        numbers, chosen : of references, as `references` gives them, in the points' dtype
+        x, joint, lse : as in `kernels`
+        """
+        about, n_tiles = (self._numbers.of(numbers), self._chosen.of(chosen)), x.shape[1] // kernels.PAD
         # whole tiles may be too few for all: none is left empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
-        for number, begin, end in self._passes:
+        for number in range(len(numbers)):
+            own = np.flatnonzero(chosen == number) if number else (0, self.k - 1)
+            begin, end = int(own[0]), int(own[-1]) + 1
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
             pk.parallel_for(
                 pk.TeamPolicy(teams, self._team, space=self._space),
@@ -95,18 +91,15 @@ class Sums:
                 begin,
                 end,
                 number,
-                *self._about,
+                *about,
                 self._slices,
                 label="mixture.moments",
             )
-
-    def end(self):
-        """The sums, a View of shape (k, n_features) of its own."""
         added = pk.empty(self._slices.shape[1:], np.float64, self._space)
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), added.shape, space=self._space),
             kernels.add_slices,
-            self._slices,
+            self._slices[:n_slices],
             added,
             label="mixture.add_slices",
         )

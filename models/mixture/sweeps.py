@@ -109,10 +109,10 @@ class Sweeps:
             weights = reached(weights, self.space)
         return Block(piece.start, rows.shape[0], x, weights, flaw)
 
-    def _computed(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
+    def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
         """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its
         lse_i."""
-        there = pk.copy_of(records, self.space)
+        there = reached(records, self.space)
         for block in blocks:
             width = block.x.shape[1]
             n_tiles = width // kernels.PAD
@@ -144,18 +144,18 @@ class Sweeps:
         pk.parallel_reduce(policy, kernel, *args, out=total, label=f"mixture.{kernel.name}")
         return total
 
-    def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
+    def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
         """sum_i lse_i."""
         return ((Held(total),) for *_, total in self._computed(blocks, records))
 
-    def totals(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[float]:
+    def totals(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[float]:
         """sum_i lse_i of each block."""
         return (float(total.to_numpy()[0]) for *_, total in self._computed(blocks, records))
 
     def gather(
         self,
         blocks: Iterator[Block],
-        records: np.ndarray,
+        records: np.ndarray | pk.View,
         reference: np.ndarray,
         chosen: np.ndarray,
         change: Callable | None = None,
@@ -163,13 +163,11 @@ class Sweeps:
         """sum_i lse_i, the sums of `sums.Sums`, and what `change` gives to be summed."""
         room = self.room()
         for block, joint, lse, total in self._computed(blocks, records):
-            room.begin(reference, chosen)
             more = () if change is None else change(self, block, joint, lse)
-            room.add(block.x, joint, lse)
-            yield Held(total), Held(room.end()), *more
+            yield Held(total), Held(room.of(reference, chosen, block.x, joint, lse)), *more
 
     def pair_entropies(
-        self, blocks: Iterator[Block], records: np.ndarray, pairs: np.ndarray
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, pairs: np.ndarray
     ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         for block, joint, lse, _ in self._computed(blocks, records):
@@ -193,7 +191,7 @@ class Sweeps:
     def group_entropies(
         self,
         blocks: Iterator[Block],
-        records: np.ndarray,
+        records: np.ndarray | pk.View,
         begins: np.ndarray,
         members: np.ndarray,
         pairs: np.ndarray,
@@ -221,7 +219,7 @@ class Sweeps:
         return ((Held(block.flaw),) for block in blocks)
 
     def log_densities(
-        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
     ) -> Iterator[tuple]:
         """lse_i of each point; as `_by_point`."""
 
@@ -232,7 +230,7 @@ class Sweeps:
         return self._by_point(blocks, records, write, (), self.dtype, out)
 
     def labels(
-        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
     ) -> Iterator[tuple]:
         """The most probable component of each point; as `_by_point`."""
 
@@ -245,7 +243,7 @@ class Sweeps:
         return self._by_point(blocks, records, write, (), np.int64, out)
 
     def responsibilities(
-        self, blocks: Iterator[Block], records: np.ndarray, out: np.ndarray | pk.View | None = None
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
     ) -> Iterator[tuple]:
         """r_ij of each point; as `_by_point`."""
 
@@ -260,7 +258,7 @@ class Sweeps:
     def _by_point(
         self,
         blocks: Iterator[Block],
-        records: np.ndarray,
+        records: np.ndarray | pk.View,
         write: Callable[[pk.View, pk.View, pk.View], None],
         shape: tuple[int, ...],
         dtype: type,
