@@ -16,7 +16,7 @@ from ..sharding import Shards, here
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
-from .sums import CANCELS, group_of, n_features, references
+from .sums import CANCELS, group_of, n_features, references, triangle
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -55,7 +55,7 @@ class Components:
             rows = np.stack([-scales * shift, scales], axis=2).reshape(k, 2 * p)
         else:
             rows = np.empty((k, p * (p + 3) // 2))
-            a, b = np.tril_indices(p)
+            a, b = triangle(p)
             rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
             a = np.arange(p)
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
@@ -242,7 +242,7 @@ class Points:
         """sums and reference of the last sweep, as `sweep` has them."""
         sums, (numbers, chosen) = on_host(self.added), self.about
         if not self.diagonal:
-            a, b = np.tril_indices(self.p + 1)
+            a, b = triangle(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square

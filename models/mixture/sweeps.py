@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -34,15 +35,45 @@ class Piece(NamedTuple):
         return self.rows.nbytes
 
 
+class Again:
+    """A launch that is planned when it is made for the second time with the same arrays."""
+
+    def __init__(self) -> None:
+        self._of, self._plan = (), None
+
+    def __call__(self, of: tuple, arguments: Callable[[], tuple], label: str) -> None:
+        """Launch what `arguments()` gives: a policy, a kernel and its arguments.
+
+        of : tuple of Views
+            Those of them that may be others next time.
+        """
+        if len(self._of) != len(of) or any(a is not b for a, b in zip(self._of, of)):
+            self._of, self._plan = of, None
+            pk.parallel_for(*arguments(), label=label)
+            return
+        if self._plan is None:
+            self._plan = pk.plan(*arguments(), label=label)
+        self._plan()
+
+
 class Block(NamedTuple):
     """n points from `start` on in a space: x of shape (p, columns), their weights, a View or None, and
-    whether they are finite: flaw[0] is 0, or NaN."""
+    whether they are finite: flaw[0] is 0, or NaN.
+
+    joint and lse, of the width of the block, are shared with other blocks; total is the sum of the last
+    sweep's lse_i.
+    """
 
     start: int
     n: int
     x: pk.View
     weights: pk.View | None
     flaw: pk.View
+    joint: pk.View
+    lse: pk.View
+    total: pk.View
+    compute: Again
+    add_up: Again
 
 
 class Sweeps:
@@ -78,8 +109,6 @@ class Sweeps:
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
-            if height > k:
-                pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
         self._sums = None
@@ -87,6 +116,8 @@ class Sweeps:
     def room(self) -> Sums:
         """Room for sums, made when they are first asked for."""
         if self._sums is None:
+            if self._joint.shape[1] > self.k:  # rows of no components
+                pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
         return self._sums
 
@@ -94,10 +125,11 @@ class Sweeps:
         """The points of a piece, less the centre, a column each."""
         given = piece.rows.read() if isinstance(piece.rows, (Mapped, Stretch)) else piece.rows
         rows, weights = reached(given, self.space), piece.weights
+        width = padded(rows.shape[0])
         with pk.use(self.space):
-            x, flaw = pk.empty((self.p, padded(rows.shape[0])), self.dtype), pk.empty((1,))
+            x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty((1,)), pk.empty((1,))
         pk.parallel_reduce(
-            pk.RangePolicy(0, x.shape[1], space=self.space),
+            pk.RangePolicy(0, width, space=self.space),
             kernels.lay_out,
             rows,
             self._centre,
@@ -107,50 +139,45 @@ class Sweeps:
         )
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
-        return Block(piece.start, rows.shape[0], x, weights, flaw)
+        joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
+        again = Again(), Again()
+        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again)
 
-    def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
-        """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its
-        lse_i."""
+    def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
+        """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""
         there = reached(records, self.space)
         for block in blocks:
-            width = block.x.shape[1]
-            n_tiles = width // kernels.PAD
-            joint, lse = self._joint[:n_tiles], self._lse[:, :width]
-            teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
-            pk.parallel_for(
-                pk.TeamPolicy(teams, 128, space=self.space),
-                kernels.log_joint,
-                pk.static(self.p),
-                pk.static(int(self.diagonal)),
-                pk.static(_rows(width)),
-                *map(pk.static, self._record),
-                block.x,
-                there,
-                joint,
-                lse,
-                label="mixture.log_joint",
-            )
-            yield block, joint, lse, self._normalised(block, lse)
+            block.compute((there,), functools.partial(self._log_joint, block, there), "mixture.log_joint")
+            policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
+            if block.weights is None:
+                kernel, args = kernels.normalise, (block.n, block.flaw, block.lse)
+            else:
+                kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, block.lse)
+            pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
+            yield block
 
-    def _normalised(self, block: Block, lse: pk.View) -> pk.View:
-        """The sum of a block's lse_i, which are put into the first row."""
-        policy = pk.RangePolicy(0, lse.shape[1], space=self.space)
-        total = pk.empty((1,), np.float64, self.space)
-        if block.weights is None:
-            kernel, args = kernels.normalise, (block.n, block.flaw, lse)
-        else:
-            kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, lse)
-        pk.parallel_reduce(policy, kernel, *args, out=total, label=f"mixture.{kernel.name}")
-        return total
+    def _log_joint(self, block: Block, records: pk.View) -> tuple:
+        """What `log_joint` is launched with."""
+        width, n_parts = block.x.shape[1], block.lse.shape[0]
+        n_teams = -(-block.joint.shape[0] // kernels.TILES) * n_parts
+        fixed = self.p, int(self.diagonal), _rows(width), *self._record
+        return (
+            pk.TeamPolicy(n_teams, 128, space=self.space),
+            kernels.log_joint,
+            *map(pk.static, fixed),
+            block.x,
+            records,
+            block.joint,
+            block.lse,
+        )
 
     def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
         """sum_i lse_i."""
-        return ((Held(total),) for *_, total in self._computed(blocks, records))
+        return ((Held(block.total),) for block in self._computed(blocks, records))
 
     def totals(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[float]:
         """sum_i lse_i of each block."""
-        return (float(total.to_numpy()[0]) for *_, total in self._computed(blocks, records))
+        return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
     def gather(
         self,
@@ -161,17 +188,17 @@ class Sweeps:
         change: Callable | None = None,
     ) -> Iterator[tuple]:
         """sum_i lse_i, the sums of `sums.Sums`, and what `change` gives to be summed."""
-        room = self.room()
-        for block, joint, lse, total in self._computed(blocks, records):
-            more = () if change is None else change(self, block, joint, lse)
-            yield Held(total), Held(room.of(reference, chosen, block.x, joint, lse)), *more
+        room = self.room()  # before anything is computed
+        for block in self._computed(blocks, records):
+            more = () if change is None else change(self, block, block.joint, block.lse)
+            yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
     def pair_entropies(
         self, blocks: Iterator[Block], records: np.ndarray | pk.View, pairs: np.ndarray
     ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
-        for block, joint, lse, _ in self._computed(blocks, records):
-            yield (self.pair_entropies_of(block.n, pairs, joint, lse),)
+        for block in self._computed(blocks, records):
+            yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
 
     def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
         """Those of a block."""
@@ -198,7 +225,7 @@ class Sweeps:
     ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
-        for block, joint, lse, _ in self._computed(blocks, records):
+        for block in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
             pk.parallel_for(
                 pk.TeamPolicy(len(pairs), 128, space=self.space),
@@ -207,8 +234,8 @@ class Sweeps:
                 begins,
                 members,
                 there,
-                joint,
-                lse,
+                block.joint,
+                block.lse,
                 total,
                 label="mixture.group_entropies",
             )
@@ -223,9 +250,9 @@ class Sweeps:
     ) -> Iterator[tuple]:
         """lse_i of each point; as `_by_point`."""
 
-        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
-            policy = pk.RangePolicy(0, len(values), space=self.space)
-            pk.parallel_for(policy, kernels.densities, lse, values, label="mixture.densities")
+        def write(block: Block, values: pk.View) -> None:
+            policy = pk.RangePolicy(0, block.n, space=self.space)
+            pk.parallel_for(policy, kernels.densities, block.lse, values, label="mixture.densities")
 
         return self._by_point(blocks, records, write, (), self.dtype, out)
 
@@ -234,11 +261,10 @@ class Sweeps:
     ) -> Iterator[tuple]:
         """The most probable component of each point; as `_by_point`."""
 
-        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
-            policy = by_tile(joint, self.space)
-            pk.parallel_for(
-                policy, kernels.most_probable, self.k, joint, values, label="mixture.most_probable"
-            )
+        def write(block: Block, values: pk.View) -> None:
+            args = self.k, block.joint, values
+            policy = by_tile(block.joint, self.space)
+            pk.parallel_for(policy, kernels.most_probable, *args, label="mixture.most_probable")
 
         return self._by_point(blocks, records, write, (), np.int64, out)
 
@@ -247,11 +273,10 @@ class Sweeps:
     ) -> Iterator[tuple]:
         """r_ij of each point; as `_by_point`."""
 
-        def write(joint: pk.View, lse: pk.View, values: pk.View) -> None:
-            policy = by_tile(joint, self.space)
-            pk.parallel_for(
-                policy, kernels.responsibilities, joint, lse, values, label="mixture.responsibilities"
-            )
+        def write(block: Block, values: pk.View) -> None:
+            args = block.joint, block.lse, values
+            policy = by_tile(block.joint, self.space)
+            pk.parallel_for(policy, kernels.responsibilities, *args, label="mixture.responsibilities")
 
         return self._by_point(blocks, records, write, (self.k,), self.dtype, out)
 
@@ -259,7 +284,7 @@ class Sweeps:
         self,
         blocks: Iterator[Block],
         records: np.ndarray | pk.View,
-        write: Callable[[pk.View, pk.View, pk.View], None],
+        write: Callable[[Block, pk.View], None],
         shape: tuple[int, ...],
         dtype: type,
         out: np.ndarray | pk.View | None,
@@ -268,14 +293,14 @@ class Sweeps:
         block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
         lse_i) of each block."""
         landing = None if out is None else Landing(out, self.space)
-        for block, joint, lse, total in self._computed(blocks, records):
+        for block in self._computed(blocks, records):
             if landing is None:
                 values = pk.empty((block.n, *shape), dtype, self.space)
-                write(joint, lse, values)
-                yield values.to_numpy(), float(total.to_numpy()[0])
+                write(block, values)
+                yield values.to_numpy(), float(block.total.to_numpy()[0])
             else:
-                write(joint, lse, landing.rows(block.start, block.start + block.n))
-                yield (Held(total),)
+                write(block, landing.rows(block.start, block.start + block.n))
+                yield (Held(block.total),)
         if landing is not None:
             landing.flush()
 
