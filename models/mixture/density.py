@@ -14,7 +14,7 @@ from .checks import check_array, check_table, check_weights
 
 
 def log_density(
-    X: npt.ArrayLike,
+    X: npt.ArrayLike | pk.View,
     means: npt.ArrayLike,
     precisions_cholesky: npt.ArrayLike,
     weights: npt.ArrayLike,
@@ -25,7 +25,7 @@ def log_density(
 
     Parameters
     ----------
-    X : array-like, shape (n_samples, n_features)
+    X : array-like or View, shape (n_samples, n_features)
         float32 is computed in float32, anything else in float64.
     means : array-like, shape (n_components, n_features)
     precisions_cholesky : array-like, shape (n_components, n_features, n_features) or (n_components,
@@ -63,5 +63,6 @@ def log_density(
     weights = check_weights(weights, k)
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
+    # the components' own centre: the points' would be another pass over them
     points = Points(X, k, space, weights @ means, diagonal, streamed=True)
     return points.log_densities(Components(log_weights, means, factors), points.as_view)

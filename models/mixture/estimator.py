@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
+from ..annotations import ArrayOrView, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
 from ..progress import bar
@@ -159,7 +160,7 @@ class DirichletMixture(Fitted):
 
     def fit(
         self,
-        X: npt.ArrayLike,
+        X: npt.ArrayLike | pk.View,
         y: object = None,
         sample_weight: npt.ArrayLike | None = None,
         *,
@@ -171,7 +172,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
             How often each point counts; not negative.
@@ -286,7 +287,7 @@ class DirichletMixture(Fitted):
         return self
 
     def partial_fit(
-        self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None
+        self, X: npt.ArrayLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
@@ -297,7 +298,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
 
@@ -331,17 +332,18 @@ class DirichletMixture(Fitted):
         self.n_iter_ += 1
         return self
 
-    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> Array:
+    def fit_predict(self, X: npt.ArrayLike | pk.View, y: object = None) -> ArrayOrView:
         """`fit`, then `predict`.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
 
         Returns
         -------
         ndarray of int, shape (n_samples,)
+            A View, as `predict` gives.
 
         Raises
         ------
@@ -372,7 +374,7 @@ class DirichletMixture(Fitted):
 
     def sample_posterior(
         self,
-        X: npt.ArrayLike,
+        X: npt.ArrayLike | pk.View,
         n_draws: Whole = 1000,
         *,
         n_warmup: Whole = 100,
@@ -386,7 +388,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         n_draws, n_warmup, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1

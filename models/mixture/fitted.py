@@ -7,6 +7,8 @@ import contextlib
 import numpy as np
 import numpy.typing as npt
 
+import portable as pk
+
 from ..annotations import Array, ArrayOrView, ClientLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
@@ -69,12 +71,12 @@ class Fitted(Parameters):
         self._check_fitted()
         saving.save(self, path)
 
-    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
+    def score_samples(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Log-density of the mixture at each point.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
@@ -93,12 +95,12 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_densities(self._fitted(), points.as_view)
 
-    def score(self, X: npt.ArrayLike, y: object = None, *, client: ClientLike = None) -> float:
+    def score(self, X: npt.ArrayLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
         """Mean log-density of the mixture at the points.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         client : distributed.Client or "local", optional
             As in `fit`.
@@ -117,12 +119,12 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
+    def predict(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """The most probable component of each point.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
@@ -141,12 +143,12 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.labels(self._fitted(), points.as_view)
 
-    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> ArrayOrView:
+    def predict_proba(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
@@ -165,12 +167,12 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.responsibilities(self._fitted(), points.as_view)
 
-    def bic(self, X: npt.ArrayLike) -> float:
+    def bic(self, X: npt.ArrayLike | pk.View) -> float:
         """Bayesian information criterion: lower is better.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
 
         Returns
         -------
@@ -186,12 +188,12 @@ class Fitted(Parameters):
         points = self._points(X)
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
-    def aic(self, X: npt.ArrayLike) -> float:
+    def aic(self, X: npt.ArrayLike | pk.View) -> float:
         """Akaike's information criterion: lower is better.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
 
         Returns
         -------

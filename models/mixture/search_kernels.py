@@ -1,5 +1,5 @@
-"""Kernels of starts and moves: sums of columns, points far from those chosen, entropies of pairs of components, children of
-components.
+"""Kernels of starts and moves: sums of columns, points far from those chosen, entropies of pairs of
+components, children of components.
 
 Arguments that recur, beside those of `kernels`
     rows        points as they were given, one a row
