@@ -177,8 +177,8 @@ class Points:
 
     def check(self):
         """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
-        (flaw,) = self._shards.reduce("flaws")
-        if np.isnan(flaw[0]):
+        (flaw,) = self._shards.reduce("flaws", stay=True)
+        if np.isnan(on_host(flaw)[0]):
             self._name_flaw()
 
     def _name_flaw(self):
@@ -202,8 +202,8 @@ class Points:
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
-        (total,) = self._shards.reduce("log_likelihood", self._records(components))
-        return self._check(float(total[0]), components)
+        (total,) = self._shards.reduce("log_likelihood", self._records(components), stay=True)
+        return self._check(float(on_host(total)[0]), components)
 
     def gather(self, components, change=None):
         """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
@@ -293,6 +293,6 @@ class Points:
             found = np.concatenate(parts)
             return pk.copy_of(found, self.space) if as_view else found
         found = pk.empty(shape, dtype, self.space) if as_view else np.empty(shape, dtype)
-        (total,) = self._shards.reduce(name, records, found)
-        self._check(float(total[0]), components)
+        (total,) = self._shards.reduce(name, records, found, stay=True)
+        self._check(float(on_host(total)[0]), components)
         return found
