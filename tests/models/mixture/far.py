@@ -55,9 +55,10 @@ class Heard:
 
     @property
     def waits(self):
-        """Copies to the host in front of the last kernel."""
-        last = max(k for k, event in enumerate(self.events) if isinstance(event, str))
-        return [event for event in self.events[:last] if event[1] == "host"]
+        """Copies to the host in front of the last kernel, but for additions of results."""
+        kernels = [event if isinstance(event, str) and event != "add_to" else None for event in self.events]
+        last = max(k for k, event in enumerate(kernels) if event)
+        return [event for event in self.events[:last] if not isinstance(event, str) and event[1] == "host"]
 
     def copies(self, source, target, least=2000):
         """Bytes of each copy that has so many or more."""
