@@ -137,12 +137,11 @@ class Points:
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
         with pk.use(here(client, space)) as self.space:
             pass
-        self._client, is_one = client, client is None and not isinstance(space, (list, tuple))
-        self._is_one = is_one
-        if rows is not None and not (is_one and rows.is_whole):
+        self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
+        if rows is not None and not (self._is_one and rows.is_whole):
             rows.forget()
             rows = None
-        if rows is None and is_one:
+        if rows is None and self._is_one:
             rows = Rows(X, self.space, self._block)
         pieces = [
             Piece(

@@ -38,7 +38,8 @@ class Rows:
         self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
         with pk.use(space) as self.space:
             pass
-        self.is_whole = isinstance(X, pk.View) or n * size <= _WHOLE
+        is_there = isinstance(X, pk.View) and X.memory == self.space.memory
+        self.is_whole = is_there or n * size <= _WHOLE
         self.length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
         self._near: tuple[int, pk.View] | None = None
 

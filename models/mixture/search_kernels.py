@@ -75,10 +75,10 @@ def name_rows(i, rows, names):
 @pk.kernel
 def arrival(i, seed, draw, names, nearest, free):
     """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
-    proportion to them. The same at the rates `free`, where nothing has been chosen yet."""
+    proportion to them. The same where all that may be chosen come at the rate 1."""
     luck = pk.random.exponential(seed, names[i], draw)
     first = luck / nearest[i] if nearest[i] > 0.0 else math.inf
-    return first, luck / free[i] if free[i] > 0.0 else math.inf
+    return first, luck if free[i] > 0.0 else math.inf
 
 
 @pk.kernel
@@ -87,8 +87,8 @@ def approach(i, far, draw, rows, scales, free, found, places, chosen, nearest):
 
     far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
             chosen one
-    found   by `arrival`: the earliest times at the rates `nearest`, where infinite nothing is left and those
-            at the rates `free` count; places has their rows
+    found   by `arrival`: the earliest times; where that at the rates `nearest` is infinite, nothing is left
+            and the other counts; places has their rows
     """
     own = places[0] if found[0] < math.inf else places[1]
     square = 0.0

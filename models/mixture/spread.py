@@ -14,7 +14,7 @@ from .search_kernels import BLOCK, SIDE, column_sums
 
 
 def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each column, float64, shape (p,), in one pass over blocks of rows.
+    """Mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
     Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
     is left. The order of additions is that of the rows, on every space.

@@ -100,6 +100,17 @@ def test_views_are_not_copied_and_give_views(far, name):
     assert getattr(model, name)(there).to_numpy().tobytes() == wanted.tobytes()
 
 
+def test_views_elsewhere_travel_in_stretches(far, monkeypatch):
+    model, X, heard = fitted("serial"), clouds(), Heard()
+    wanted = model.predict(X)
+    monkeypatch.setattr(rows, "_WHOLE", 0)
+    monkeypatch.setattr(rows, "_TOGETHER", 12_000)
+    model.space = far
+    with pk.listening(heard, copies=True):
+        assert model.predict(pk.asview(X)).to_numpy().tobytes() == wanted.tobytes()
+    assert max(heard.copies("host", far)) <= 12_000 and sum(heard.copies("host", far)) == X.nbytes
+
+
 def test_views_of_other_numbers(far):
     model = fitted(far)
     whole = np.rint(clouds()).astype(np.int32)
@@ -152,6 +163,17 @@ def test_a_fit_copies_its_points_once(far, prior):
     same(found, wanted)
     assert heard.copies("host", far, X.nbytes // 8) == [X.nbytes] * 2
     assert heard.copies(far, "host", X.nbytes // 8) == []
+
+
+def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
+    heard = []
+    for iterations in (2, 5):
+        heard.append(Heard())
+        with pk.listening(heard[-1], copies=True):
+            fitted(far, max_iter=iterations, moves=False)
+    ways = ("far", "host"), ("host", "far"), ("", "far")
+    short, long = ([one.copies(*way, 0) for way in ways] for one in heard)
+    assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 8 * K), 3 * 8 * K, 0]
 
 
 def test_a_start_does_not_wait_between_draws(far):
