@@ -1,15 +1,48 @@
 """Arrays of users where a kernel reaches them."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 import portable as pk
 
 
-def reached(array, space=None):
-    """An array as a row-major view that a space reaches (the default space if None): on the host itself,
-    elsewhere a copy."""
-    host = pk.asview(np.ascontiguousarray(array), space="serial")
+def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
+    """An array as a view that a space reaches (the default space if None).
+
+    Parameters
+    ----------
+    array : ndarray or View
+    space : str, Space or None
+
+    Returns
+    -------
+    View
+        Of the array's own memory where the space reaches it, elsewhere a copy; row-major, but for a View
+        that already is there.
+    """
+    host = array if isinstance(array, pk.View) else pk.asview(np.ascontiguousarray(array), space="serial")
     device = pk.create_mirror_view(host, pk.default_space() if space is None else space)
     if device is not host:
         pk.deep_copy(device, host)
     return device
+
+
+def as_view(array: Any) -> pk.View | None:
+    """The View of an array whose results are wanted as Views.
+
+    Parameters
+    ----------
+    array : anything
+
+    Returns
+    -------
+    View or None
+        Of a View, and of another library's array on a device, the memory itself; None for all else, which
+        is taken to the host.
+    """
+    if isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__"):
+        return pk.asview(array)
+    return None

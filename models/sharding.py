@@ -85,7 +85,13 @@ class Place:
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
 
     def run(
-        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...], reduce: bool
+        self,
+        numbers: Sequence[int],
+        pieces: dict[int, Any],
+        name: str,
+        args: tuple[Any, ...],
+        reduce: bool,
+        stay: bool = False,
     ) -> list[Any]:
         """The results of some neighbouring shards, or nodes of their sums.
 
@@ -97,6 +103,8 @@ class Place:
         name, args
             Of the method.
         reduce : bool
+        stay : bool
+            Whether sums that the space holds stay there, `Held`.
 
         Returns
         -------
@@ -111,7 +119,8 @@ class Place:
             found = getattr(self._method, name)(map(self._shard, numbers), *args)
             if not reduce:
                 return list(found)
-            return [(level, k, tuple(map(_on_host, values))) for level, k, values in nodes(found, numbers[0])]
+            sums = nodes(found, numbers[0])
+            return sums if stay else [(level, k, tuple(map(_on_host, values))) for level, k, values in sums]
 
     def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
         """The method and all shards, or None if there is no room to keep them.
@@ -228,7 +237,7 @@ class Shards:
         numbers = range(len(self.pieces)) if numbers is None else numbers
         return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
-    def reduce(self, name: str, *args: object) -> tuple[Any, ...]:
+    def reduce(self, name: str, *args: object, stay: bool = False) -> tuple[Any, ...]:
         """The sums (1) of what the method gives of each shard.
 
         Parameters
@@ -237,16 +246,24 @@ class Shards:
             Of the method's function.
         *args
             Of that function.
+        stay : bool
+            Whether sums that a space holds may stay there.
 
         Returns
         -------
         tuple of numbers and ndarrays
+            With `stay`, where one space of this process has all shards, Views in place of what it holds.
 
         Raises
         ------
         ClusterError
             As `map`.
         """
+        places = getattr(self._crew, "places", ())
+        if stay and len(places) == 1:
+            numbers, pieces = range(len(self.pieces)), dict(enumerate(self.pieces))
+            sums = total(places[0].run(numbers, pieces, name, args, True, stay=True))
+            return tuple(value.view if isinstance(value, Held) else value for value in sums)
         return total(
             node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part
         )

@@ -14,7 +14,9 @@ from portable.errors import FiniteError
 from ..mapped import rows_of
 from ..sharding import Shards, here
 from . import kernels
-from .sums import CANCELS, group_of, n_features, references
+from .checks import check_points
+from .rows import Rows, Stretch, on_host
+from .sums import CANCELS, group_of, n_features, references, triangle
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -53,7 +55,7 @@ class Components:
             rows = np.stack([-scales * shift, scales], axis=2).reshape(k, 2 * p)
         else:
             rows = np.empty((k, p * (p + 3) // 2))
-            a, b = np.tril_indices(p)
+            a, b = triangle(p)
             rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
             a = np.arange(p)
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
@@ -68,7 +70,8 @@ class Points:
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
+    X : ndarray or View, shape (n, p)
+        float32 or float64.
     n_components : int
     space : str, Space, None or a list of them
     centre : ndarray, shape (p,)
@@ -80,6 +83,8 @@ class Points:
     weights : ndarray or View, shape (n,), optional
         How often each point counts. What is written to a View counts from the next sweep on.
     client : distributed.Client, optional
+    rows : Rows, optional
+        Those of X on the space, where others have copied them there already.
 
     Attributes
     ----------
@@ -89,13 +94,29 @@ class Points:
         client and space, for others that are to work at the same places.
     make : callable (space) -> Sweeps
         What each place works with.
-    added : ndarray, shape (k, n_features)
-        The sums of the last sweep; see `sums.Sums`.
+    as_view : bool
+        Whether X was a View.
+    added : ndarray or View, shape (k, n_features)
+        The sums of the last sweep; see `sums.Sums`. A View where the points lie in one space.
     about : (ndarray of shape (n_references, p), ndarray of shape (k,))
         What they are about: references less the centre, and which of them each component has.
     """
 
-    def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None, client=None):
+    def __init__(
+        self,
+        X,
+        n_components,
+        space,
+        centre,
+        diagonal,
+        streamed=False,
+        weights=None,
+        client=None,
+        rows=None,
+    ):
+        self.as_view = isinstance(X, pk.View)
+        if client is not None:
+            X = on_host(X)
         self.X, self.centre, self.diagonal, self.k, self.streamed = (
             X,
             centre,
@@ -114,16 +135,24 @@ class Points:
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
         self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
+        with pk.use(here(client, space)) as self.space:
+            pass
+        self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
+        if rows is not None and not (self._is_one and rows.is_whole):
+            rows.forget()
+            rows = None
+        if rows is None and self._is_one:
+            rows = Rows(X, self.space, self._block)
         pieces = [
             Piece(
                 start,
-                rows_of(X, start, start + self._block),
+                Stretch(rows, start, min(start + self._block, self.n))
+                if rows is not None
+                else rows_of(X, start, start + self._block),
                 None if weights is None else weights[start : start + self._block],
             )
             for start in self.starts
         ]
-        with pk.use(here(client, space)) as self.space:
-            pass
         apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
         self.make = functools.partial(
             Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height
@@ -142,18 +171,29 @@ class Points:
         return padded(min(self._block, self.n - start))
 
     def _records(self, components):
-        return components.records(self.centre, self.dtype)
+        records = components.records(self.centre, self.dtype)
+        return records if self._is_one else on_host(records)
+
+    def check(self):
+        """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
+        (flaw,) = self._shards.reduce("flaws", stay=True)
+        if np.isnan(on_host(flaw)[0]):
+            self._name_flaw()
+
+    def _name_flaw(self):
+        check_points(on_host(self.X))
 
     def _check(self, total, components):
-        """sum_i lse_i; FiniteError where a point is too far from all components for its density."""
+        """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
+        density."""
         if not np.isfinite(total):
+            self._name_flaw()
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
-            rows = np.abs(np.asarray(self.X[start : start + self._block], np.float64) - self.centre)
-            row, column = np.unravel_index(rows.argmax(), rows.shape)
-            row += start
+            rows = np.asarray(on_host(self.X[start : start + self._block]), np.float64)
+            row, column = np.unravel_index(np.abs(rows - self.centre).argmax(), rows.shape)
             raise FiniteError(
-                f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its"
+                f"X[{row + start}, {column}] is {rows[row, column]}: so far from every component that its"
                 f" log-density is beyond {np.dtype(self.dtype)}. Leave such points out, or divide that column"
                 " by its own scale"
             )
@@ -161,8 +201,8 @@ class Points:
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
-        (total,) = self._shards.reduce("log_likelihood", self._records(components))
-        return self._check(float(total[0]), components)
+        (total,) = self._shards.reduce("log_likelihood", self._records(components), stay=True)
+        return self._check(float(on_host(total)[0]), components)
 
     def gather(self, components, change=None):
         """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
@@ -174,9 +214,9 @@ class Points:
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype), chosen
         total, self.added, *more = self._shards.reduce(
-            "gather", self._records(components), *self.about, change
+            "gather", self._records(components), *self.about, change, stay=True
         )
-        return self._check(float(total[0]), components), *more
+        return self._check(float(on_host(total)[0]), components), *map(on_host, more)
 
     def sweep(self, components, change=None):
         """One sweep of E-step and sums.
@@ -199,9 +239,9 @@ class Points:
 
     def gathered(self):
         """sums and reference of the last sweep, as `sweep` has them."""
-        sums, (numbers, chosen) = self.added, self.about
+        sums, (numbers, chosen) = on_host(self.added), self.about
         if not self.diagonal:
-            a, b = np.tril_indices(self.p + 1)
+            a, b = triangle(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
@@ -232,22 +272,26 @@ class Points:
             "group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64)
         )[0]
 
-    def log_densities(self, components):
-        """lse_i, shape (n,)."""
-        found = np.concatenate(self._shards.map("log_densities", self._records(components)))
-        if not np.isfinite(found).all():
-            self._check(np.nan, components)
+    def log_densities(self, components, as_view=False):
+        """lse_i, shape (n,), in the points' dtype; a View on the space if asked for, else on the host."""
+        return self._by_point("log_densities", components, (), self.dtype, as_view)
+
+    def labels(self, components, as_view=False):
+        """The most probable component of each point, int64, shape (n,); as `log_densities`."""
+        return self._by_point("labels", components, (), np.int64, as_view)
+
+    def responsibilities(self, components, as_view=False):
+        """r_ij, shape (n, k): stored, since asked for; as `log_densities`."""
+        return self._by_point("responsibilities", components, (self.k,), self.dtype, as_view)
+
+    def _by_point(self, name, components, shape, dtype, as_view):
+        shape, records = (self.n, *shape), self._records(components)
+        if self._client is not None:
+            parts, totals = zip(*self._shards.map(name, records))
+            self._check(sum(totals), components)
+            found = np.concatenate(parts)
+            return pk.copy_of(found, self.space) if as_view else found
+        found = pk.empty(shape, dtype, self.space) if as_view else np.empty(shape, dtype)
+        (total,) = self._shards.reduce(name, records, found, stay=True)
+        self._check(float(on_host(total)[0]), components)
         return found
-
-    def labels(self, components):
-        """The most probable component of each point, shape (n,)."""
-        return self._together("labels", components)
-
-    def responsibilities(self, components):
-        """r_ij, shape (n, k): stored, since asked for."""
-        return self._together("responsibilities", components)
-
-    def _together(self, name, components):
-        found, totals = zip(*self._shards.map(name, self._records(components)))
-        self._check(sum(totals), components)
-        return np.concatenate(found)

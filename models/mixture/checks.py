@@ -1,4 +1,5 @@
-"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+"""Checks of what users pass in. All of them run before anything is computed or copied to a device, but for
+whether points are finite, where a kernel looks that reads them anyhow."""
 
 from __future__ import annotations
 
@@ -6,22 +7,45 @@ import warnings
 
 import numpy as np
 
+import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ..arrays import as_view
 from ..checks import as_numbers, check_finite, first_not_finite
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
-_SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
 def check_points(points, name="X", n_features=None):
-    """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as
-    float64.
+    """Points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and anything
+    else as float64.
 
     What has one of these dtypes is not copied.
     """
-    points = _plain_numbers(points, name)
+    points = check_table(points, name, n_features)
+    if isinstance(points, pk.View):
+        points = points.to_numpy()
+    for start in range(0, len(points), _ROWS):
+        at = first_not_finite(points[start : start + _ROWS])
+        if at is not None:
+            row, column = at[0] + start, at[1]
+            raise FiniteError(
+                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                "or infinity"
+            )
+    return points
+
+
+def check_table(points, name="X", n_features=None):
+    """What `check_points` checks without a look at the elements: a kernel is to look whether they are finite.
+
+    Views, and arrays of other libraries on a device, stay where they are, as Views.
+    """
+    there = as_view(points)
+    points = _plain_numbers(points, name) if there is None else there
+    if points.dtype.kind not in "fiu":
+        raise DTypeError(f"{name} must hold real numbers, got dtype {points.dtype}")
     if points.ndim != 2:
         raise ShapeError(
             f"{name} has shape {points.shape}; one row per point is wanted: shape (n_samples, n_features). "
@@ -36,16 +60,12 @@ def check_points(points, name="X", n_features=None):
             f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
             "as input"
         )
-    if points.dtype not in (np.float32, np.float64):
-        points = points.astype(np.float64)
-    for start in range(0, len(points), _ROWS):
-        at = first_not_finite(points[start : start + _ROWS])
-        if at is not None:
-            row, column = at[0] + start, at[1]
-            raise FiniteError(
-                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
-                "or infinity"
-            )
+    if points.dtype in (np.float32, np.float64):
+        return points
+    if there is None:
+        return points.astype(np.float64)
+    points = pk.empty(there.shape, np.float64, there.space)
+    pk.deep_copy(points, there, cast=True)
     return points
 
 
@@ -73,45 +93,6 @@ def check_sample_weight(weights, n):
     if not weights.any():
         raise InputError("sample_weight is zero everywhere: no point counts")
     return weights
-
-
-def spread_of(X, weights=None):
-    """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant
-    column.
-
-    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
-    is left.
-    """
-    n, p = X.shape
-    if n == 1:
-        raise ShapeError(f"X has shape {X.shape}: n_samples = 1; at least 2 points are wanted")
-    first = np.asarray(X[0], np.float64)
-    count, mean, squares = 0, np.zeros(p), np.zeros(p)
-    for start in range(0, n, _ROWS):
-        part = np.subtract(X[start : start + _ROWS], first, order="C")
-        share = None if weights is None else weights[start : start + _ROWS, None]
-        own = len(part) if share is None else share.sum()
-        if own == 0.0:
-            continue
-        own_mean = _column_sums(part if share is None else part * share) / own
-        part -= own_mean
-        away = own_mean - mean
-        np.square(part, out=part)
-        squares += _column_sums(part if share is None else part * share) + away**2 * (
-            count * own / (count + own)
-        )
-        mean = mean + away * (own / (count + own))
-        count += own
-    still = np.flatnonzero(squares == 0.0)
-    if still.size:
-        raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
-    return first + mean, squares / count
-
-
-def _column_sums(a):
-    whole = len(a) // _SIDE_BY_SIDE * _SIDE_BY_SIDE
-    together = a[:whole].reshape(-1, _SIDE_BY_SIDE * a.shape[1]).sum(axis=0)
-    return together.reshape(_SIDE_BY_SIDE, -1).sum(axis=0) + a[whole:].sum(axis=0)
 
 
 def check_array(value, name, shape=None):

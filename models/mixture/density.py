@@ -8,24 +8,24 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import Array
+from ..annotations import ArrayOrView
 from .blocks import Components, Points
-from .checks import check_array, check_points, check_weights
+from .checks import check_array, check_table, check_weights
 
 
 def log_density(
-    X: npt.ArrayLike,
+    X: npt.ArrayLike | pk.View,
     means: npt.ArrayLike,
     precisions_cholesky: npt.ArrayLike,
     weights: npt.ArrayLike,
     *,
     space: pk.SpaceLike | None = None,
-) -> Array:
+) -> ArrayOrView:
     """Log-density of a Gaussian mixture at each point.
 
     Parameters
     ----------
-    X : array-like, shape (n_samples, n_features)
+    X : array-like or View, shape (n_samples, n_features)
         float32 is computed in float32, anything else in float64.
     means : array-like, shape (n_components, n_features)
     precisions_cholesky : array-like, shape (n_components, n_features, n_features) or (n_components,
@@ -39,6 +39,7 @@ def log_density(
     Returns
     -------
     ndarray, shape (n_samples,)
+        A View on the space where X is a View or an array on a device.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def log_density(
     ----------
     Equations (1) and (2) of `models.mixture`.
     """
-    X = check_points(X)
+    X = check_table(X)
     means = check_array(means, "means")
     if means.ndim != 2 or means.shape[1] != X.shape[1] or not len(means):
         raise InputError(
@@ -59,7 +60,9 @@ def log_density(
     factors = check_array(precisions_cholesky, "precisions_cholesky", (k, p) if diagonal else (k, p, p))
     if ((factors if diagonal else np.diagonal(factors, axis1=1, axis2=2)) <= 0.0).any():
         raise InputError("precisions_cholesky has a diagonal that is not positive")
+    weights = check_weights(weights, k)
     with np.errstate(divide="ignore"):
-        log_weights = np.log(check_weights(weights, k))
-    points = Points(X, k, space, X.mean(axis=0, dtype=np.float64), diagonal, streamed=True)
-    return points.log_densities(Components(log_weights, means, factors))
+        log_weights = np.log(weights)
+    # the components' own centre: the points' would be another pass over them
+    points = Points(X, k, space, weights @ means, diagonal, streamed=True)
+    return points.log_densities(Components(log_weights, means, factors), points.as_view)

@@ -9,12 +9,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
+from ..annotations import ArrayOrView, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
 from ..progress import bar
+from ..sharding import here
 from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Points
@@ -23,17 +25,20 @@ from .checks import (
     check_points,
     check_random_state,
     check_sample_weight,
+    check_table,
     check_variances,
     check_weights,
     feature_names,
-    spread_of,
 )
 from .fitted import Fitted
 from .fitting import Fit, Given, Options
 from .kept import Log
 from .posterior import Posterior
 from .prior import Prior, check_prior
+from .rows import Rows, on_host
+from .search_kernels import BLOCK
 from .sklearn_protocol import convergence_warning
+from .spread import spread_of
 from .starts import STARTS
 
 
@@ -155,7 +160,7 @@ class DirichletMixture(Fitted):
 
     def fit(
         self,
-        X: npt.ArrayLike,
+        X: npt.ArrayLike | pk.View,
         y: object = None,
         sample_weight: npt.ArrayLike | None = None,
         *,
@@ -167,7 +172,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
             How often each point counts; not negative.
@@ -199,9 +204,10 @@ class DirichletMixture(Fitted):
         """
         names, streamed = feature_names(X), isinstance(X, np.memmap)
         random = self._check_parameters()
-        X = check_points(X)
+        X = check_table(X)
         weights = check_sample_weight(sample_weight, len(X))
-        self._centre, variances = spread_of(X, weights)
+        rows = Rows(X, here(client, self.space), BLOCK)
+        self._centre, variances = spread_of(rows, weights)
         prior, first = self._first(X, variances)
         options = Options(
             self.covariance,
@@ -218,7 +224,7 @@ class DirichletMixture(Fitted):
                 " the same starts are made again"
             )
         settings = {
-            "X": X,
+            "X": X if checkpoint is None else on_host(X),
             "sample_weight": weights,
             "prior": prior and vars(prior),
             "first": vars(first),
@@ -241,7 +247,7 @@ class DirichletMixture(Fitted):
                 shown.update(task, advance=1, description=f"EM, objective {value:.8g}")
 
             found = Fit(
-                X,
+                rows,
                 weights,
                 self._centre,
                 variances,
@@ -281,7 +287,7 @@ class DirichletMixture(Fitted):
         return self
 
     def partial_fit(
-        self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None
+        self, X: npt.ArrayLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
@@ -292,7 +298,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
 
@@ -326,17 +332,18 @@ class DirichletMixture(Fitted):
         self.n_iter_ += 1
         return self
 
-    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> Array:
+    def fit_predict(self, X: npt.ArrayLike | pk.View, y: object = None) -> ArrayOrView:
         """`fit`, then `predict`.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
 
         Returns
         -------
         ndarray of int, shape (n_samples,)
+            A View, as `predict` gives.
 
         Raises
         ------
@@ -367,7 +374,7 @@ class DirichletMixture(Fitted):
 
     def sample_posterior(
         self,
-        X: npt.ArrayLike,
+        X: npt.ArrayLike | pk.View,
         n_draws: Whole = 1000,
         *,
         n_warmup: Whole = 100,
@@ -381,7 +388,7 @@ class DirichletMixture(Fitted):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         n_draws, n_warmup, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
@@ -423,13 +430,14 @@ class DirichletMixture(Fitted):
         points = Points(
             X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
         )
+        points.check()
         n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
         settings = (
             vars(self.prior_)
             | vars(start)
             | {
-                "X": X,
+                "X": X if checkpoint is None else on_host(X),
                 "covariance": self.covariance,
                 "n_warmup": n_warmup,
                 "n_thin": n_thin,

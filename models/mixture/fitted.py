@@ -7,12 +7,14 @@ import contextlib
 import numpy as np
 import numpy.typing as npt
 
-from ..annotations import Array, ClientLike, PathLike, Whole
+import portable as pk
+
+from ..annotations import Array, ArrayOrView, ClientLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
 from . import covariance, saving
 from .blocks import Components, Points
-from .checks import check_feature_names, check_points, check_random_state
+from .checks import check_feature_names, check_random_state, check_table
 from .fitting import Start
 from .moves import Move
 from .prior import Prior
@@ -69,18 +71,19 @@ class Fitted(Parameters):
         self._check_fitted()
         saving.save(self, path)
 
-    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def score_samples(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Log-density of the mixture at each point.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
         Returns
         -------
         ndarray, shape (n_samples,)
+            A View on the space where X is a View or an array on a device.
 
         Raises
         ------
@@ -90,14 +93,14 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.log_densities(self._fitted())
+            return points.log_densities(self._fitted(), points.as_view)
 
-    def score(self, X: npt.ArrayLike, y: object = None, *, client: ClientLike = None) -> float:
+    def score(self, X: npt.ArrayLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
         """Mean log-density of the mixture at the points.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         y : ignored
         client : distributed.Client or "local", optional
             As in `fit`.
@@ -116,18 +119,19 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """The most probable component of each point.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
         Returns
         -------
         ndarray of int, shape (n_samples,)
+            A View, as `score_samples` gives.
 
         Raises
         ------
@@ -137,21 +141,21 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.labels(self._fitted())
+            return points.labels(self._fitted(), points.as_view)
 
-    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict_proba(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
         client : distributed.Client or "local", optional
             As in `fit`.
 
         Returns
         -------
         ndarray, shape (n_samples, n_components)
-            Each row adds up to 1.
+            Each row adds up to 1. A View, as `score_samples` gives.
 
         Raises
         ------
@@ -161,14 +165,14 @@ class Fitted(Parameters):
             Not fitted.
         """
         with self._shared(X, client) as points:
-            return points.responsibilities(self._fitted())
+            return points.responsibilities(self._fitted(), points.as_view)
 
-    def bic(self, X: npt.ArrayLike) -> float:
+    def bic(self, X: npt.ArrayLike | pk.View) -> float:
         """Bayesian information criterion: lower is better.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
 
         Returns
         -------
@@ -184,12 +188,12 @@ class Fitted(Parameters):
         points = self._points(X)
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
-    def aic(self, X: npt.ArrayLike) -> float:
+    def aic(self, X: npt.ArrayLike | pk.View) -> float:
         """Akaike's information criterion: lower is better.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
+        X : array-like or View, shape (n_samples, n_features)
 
         Returns
         -------
@@ -255,7 +259,7 @@ class Fitted(Parameters):
     def _check(self, X):
         self._check_fitted()
         check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_points(X, n_features=self.n_features_in_)
+        return check_table(X, n_features=self.n_features_in_)
 
     def _points(self, X, client=None):
         """Used once, so read block by block."""

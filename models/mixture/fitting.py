@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import portable as pk
-
-from ..sharding import here
 from ..shown import Shown
 from . import covariance
 from .blocks import Points
@@ -73,7 +70,8 @@ class Fit:
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
+    rows : Rows
+        Of the points.
     weights : ndarray, shape (n,), or None
     centre, variances : ndarrays, shape (p,)
     prior : Prior or None
@@ -92,7 +90,19 @@ class Fit:
     """
 
     def __init__(
-        self, X, weights, centre, variances, prior, first, options, random, space, streamed, log, client=None
+        self,
+        rows,
+        weights,
+        centre,
+        variances,
+        prior,
+        first,
+        options,
+        random,
+        space,
+        streamed,
+        log,
+        client=None,
     ):
         self._k, self._options, self._first, self._variances, self._log = (
             len(first.weights),
@@ -102,11 +112,12 @@ class Fit:
             log,
         )
         diagonal = covariance.is_diagonal(options.kind)
-        with pk.use(here(client, space)) as own:
-            few = Few(X, weights, self._k, random, own)
-        points = Points(X, self._k, space, centre, diagonal, streamed, weights, client)
+        few = Few(rows, weights, self._k, random)
+        points = Points(rows.X, self._k, space, centre, diagonal, streamed, weights, client, rows)
         self.points = points
-        self._few = points if few.all else Points(few.X, self._k, own, centre, diagonal, weights=few.weights)
+        self._few = (
+            points if few.all else Points(few.X, self._k, rows.space, centre, diagonal, weights=few.weights)
+        )
         self.prior, self.moves = prior, []
         climb = self._begin(few, random, centre)
         if self._few is not points:

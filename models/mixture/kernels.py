@@ -24,7 +24,8 @@ Arguments that recur
 All but `sums` have the dtype of x.
 """
 
-import numpy as np
+import math
+
 
 import portable as pk
 
@@ -56,10 +57,16 @@ def passes(team, rows, width):
 
 @pk.kernel
 def lay_out(i, points, centre, x):
-    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or
-    8."""
+    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or 8.
+
+    Returns 0, and NaN for a point with a coordinate that is not finite.
+    """
+    flaw = 0.0
     for c in range(x.shape[0]):
-        x[c, i] = pk.float64(points[i, c]) - centre[c] if i < points.shape[0] else 0.0
+        value = pk.float64(points[i, c]) if i < points.shape[0] else centre[c]
+        flaw = flaw if pk.isfinite(value) else math.nan
+        x[c, i] = value - centre[c]
+    return flaw
 
 
 @pk.function
@@ -178,16 +185,19 @@ def log_sum_exp(i, lse, some):
 
 
 @pk.kernel
-def normalise(i, n, lse):
-    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
+def normalise(i, n, flaw, lse):
+    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there.
+
+    `flaw`: the sum of what `lay_out` returned, so that sums with a point that is not finite are NaN.
+    """
     some = pk.local(BATCH, lse.dtype)
     value = log_sum_exp(i, lse, some)
     lse[0, i] = value if i < n else -LOG_ZERO
-    return pk.float64(value) if i < n else pk.float64(0.0)
+    return pk.float64(value) + flaw[0] if i < n else pk.float64(0.0)
 
 
 @pk.kernel
-def normalise_weighted(i, n, weights, lse):
+def normalise_weighted(i, n, flaw, weights, lse):
     """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is
     kept, so that exp(l_ij - lse_i) is the weighted share."""
     some = pk.local(BATCH, lse.dtype)
@@ -195,7 +205,7 @@ def normalise_weighted(i, n, weights, lse):
     counts = i < n and weights[min(i, n - 1)] > 0.0
     weight = weights[i] if counts else 1.0
     lse[0, i] = value - pk.log(weight) if counts else -LOG_ZERO
-    return weight * value if counts else pk.float64(0.0)
+    return weight * value + flaw[0] if counts else flaw[0]
 
 
 @pk.function
@@ -345,7 +355,6 @@ def moments(
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)
     some = pk.local(min(p + 1, BATCH), x.dtype)
-    before = pk.local(n_own, np.float64)
     ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
     ahead = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
     ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
@@ -423,11 +432,7 @@ def moments(
                     for b in range(pk.static(n_own)):
                         f = base + column + b * COLUMNS
                         if f < sums.shape[2]:
-                            before[b] = sums[own, j, f]
-                    for b in range(pk.static(n_own)):
-                        f = base + column + b * COLUMNS
-                        if f < sums.shape[2]:
-                            sums[own, j, f] = before[b] + total[q, a, b]
+                            sums[own, j, f] = total[q, a, b]
         q += 1
 
 
@@ -441,6 +446,12 @@ def add_slices(j, f, sums, added):
 
 
 @pk.kernel
+def densities(i, lse, values):
+    """lse_i of (2)."""
+    values[i] = lse[0, i]
+
+
+@pk.kernel
 def most_probable(tile, column, k, joint, labels):
     """The component of largest l_ij, the first of equals. 8 k bytes."""
     best = 0
@@ -448,10 +459,14 @@ def most_probable(tile, column, k, joint, labels):
     for j in range(1, k):
         best = pk.where(joint[tile, j, column] > top, j, best)
         top = max(joint[tile, j, column], top)
-    labels[tile * PAD + column] = best
+    if tile * PAD + column < labels.shape[0]:
+        labels[tile * PAD + column] = best
 
 
 @pk.kernel
-def responsibilities(tile, j, column, joint, lse):
-    """r_ij of (2) in place of l_ij. One exponential and 16 bytes a pair."""
-    joint[tile, j, column] = pk.exp(joint[tile, j, column] - lse[0, tile * PAD + column])
+def responsibilities(tile, column, joint, lse, shares):
+    """r_ij of (2), a row a point. One exponential and 16 bytes a pair."""
+    i = tile * PAD + column
+    if i < shares.shape[0]:
+        for j in range(shares.shape[1]):
+            shares[i, j] = pk.exp(joint[tile, j, column] - lse[0, i])

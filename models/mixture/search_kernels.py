@@ -1,11 +1,12 @@
-"""Kernels of starts and moves: points far from those chosen, entropies of pairs of components, children of
-components.
+"""Kernels of starts and moves: sums of columns, points far from those chosen, entropies of pairs of
+components, children of components.
 
 Arguments that recur, beside those of `kernels`
     rows        points as they were given, one a row
     names       a number below 2^63 for each row, which its bits decide, uint64
-    nearest     float64, a row's squared distance to the nearest row chosen so far; 0 where it cannot be
-    chosen
+    nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first; 0
+                where it cannot be chosen
+    free        float64: 1, and 0 for rows that count 0 times
 """
 
 import math
@@ -13,6 +14,44 @@ import math
 import portable as pk
 
 from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
+
+BLOCK, SIDE = 8192, 16  # rows whose sums are kept apart, and members that share them
+
+
+@pk.function
+def product(a, b):
+    """a b, rounded before anything is added to it."""
+    return a * b
+
+
+@pk.kernel
+def gather_rows(i, column, numbers, rows, some):
+    """Rows of some numbers."""
+    some[i, column] = rows[numbers[i], column]
+
+
+@pk.kernel
+def column_sums(block, e, p, squared, weighted, flat, first, middles, weights, sums):
+    """Sums of rows of a block of BLOCK, of each SIDE-th row by itself, e being number * p + column; rows
+    beyond the last whole SIDE are left out. 8 bytes a coordinate, or 4.
+
+    squared     pk.static: 0 adds up x - first, 1 the squares of x - first - middles[block]
+    weighted    pk.static: 1 where each row counts `weights` times
+    flat        rows one behind the other
+    sums        shape (n_blocks, SIDE * p), float64
+    """
+    column = e % p
+    begin, n = block * BLOCK, flat.shape[0] // p
+    origin, middle = first[column], middles[block, column] if squared else 0.0
+    total = pk.float64(0.0)
+    for t in range(min(BLOCK, n - begin) // SIDE):
+        value = pk.float64(flat[(begin + t * SIDE) * p + e]) - origin
+        if squared:
+            value = product(value - middle, value - middle)
+        if weighted:
+            value = product(value, weights[begin + t * SIDE + e // p])
+        total += value
+    sums[block, e] = total
 
 
 @pk.function
@@ -34,28 +73,35 @@ def name_rows(i, rows, names):
 
 
 @pk.kernel
-def approach(i, far, rows, scales, chosen, nearest):
-    """What a row has to do with the one numbered `chosen`: 3 p operations.
-
-    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
-    chosen one
-    """
-    square = 0.0
-    for c in range(rows.shape[1]):
-        away = (pk.float64(rows[i, c]) - pk.float64(rows[chosen, c])) / scales[c]
-        square += away * away
-    if far:
-        nearest[i] = min(nearest[i], square)
-    elif square == 0.0:
-        nearest[i] = 0.0
+def arrival(i, seed, draw, names, nearest, free):
+    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
+    proportion to them. The same where all that may be chosen come at the rate 1."""
+    luck = pk.random.exponential(seed, names[i], draw)
+    first = luck / nearest[i] if nearest[i] > 0.0 else math.inf
+    return first, luck if free[i] > 0.0 else math.inf
 
 
 @pk.kernel
-def arrival(i, seed, draw, names, nearest):
-    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
-    proportion to them."""
-    rate = nearest[i]
-    return pk.random.exponential(seed, names[i], draw) / rate if rate > 0.0 else math.inf
+def approach(i, far, draw, rows, scales, free, found, places, chosen, nearest):
+    """The row that a draw chose, and what another has to do with it: 3 p operations.
+
+    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
+            chosen one
+    found   by `arrival`: the earliest times; where that at the rates `nearest` is infinite, nothing is left
+            and the other counts; places has their rows
+    """
+    own = places[0] if found[0] < math.inf else places[1]
+    square = 0.0
+    for c in range(rows.shape[1]):
+        away = (pk.float64(rows[i, c]) - pk.float64(rows[own, c])) / scales[c]
+        square += away * away
+    if free[i] > 0.0:
+        if far:
+            nearest[i] = min(nearest[i], square) if draw > 0 else square
+        elif square == 0.0:
+            nearest[i] = 0.0
+    if i == 0:
+        chosen[draw] = own
 
 
 @pk.kernel

@@ -18,6 +18,7 @@ import portable as pk
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
 from .prior import WithPrior, centred
+from .starts import some_of
 from .sweeps import by_tile
 
 _LAUNCH = 4  # EM iterations from the two points
@@ -101,7 +102,7 @@ class SplitMerge:
     def _launch(self, first, second):
         """Two components, from two points and the members' covariance on."""
         kind, p = self._kind, self._two.p
-        pair = np.asarray(self._two.X[[first, second]], np.float64)
+        pair = some_of(self._two.X, [first, second]).astype(np.float64)
         same = Components(np.log([0.5, 0.5]), np.tile(self._two.centre, (2, 1)), self._unit(p))
         _, *sums = self._two.sweep(same)
         n, xbar, scatter = centred(kind, *sums, same.means)

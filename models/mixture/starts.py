@@ -22,21 +22,20 @@ class Few:
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
+    rows : Rows
     weights : ndarray, shape (n,), or None
     k : int
     random : Generator
-    space : Space
     """
 
-    def __init__(self, X, weights, k, random, space):
-        p = X.shape[1]
+    def __init__(self, rows, weights, k, random):
+        X, p = rows.X, rows.X.shape[1]
         few = max(_FEW, max(_FEW_A_COMPONENT, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2) * k)
         self.all = len(X) <= few
         if not self.all:
             at = np.sort(random.choice(len(X), few, replace=False))
-            X, weights = X[at], None if weights is None else weights[at]
-        self.X, self.weights, self._space = np.asarray(X), weights, space
+            X, weights = some_of(X, at), None if weights is None else weights[at]
+        self.X, self.weights, self._space = X, weights, rows.space
         self._rows = None
 
     def means(self, k, scales, how, random):
@@ -55,45 +54,55 @@ class Few:
                 policy, search_kernels.name_rows, self._rows, self._names, label="mixture.name_rows"
             )
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
-        ones = np.ones(n) if self.weights is None else (self.weights > 0.0).astype(float)
-        nearest, free = pk.copy_of(ones, space), pk.copy_of(ones, space)
-        chosen = []
+        with pk.use(space):
+            nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k,), np.int64)
+            found, places = pk.empty((2,)), pk.empty((2,), np.int64)
+        for view in (nearest, free):
+            pk.deep_copy(view, 1.0 if self.weights is None else (self.weights > 0.0).astype(float))
         for draw in range(k):
-            when, at = pk.parallel_reduce(
+            pk.parallel_reduce(
                 policy,
                 search_kernels.arrival,
                 seed,
                 draw,
                 self._names,
                 nearest,
-                reducer=pk.MinLoc,
+                free,
+                reducer=(pk.MinLoc, pk.MinLoc),
+                out=(found[:1], places[:1], found[1:], places[1:]),
                 label="mixture.arrival",
             )
-            if when == np.inf:  # fewer distinct points than components
-                _, at = pk.parallel_reduce(
-                    policy,
-                    search_kernels.arrival,
-                    seed,
-                    draw,
-                    self._names,
-                    free,
-                    reducer=pk.MinLoc,
-                    label="mixture.arrival",
-                )
-            chosen.append(int(at))
-            if draw == 0 and how == "k-means++":
-                pk.deep_copy(nearest, np.where(ones > 0.0, np.inf, 0.0))
             pk.parallel_for(
                 policy,
                 search_kernels.approach,
                 pk.static(int(how == "k-means++")),
+                draw,
                 self._rows,
                 scales,
-                chosen[-1],
+                free,
+                found,
+                places,
+                chosen,
                 nearest,
                 label="mixture.approach",
             )
-        return np.asarray(self.X[chosen], np.float64)
+        return some_of(self.X, chosen.to_numpy()).astype(np.float64)
+
+
+def some_of(X, numbers):
+    """The rows of these numbers, an ndarray; of a View they are brought together where they are."""
+    if not isinstance(X, pk.View):
+        return np.asarray(X[numbers])
+    some = pk.empty((len(numbers), X.shape[1]), X.dtype, X.space)
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 0), some.shape, space=X.space),
+        search_kernels.gather_rows,
+        pk.copy_of(np.asarray(numbers, np.int64), X.space),
+        X,
+        some,
+        label="mixture.gather_rows",
+    )
+    return some.to_numpy()
 
 
 def typical(kind, counts, covariances, p):

@@ -23,17 +23,12 @@ HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @pk.kernel
-def counts(j, added, n):
-    """n_j of (3)."""
-    n[j] = added[j, 0]
-
-
-@pk.kernel
-def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_covar, means, covariance):
-    """Means (5) and covariances (6) from the sums of `moments`; a component without points and prior keeps
-    its mean."""
+def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_covar, counts, means, covariance):
+    """Counts n_j of (3), means (5) and covariances (6) from the sums of `moments`; a component without points
+    and prior keeps its mean."""
     p = means.shape[0]
     n = added[j, 0]
+    counts[j] = n
     share, whole, divisor = 1.0 / max(n, TINY), max(n + pull, TINY), max(n + dof, TINY)
     for a in range(p):
         if n > 0.0:

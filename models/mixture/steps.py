@@ -6,10 +6,11 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import Copy, references
+from .sums import Copy, references, triangle
 
 
 class HostSteps:
@@ -69,9 +70,10 @@ class FullSteps:
         m, scale, *self._numbers = model.numbers(p)
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
-        self._means, self._covariance = self._put(means.T), self._put(covariances[:, *np.tril_indices(p)].T)
+        self._means, self._covariance = self._put(means.T), self._put(covariances[:, *triangle(p)].T)
         with pk.use(points.space):
             self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
+            self._log_weights = pk.empty((k,))
             self._records = pk.empty((k * (p * (p + 3) // 2 + 1),), points.dtype)
         self._prepare()
 
@@ -80,10 +82,11 @@ class FullSteps:
 
     def _prepare(self):
         pull, dof, _ = self._numbers
+        pk.deep_copy(self._log_weights, self._model.log_weights())
         found = pk.parallel_reduce(
             self._policy,
             step_kernels.prepare,
-            self._put(self._model.log_weights()),
+            self._log_weights,
             self._centre,
             *self._prior,
             pull,
@@ -104,8 +107,8 @@ class FullSteps:
         return self
 
     def records(self, centre, dtype):
-        """As `blocks.Components` has it."""
-        return self._records.to_numpy()
+        """As `blocks.Components` has it, a View."""
+        return self._records
 
     def references(self, centre, limit):
         """As `sums.references`; only where some component is far off has the host to look."""
@@ -119,7 +122,7 @@ class FullSteps:
         p = self._shape[1]
         for target, source in (
             (self._means, means.T),
-            (self._covariance, covariances[:, *np.tril_indices(p)].T),
+            (self._covariance, covariances[:, *triangle(p)].T),
         ):
             pk.deep_copy(target, np.ascontiguousarray(source))
         self._prepare()
@@ -131,10 +134,8 @@ class FullSteps:
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        added = pk.copy_of(self._points.added, self._points.space)
+        added = reached(self._points.added, self._points.space)
         about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
-        pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
-        self._model.weigh(self._n.to_numpy())
         pk.parallel_for(
             self._policy,
             step_kernels.maximise,
@@ -143,10 +144,12 @@ class FullSteps:
             self._centre,
             *self._prior,
             *self._numbers,
+            self._n,
             self._means,
             self._covariance,
             label="mixture.maximise",
         )
+        self._model.weigh(self._n.to_numpy())
         self._prepare()
 
     def moments(self):
@@ -154,7 +157,7 @@ class FullSteps:
 
     def result(self):
         k, p = self._shape
-        a, b = np.tril_indices(p)
+        a, b = triangle(p)
         covariances, factors = np.empty((k, p, p)), np.zeros((k, p, p))
         covariances[:, a, b] = covariances[:, b, a] = self._covariance.to_numpy().T
         factors[:, b, a] = self._factor.to_numpy().T

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 import portable as pk
@@ -23,6 +25,12 @@ CANCELS = {np.float64: 1e8, np.float32: 1e4}
 def n_features(p, diagonal):
     """Products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and d^2."""
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
+
+
+@functools.cache
+def triangle(p):
+    """Rows and columns of a lower triangle, in the order in which it is kept."""
+    return np.tril_indices(p)
 
 
 def group_of(k, dtype):
@@ -67,50 +75,51 @@ class Sums:
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
-    def begin(self, numbers, chosen):
-        """Sums of nothing, for points less a reference of each component; as `references` gives them, in the
-        points' dtype."""
-        self._passes = [(0, 0, self.k)]
-        for number in range(1, len(numbers)):
-            own = np.flatnonzero(chosen == number)
-            self._passes.append((number, int(own[0]), int(own[-1]) + 1))
-        self._about = self._numbers.of(numbers), self._chosen.of(chosen)
-        pk.deep_copy(self._slices, 0.0)
+    def of(self, block, numbers, chosen):
+        """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own.
 
-    def add(self, x, joint, lse):
-        """What a block adds; arguments as in `kernels`."""
-        n_tiles = x.shape[1] // kernels.PAD
+        numbers, chosen : of references, as `references` gives them, in the points' dtype
+        """
+        about, n_tiles = (self._numbers.of(numbers), self._chosen.of(chosen)), block.joint.shape[0]
         # whole tiles may be too few for all: none is left empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
-        for number, begin, end in self._passes:
-            teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
-            pk.parallel_for(
-                pk.TeamPolicy(teams, self._team, space=self._space),
-                kernels.moments,
-                *self._static,
-                n_slices,
-                x,
-                joint,
-                lse,
-                begin,
-                end,
-                number,
-                *self._about,
-                self._slices,
-                label="mixture.moments",
-            )
-
-    def end(self):
-        """The sums, a View of shape (k, n_features) of its own."""
+        if len(numbers) == 1:
+            arguments = functools.partial(self._moments, block, n_slices, 0, 0, self.k, about)
+            block.add_up(about, arguments, "mixture.moments")
+        else:
+            for number in range(len(numbers)):
+                own = np.flatnonzero(chosen == number)
+                if len(own):
+                    begin, end = int(own[0]), int(own[-1]) + 1
+                    arguments = self._moments(block, n_slices, number, begin, end, about)
+                    pk.parallel_for(*arguments, label="mixture.moments")
         added = pk.empty(self._slices.shape[1:], np.float64, self._space)
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), added.shape, space=self._space),
             kernels.add_slices,
-            self._slices,
+            self._slices[:n_slices],
             added,
             label="mixture.add_slices",
         )
         return added
+
+    def _moments(self, block, n_slices, number, begin, end, about):
+        """What `moments` is launched with, for some components and a reference."""
+        teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
+        return (
+            pk.TeamPolicy(teams, self._team, space=self._space),
+            kernels.moments,
+            *self._static,
+            n_slices,
+            block.x,
+            block.joint,
+            block.lse,
+            begin,
+            end,
+            number,
+            *about,
+            self._slices,
+        )
 
 
 def references(components, centre, limit):

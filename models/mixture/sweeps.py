@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -11,9 +12,10 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..mapped import Mapped, read
+from ..mapped import Mapped
 from ..sharding import Held
 from . import kernels, search_kernels
+from .rows import Landing, Stretch
 from .sums import Sums
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
@@ -25,7 +27,7 @@ class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
-    rows: np.ndarray | Mapped
+    rows: np.ndarray | pk.View | Mapped | Stretch
     weights: np.ndarray | pk.View | None
 
     @property
@@ -33,13 +35,45 @@ class Piece(NamedTuple):
         return self.rows.nbytes
 
 
+class Again:
+    """A launch that is planned when it is made for the second time with the same arrays."""
+
+    def __init__(self) -> None:
+        self._of, self._plan = (), None
+
+    def __call__(self, of: tuple, arguments: Callable[[], tuple], label: str) -> None:
+        """Launch what `arguments()` gives: a policy, a kernel and its arguments.
+
+        of : tuple of Views
+            Those of them that may be others next time.
+        """
+        if len(self._of) != len(of) or any(a is not b for a, b in zip(self._of, of)):
+            self._of, self._plan = of, None
+            pk.parallel_for(*arguments(), label=label)
+            return
+        if self._plan is None:
+            self._plan = pk.plan(*arguments(), label=label)
+        self._plan()
+
+
 class Block(NamedTuple):
-    """n points from `start` on in a space: x of shape (p, columns), and their weights, a View or None."""
+    """n points from `start` on in a space: x of shape (p, columns), their weights, a View or None, and
+    whether they are finite: flaw[0] is 0, or NaN.
+
+    joint and lse, of the width of the block, are shared with other blocks; total is the sum of the last
+    sweep's lse_i.
+    """
 
     start: int
     n: int
     x: pk.View
     weights: pk.View | None
+    flaw: pk.View
+    joint: pk.View
+    lse: pk.View
+    total: pk.View
+    compute: Again
+    add_up: Again
 
 
 class Sweeps:
@@ -75,7 +109,6 @@ class Sweeps:
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
-            pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
         self._sums = None
@@ -83,91 +116,89 @@ class Sweeps:
     def room(self) -> Sums:
         """Room for sums, made when they are first asked for."""
         if self._sums is None:
+            if self._joint.shape[1] > self.k:  # rows of no components
+                pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
         return self._sums
 
     def prepare(self, piece: Piece) -> Block:
         """The points of a piece, less the centre, a column each."""
-        rows, weights = reached(read(piece.rows), self.space), piece.weights
+        given = piece.rows.read() if isinstance(piece.rows, (Mapped, Stretch)) else piece.rows
+        rows, weights = reached(given, self.space), piece.weights
+        width = padded(rows.shape[0])
         with pk.use(self.space):
-            x = pk.empty((self.p, padded(rows.shape[0])), self.dtype)
-        pk.parallel_for(
-            pk.RangePolicy(0, x.shape[1], space=self.space),
+            x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty((1,)), pk.empty((1,))
+        pk.parallel_reduce(
+            pk.RangePolicy(0, width, space=self.space),
             kernels.lay_out,
             rows,
             self._centre,
             x,
+            out=flaw,
             label="mixture.lay_out",
         )
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
-        return Block(piece.start, rows.shape[0], x, weights)
+        joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
+        again = Again(), Again()
+        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again)
 
-    def _computed(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its
-        lse_i."""
-        there = pk.copy_of(records, self.space)
+    def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
+        """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""
+        there = reached(records, self.space)
         for block in blocks:
-            width = block.x.shape[1]
-            n_tiles = width // kernels.PAD
-            joint, lse = self._joint[:n_tiles], self._lse[:, :width]
-            teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
-            pk.parallel_for(
-                pk.TeamPolicy(teams, 128, space=self.space),
-                kernels.log_joint,
-                pk.static(self.p),
-                pk.static(int(self.diagonal)),
-                pk.static(_rows(width)),
-                *map(pk.static, self._record),
-                block.x,
-                there,
-                joint,
-                lse,
-                label="mixture.log_joint",
-            )
-            yield block, joint, lse, self._normalised(block, lse)
+            block.compute((there,), functools.partial(self._log_joint, block, there), "mixture.log_joint")
+            policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
+            if block.weights is None:
+                kernel, args = kernels.normalise, (block.n, block.flaw, block.lse)
+            else:
+                kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, block.lse)
+            pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
+            yield block
 
-    def _normalised(self, block: Block, lse: pk.View) -> pk.View:
-        """The sum of a block's lse_i, which are put into the first row."""
-        policy = pk.RangePolicy(0, lse.shape[1], space=self.space)
-        total = pk.empty((1,), np.float64, self.space)
-        if block.weights is None:
-            kernel, args = kernels.normalise, (block.n, lse)
-        else:
-            kernel, args = kernels.normalise_weighted, (block.n, block.weights, lse)
-        pk.parallel_reduce(policy, kernel, *args, out=total, label=f"mixture.{kernel.name}")
-        return total
+    def _log_joint(self, block: Block, records: pk.View) -> tuple:
+        """What `log_joint` is launched with."""
+        width, n_parts = block.x.shape[1], block.lse.shape[0]
+        n_teams = -(-block.joint.shape[0] // kernels.TILES) * n_parts
+        fixed = self.p, int(self.diagonal), _rows(width), *self._record
+        return (
+            pk.TeamPolicy(n_teams, 128, space=self.space),
+            kernels.log_joint,
+            *map(pk.static, fixed),
+            block.x,
+            records,
+            block.joint,
+            block.lse,
+        )
 
-    def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
+    def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
         """sum_i lse_i."""
-        return ((Held(total),) for *_, total in self._computed(blocks, records))
+        return ((Held(block.total),) for block in self._computed(blocks, records))
 
-    def totals(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[float]:
+    def totals(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[float]:
         """sum_i lse_i of each block."""
-        return (float(total.to_numpy()[0]) for *_, total in self._computed(blocks, records))
+        return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
     def gather(
         self,
         blocks: Iterator[Block],
-        records: np.ndarray,
+        records: np.ndarray | pk.View,
         reference: np.ndarray,
         chosen: np.ndarray,
         change: Callable | None = None,
     ) -> Iterator[tuple]:
         """sum_i lse_i, the sums of `sums.Sums`, and what `change` gives to be summed."""
-        room = self.room()
-        for block, joint, lse, total in self._computed(blocks, records):
-            room.begin(reference, chosen)
-            more = () if change is None else change(self, block, joint, lse)
-            room.add(block.x, joint, lse)
-            yield Held(total), Held(room.end()), *more
+        room = self.room()  # before anything is computed
+        for block in self._computed(blocks, records):
+            more = () if change is None else change(self, block, block.joint, block.lse)
+            yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
     def pair_entropies(
-        self, blocks: Iterator[Block], records: np.ndarray, pairs: np.ndarray
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, pairs: np.ndarray
     ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
-        for block, joint, lse, _ in self._computed(blocks, records):
-            yield (self.pair_entropies_of(block.n, pairs, joint, lse),)
+        for block in self._computed(blocks, records):
+            yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
 
     def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
         """Those of a block."""
@@ -187,14 +218,14 @@ class Sweeps:
     def group_entropies(
         self,
         blocks: Iterator[Block],
-        records: np.ndarray,
+        records: np.ndarray | pk.View,
         begins: np.ndarray,
         members: np.ndarray,
         pairs: np.ndarray,
     ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
-        for block, joint, lse, _ in self._computed(blocks, records):
+        for block in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
             pk.parallel_for(
                 pk.TeamPolicy(len(pairs), 128, space=self.space),
@@ -203,44 +234,75 @@ class Sweeps:
                 begins,
                 members,
                 there,
-                joint,
-                lse,
+                block.joint,
+                block.lse,
                 total,
                 label="mixture.group_entropies",
             )
             yield (Held(total),)
 
-    def log_densities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[np.ndarray]:
-        """lse_i of each point."""
-        return (lse[0, : block.n].to_numpy().copy() for block, _, lse, _ in self._computed(blocks, records))
+    def flaws(self, blocks: Iterator[Block]) -> Iterator[tuple]:
+        """0, or NaN where a point is not finite."""
+        return ((Held(block.flaw),) for block in blocks)
 
-    def labels(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """The most probable component of each point, and sum_i lse_i."""
-        for block, joint, _, total in self._computed(blocks, records):
-            labels = pk.empty((block.x.shape[1],), np.int64, self.space)
-            pk.parallel_for(
-                by_tile(joint, self.space),
-                kernels.most_probable,
-                self.k,
-                joint,
-                labels,
-                label="mixture.most_probable",
-            )
-            yield labels.to_numpy()[: block.n].copy(), float(total.to_numpy()[0])
+    def log_densities(
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """lse_i of each point; as `_by_point`."""
 
-    def responsibilities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """r_ij of each point, and sum_i lse_i."""
-        for block, joint, lse, total in self._computed(blocks, records):
-            shape = joint.shape[0], self.k, kernels.PAD
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0, 0), shape, space=self.space),
-                kernels.responsibilities,
-                joint,
-                lse,
-                label="mixture.responsibilities",
-            )
-            by_point = joint.to_numpy()[:, : self.k].transpose(0, 2, 1).reshape(-1, self.k)
-            yield by_point[: block.n].copy(), float(total.to_numpy()[0])
+        def write(block: Block, values: pk.View) -> None:
+            policy = pk.RangePolicy(0, block.n, space=self.space)
+            pk.parallel_for(policy, kernels.densities, block.lse, values, label="mixture.densities")
+
+        return self._by_point(blocks, records, write, (), self.dtype, out)
+
+    def labels(
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """The most probable component of each point; as `_by_point`."""
+
+        def write(block: Block, values: pk.View) -> None:
+            args = self.k, block.joint, values
+            policy = by_tile(block.joint, self.space)
+            pk.parallel_for(policy, kernels.most_probable, *args, label="mixture.most_probable")
+
+        return self._by_point(blocks, records, write, (), np.int64, out)
+
+    def responsibilities(
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
+    ) -> Iterator[tuple]:
+        """r_ij of each point; as `_by_point`."""
+
+        def write(block: Block, values: pk.View) -> None:
+            args = block.joint, block.lse, values
+            policy = by_tile(block.joint, self.space)
+            pk.parallel_for(policy, kernels.responsibilities, *args, label="mixture.responsibilities")
+
+        return self._by_point(blocks, records, write, (self.k,), self.dtype, out)
+
+    def _by_point(
+        self,
+        blocks: Iterator[Block],
+        records: np.ndarray | pk.View,
+        write: Callable[[Block, pk.View], None],
+        shape: tuple[int, ...],
+        dtype: type,
+        out: np.ndarray | pk.View | None,
+    ) -> Iterator[tuple]:
+        """Results of each point of a `shape`: written to `out`, of all points, with (sum_i lse_i,) of each
+        block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
+        lse_i) of each block."""
+        landing = None if out is None else Landing(out, self.space)
+        for block in self._computed(blocks, records):
+            if landing is None:
+                values = pk.empty((block.n, *shape), dtype, self.space)
+                write(block, values)
+                yield values.to_numpy(), float(block.total.to_numpy()[0])
+            else:
+                write(block, landing.rows(block.start, block.start + block.n))
+                yield (Held(block.total),)
+        if landing is not None:
+            landing.flush()
 
 
 def by_tile(joint: pk.View, space: object) -> pk.MDRangePolicy:

@@ -279,7 +279,7 @@ def run_mixture():
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    model.sample_posterior(x, 4, n_warmup=0)
+    model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
     mixture.cytometry.merge(model, x, n_populations=1)
 

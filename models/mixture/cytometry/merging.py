@@ -10,7 +10,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ...checks import check_choice, check_count
-from ..checks import check_points
+from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
 
@@ -80,7 +80,7 @@ def merge(
     of Machine Learning Research 8 (2007), 1687.
     """
     check_merging(method, n_populations)
-    X = check_points(X, n_features=model.n_features_in_)
+    X = check_table(X, n_features=model.n_features_in_)
     active = np.flatnonzero(model.weights_ * len(X) >= 1.0)
     groups, joins = [(int(j),) for j in active], []
     if method == "entropy":

@@ -10,6 +10,8 @@ from models.mixture.climb import Climb
 from models.mixture.fitting import agreement
 from models.mixture.moves import Moves, _State
 from models.mixture.prior import WithoutPrior, WithPrior
+from models.mixture.rows import Rows
+from models.mixture.search_kernels import BLOCK
 from models.mixture.starts import Few, typical
 
 from .problems import draw, factors_of, random_mixture
@@ -250,7 +252,7 @@ def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype
     order = np.random.default_rng(2).permutation(60)
     repeated = np.append(X, X[:7], axis=0)
     chosen = [
-        Few(points, weights, 9, np.random.default_rng(5), where).means(
+        Few(Rows(points, where, BLOCK), weights, 9, np.random.default_rng(5)).means(
             9, np.ones(3), how, np.random.default_rng(7)
         )
         for where, points, weights in [
@@ -266,12 +268,23 @@ def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype
     assert len(np.unique(chosen[0], axis=0)) == 9
 
 
+@pytest.mark.parametrize("how", ["k-means++", "random"])
+def test_more_components_than_distinct_points(space, how):
+    """All of them come first; what comes after is drawn among all that count."""
+    X = np.repeat([[0.0], [1.0], [3.0]], 5, axis=0)
+    weights = np.ones(15)
+    weights[10:] = 0.0
+    few = Few(Rows(X, space, BLOCK), weights, 6, np.random.default_rng(1))
+    found = few.means(6, np.ones(1), how, np.random.default_rng(2))[:, 0]
+    assert set(found[:2]) == {0.0, 1.0} == set(found)
+
+
 def test_first_means_are_drawn_by_squared_distance():
     """Three places: after the first, one of the two others in proportion to the squares of their distances;
     chi-squared, 1 in 1000."""
     stats = pytest.importorskip("scipy.stats")
     X = np.array([[0.0], [1.0], [3.0]])
-    few, random = Few(X, None, 2, np.random.default_rng(1), "serial"), np.random.default_rng(3)
+    few, random = Few(Rows(X, "serial", BLOCK), None, 2, np.random.default_rng(1)), np.random.default_rng(3)
     pairs = [tuple(few.means(2, np.ones(1), "k-means++", random)[:, 0]) for _ in range(900)]
     wanted = {
         (0.0, 1.0): 1 / 10,

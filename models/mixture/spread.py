@@ -1,0 +1,103 @@
+"""Mean and variance of each column, by sums of blocks of rows on the points' space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..arrays import reached
+from .checks import check_points
+from .rows import Rows, on_host
+from .search_kernels import BLOCK, SIDE, column_sums
+
+
+def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
+
+    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
+    is left. The order of additions is that of the rows, on every space.
+
+    Parameters
+    ----------
+    rows : Rows, of whose stretches all but the last have a multiple of BLOCK rows
+    weights : ndarray, shape (n,), optional
+
+    Raises
+    ------
+    ShapeError, FiniteError, InputError
+        A single point; one that is not finite; a constant column.
+    """
+    n, p = rows.X.shape
+    if n == 1:
+        raise ShapeError(f"X has shape {rows.X.shape}: n_samples = 1; at least 2 points are wanted")
+    first = np.asarray(on_host(rows.X[:1])[0], np.float64)
+    count, mean, squares = 0, np.zeros(p), np.zeros(p)
+    for begin in rows.starts:
+        share = None if weights is None else weights[begin : begin + rows.length]
+        stretch = _Stretch(rows.rows(begin, min(begin + rows.length, n)), first, share, rows.space)
+        sums = stretch.sums()
+        if not np.isfinite(sums).all():
+            check_points(on_host(rows.X))
+        counts = stretch.counts
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middles = sums / np.reshape(counts, (-1, 1))
+        for own, own_mean, own_squares in zip(counts, middles, stretch.sums(middles)):
+            if own == 0.0:
+                continue
+            away = own_mean - mean
+            squares += own_squares + away**2 * (count * own / (count + own))
+            mean = mean + away * (own / (count + own))
+            count += own
+    still = np.flatnonzero(squares == 0.0)
+    if still.size:
+        raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
+    return first + mean, squares / count
+
+
+class _Stretch:
+    """Sums over blocks of rows, less a first one; counts: how many rows each block has, or their weight."""
+
+    def __init__(self, rows, first, weights, space):
+        n, self._p = rows.shape
+        self._space, self._host_first, self._weights = space, first, weights
+        is_row_major = rows.strides == (self._p * rows.dtype.itemsize, rows.dtype.itemsize)
+        self._flat = (rows if is_row_major else pk.copy_of(rows, space)).reshape(-1)
+        self._first = reached(first, space)
+        self._shares = self._first if weights is None else reached(weights, space)
+        self._n_blocks = -(-n // BLOCK)
+        self._rest = on_host(rows[n - n % SIDE :])  # which fill no SIDE
+        if weights is None:
+            self.counts = [min(BLOCK, n - k * BLOCK) for k in range(self._n_blocks)]
+        else:
+            self.counts = [weights[k * BLOCK : (k + 1) * BLOCK].sum() for k in range(self._n_blocks)]
+
+    def sums(self, middles=None):
+        """Of each block, shape (n_blocks, p): of rows, or with `middles`, their means, of squares of what
+        rows are away from these."""
+        squared, p = middles is not None, self._p
+        with pk.use(self._space):
+            sums = pk.empty((self._n_blocks, SIDE * p))
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), sums.shape, space=self._space),
+            column_sums,
+            p,
+            pk.static(int(squared)),
+            pk.static(int(self._weights is not None)),
+            self._flat,
+            self._first,
+            reached(middles, self._space) if squared else self._first.reshape(1, -1),
+            self._shares,
+            sums,
+            label="mixture.column_sums",
+        )
+        found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
+        if len(self._rest):
+            rest = np.subtract(self._rest, self._host_first)
+            if squared:
+                rest = np.square(rest - middles[-1])
+            if self._weights is not None:
+                rest = rest * self._weights[len(self._weights) - len(rest) :, None]
+            found[-1] += rest.sum(axis=0)
+        return found
