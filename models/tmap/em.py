@@ -76,7 +76,7 @@ class EM:
 
     def __init__(self, runs, orders, n_models, dtype, space, memory_bytes=None, client=None):
         check_range(runs, dtype)
-        parts, whole = parts_of(runs, dtype, memory_bytes)
+        parts, whole = parts_of(runs, dtype, memory_bytes, space, client)
         self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.shortest = SHORTEST * runs.shortest

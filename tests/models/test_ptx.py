@@ -40,6 +40,7 @@ from models.resampling import (
 )
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import gap_kernels as tmap_gap_kernels
 from models.tmap import rounding as tmap_rounding
 from models.tmap import packed as tmap_packed
 from models.tmap import run_kernels as tmap_run_kernels
@@ -165,6 +166,9 @@ def run_tmap():
     shard, tmap_packed.SHARD = tmap_packed.SHARD, 64  # several, whose sums are added up
     tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
     tmap_packed.SHARD = shard
+    for kind in (np.float32, np.int32):
+        tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
+    censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
@@ -344,7 +348,7 @@ MODELS = {
     "edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
     "hawkes": (run_hawkes, hawkes_kernels),
     "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
-    "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
+    "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
     "resampling": (run_resampling, RESAMPLING),
     "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
     "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
