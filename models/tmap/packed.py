@@ -30,6 +30,7 @@ ROUNDS, LEAST_TEAMS = 3, 64
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
 
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
+FEW = 2**12  # runs that NumPy sorts sooner than a space is asked to
 KEPT = 2**25  # gaps of runs whose packs are kept for the next call: a GB with values, in float64
 
 
@@ -56,16 +57,20 @@ class Sorted:
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
         self.censoring = bool(runs.censored.any())
         lengths = reached(runs.views[1], space)
-        self.order = pk.argsort(lengths, space, descending=True)
-        begins = pk.empty(lengths.shape, np.int64, space)
-        pk.parallel_scan(
-            pk.RangePolicy(0, runs.n_runs, space=space),
-            gap_kernels.length_of,
-            lengths,
-            out=begins,
-            inclusive=False,
-            label="tmap.begins",
-        )
+        if runs.n_runs <= FEW:
+            order = np.argsort(-runs.lengths, kind="stable")
+            self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
+        else:
+            self.order = pk.argsort(lengths, space, descending=True)
+            begins = pk.empty(lengths.shape, np.int64, space)
+            pk.parallel_scan(
+                pk.RangePolicy(0, runs.n_runs, space=space),
+                gap_kernels.length_of,
+                lengths,
+                out=begins,
+                inclusive=False,
+                label="tmap.begins",
+            )
         slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
@@ -193,7 +198,7 @@ class Packed:
         offset = np.cumsum(steps) - steps
         self.n_packs, self.n_rows = len(steps), int(steps.sum())
         self._ends = np.append(offset, self.n_rows)
-        self.offset, self.steps = (pk.copy_of(part, self.space) for part in (offset, steps))
+        self.offset, self.steps = (reached(pk.asview(part), self.space) for part in (offset, steps))
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
@@ -265,8 +270,8 @@ class Packed:
         Views of int64; and how many rows that is."""
         shares = self.shares()
         longest = self._ends[shares[:-1] + 1] - self._ends[shares[:-1]]
-        views = (pk.copy_of(part, self.space) for part in (shares, np.cumsum(longest) - longest))
-        return *views, int(longest.sum())
+        parts = shares, np.cumsum(longest) - longest
+        return *(reached(pk.asview(part), self.space) for part in parts), int(longest.sum())
 
 
 def tiny(dtype):

@@ -181,7 +181,7 @@ class Runs:
         if not lengths.size:
             raise ShapeError("which is empty; at least one run is wanted")
         some = object.__new__(Runs)
-        values = of_runs(self.views[0], lengths, self._begins[which])
+        values = of_runs(self.views[0], lengths, self.begins[which])
         some._begin(values, pk.asview(lengths), self.censored[which], self.resolution)
         return some
 
@@ -201,7 +201,8 @@ class Runs:
         return read_only(self.views[1].to_numpy())
 
     @functools.cached_property
-    def _begins(self):
+    def begins(self) -> npt.NDArray[np.int64]:
+        """The place of each run's first gap among the values, shape (n_runs,)."""
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
@@ -213,7 +214,7 @@ class Runs:
 
     def _last(self, which):
         """The places of the last gaps of some runs."""
-        return (self._begins + self.lengths - 1)[which]
+        return (self.begins + self.lengths - 1)[which]
 
     @functools.cached_property
     def _known(self):
