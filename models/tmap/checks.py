@@ -16,7 +16,7 @@ MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and gro
 
 
 def check_runs(values, lengths):
-    """Gaps and run lengths where they were given, Views of float64 and int64 of their own, shapes (n_gaps,) and
+    """Gaps and run lengths where they were given, Views of float64 and int64 of their own, (n_gaps,) and
     (n_runs,); and what `gaps.look_at` knows of the gaps."""
     lengths, n_gaps = _check_lengths(lengths)
     given = where_given(values, "values")
