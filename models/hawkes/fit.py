@@ -294,7 +294,9 @@ class Objective:
 
     def __call__(self, z):
         params = self.params(z)
-        value, slopes = self.likelihood.log_gradient(params)
+        return self._with_prior(params, *self.likelihood.log_gradient(params))
+
+    def _with_prior(self, params, value, slopes):
         slopes = slopes[self._at]
         if self.priors is not None:
             prior, prior_slopes = log_prior(params, self.priors, self.free)
@@ -310,12 +312,11 @@ class Objective:
 
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        columns = []
-        for k in range(len(z)):
-            step = np.zeros(len(z))
-            step[k] = _STEP
-            columns.append((self(z - step)[1] - self(z + step)[1]) / (2.0 * _STEP))
-        matrix = np.array(columns)
+        steps = _STEP * np.eye(len(z))
+        points = [self.params(place) for step in steps for place in (z - step, z + step)]
+        found = zip(points, self.likelihood.log_gradients(points))
+        slopes = np.array([self._with_prior(params, *gradient)[1] for params, gradient in found])
+        matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
         return 0.5 * (matrix + matrix.T)
 
 
