@@ -9,7 +9,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_number
 from .gap_kernels import LARGEST, SMALLEST
-from .gaps import is_given, own_gaps, own_lengths, where_given
+from .gaps import is_given, off_multiples, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
@@ -73,15 +73,13 @@ def check_censored(censored, n_runs):
     return array.copy()
 
 
-def check_rounded(values, resolution):
-    """Refuse gaps that are no multiples of `resolution`, but for rounding."""
-    share = values / resolution
-    off = np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)
-    if off.any():
-        at = int(off.argmax())
+def check_rounded(values, resolution, complete, n_complete):
+    """Refuse complete gaps that are no multiples of `resolution`, but for rounding."""
+    at, n_off = off_multiples(values, resolution, complete)
+    if n_off:
         raise InputError(
             f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
-            f"{int(off.sum())} of {len(values)} are not"
+            f"{n_off} of {n_complete} are not"
         )
 
 

@@ -31,6 +31,32 @@ def look_at_length(run, given, lengths):
 
 
 @pk.kernel
+def look_at_rounded(i, censoring, complete, resolution, values):
+    """Returns a gap's place if its end was seen and it is no multiple of `resolution`, but for rounding, and
+    whether it is so. 8 bytes."""
+    share = values[i] / resolution
+    off = abs(share - pk.rint(share)) > 1e-6 * max(share, 1.0)
+    if censoring:
+        off = off and complete[i]
+    return i if off else NOWHERE, 1 if off else 0
+
+
+@pk.kernel
+def round_gap(i, censoring, complete, resolution, values, keys):
+    """How many times the resolution a gap is; infinity if it is open. 16 bytes."""
+    key = pk.rint(values[i] / resolution)
+    if censoring:
+        key = key if complete[i] else math.inf
+    keys[i] = key
+
+
+@pk.kernel
+def place_gap(i, unit, keys, places, values, out):
+    """Of a complete gap its place among the distinct ones, of an open one its length in units. 32 bytes."""
+    out[i] = pk.float64(places[i]) if keys[i] < math.inf else values[i] / unit
+
+
+@pk.kernel
 def add_leaf(team, depth, values, sums):
     """The sum of a leaf's numbers; one team per leaf. 8 bytes a number.
 

@@ -85,6 +85,44 @@ def own_lengths(given):
     return lengths, *found
 
 
+def seen_ends(runs):
+    """Whether each gap's end was seen, shape (n_gaps,); None if all were."""
+    return runs.complete if runs.censored.any() else None
+
+
+def off_multiples(values, resolution, complete):
+    """The place of the first complete gap that is no multiple of `resolution`, and how many are not."""
+    return pk.parallel_reduce(
+        pk.RangePolicy(0, values.size, space=values.space),
+        gap_kernels.look_at_rounded,
+        *_ends(complete, values.space),
+        resolution,
+        values,
+        reducer=(pk.Min, pk.Sum),
+        label="tmap.look_at_rounded",
+    )
+
+
+def distinct_gaps(values, resolution, complete, unit):
+    """The distinct complete gaps, as multiples of `resolution`, an array of the host; and of each gap its
+    place among them, or of an open one its length in units, a View of float64."""
+    each = pk.RangePolicy(0, values.size, space=values.space)
+    keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
+    ends = _ends(complete, values.space)
+    pk.parallel_for(each, gap_kernels.round_gap, *ends, resolution, values, keys, label="tmap.round_gaps")
+    distinct = pk.unique(keys, space=values.space)
+    places = pk.searchsorted(distinct, keys, space=values.space)
+    pk.parallel_for(each, gap_kernels.place_gap, unit, keys, places, values, out, label="tmap.place_gaps")
+    found = distinct.to_numpy()
+    return found[found < np.inf], out
+
+
+def _ends(complete, space):
+    """Whether any gap is open, and of each whether its end was seen, for kernels."""
+    censoring = complete is not None
+    return pk.static(censoring), reached(pk.asview(complete if censoring else np.ones(1, bool)), space)
+
+
 def total(values):
     """The sum of a view of float64: the same bits on every space, which are NumPy's."""
     depth, longest = 0, values.size

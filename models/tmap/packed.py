@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..sharding import spaces_of
 from . import gap_kernels, rounding, run_kernels
-from .gaps import reached
+from .gaps import distinct_gaps, reached, seen_ends
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
@@ -114,7 +114,9 @@ class Part:
     """
 
     def __init__(self, runs, prepared, first=0, end=None):
-        self.runs, self._prepared, self._packs = runs, prepared, (first, end)
+        self._n_packs = -(-runs.n_runs // PACK)
+        self.runs, self._prepared = runs, prepared
+        self._packs = first, self._n_packs if end is None else end
 
     def between(self, first, end):
         """Some packs, which share what is prepared."""
@@ -124,8 +126,7 @@ class Part:
     def nbytes(self):
         """Bytes of the packs' values, about."""
         first, end = self._packs
-        n_packs = -(-self.runs.n_runs // PACK)
-        return self.runs.nbytes * ((n_packs if end is None else end) - first) // n_packs
+        return self.runs.nbytes * (end - first) // self._n_packs
 
     def sorted_in(self, space):
         """The runs' Sorted in a space."""
@@ -170,7 +171,7 @@ class Packed:
     unit : float
         In which gaps are counted. The range of float32 is that around the data.
     first, end : int
-        The packs; `end` may be None for all.
+        The packs.
 
     Attributes
     ----------
@@ -191,7 +192,7 @@ class Packed:
         units.
     """
 
-    def __init__(self, runs, whole, dtype, unit, first=0, end=None):
+    def __init__(self, runs, whole, dtype, unit, first, end):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
         self.censoring, self.resolution = whole.censoring, runs.resolution
         steps = whole.steps[first:end]
@@ -203,7 +204,7 @@ class Packed:
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
-        values, unit = self._distinct(runs) if self.rounded else (whole.values, unit)
+        values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
         pk.parallel_for(
             self.teams(),
             run_kernels.lay_out,
@@ -219,16 +220,12 @@ class Packed:
             label="tmap.lay_out",
         )
 
-    def _distinct(self, runs):
+    def _distinct(self, runs, values):
         """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
-        distinct, places = np.unique(
-            np.rint(runs.values[runs.complete] / runs.resolution), return_inverse=True
-        )
-        values = runs.values / self.unit
-        values[runs.complete] = places
+        distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
         distinct = distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1)
-        self.distinct = pk.copy_of(distinct, self.space)
-        return pk.copy_of(values, self.space), 1.0
+        self.distinct = reached(pk.asview(distinct), self.space)
+        return values, 1.0
 
     @property
     def views(self):

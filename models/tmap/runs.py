@@ -14,7 +14,7 @@ from portable.errors import DTypeError, ShapeError
 
 from ..checks import as_numbers, check_number
 from .checks import check_censored, check_rounded, check_runs
-from .gaps import look_at, of_runs, read_only, taken, total
+from .gaps import look_at, of_runs, read_only, seen_ends, taken, total
 
 
 class Runs:
@@ -75,7 +75,8 @@ class Runs:
         self._begin(values, lengths, check_censored(censored, lengths.size), None)
         if resolution is not None:
             self.resolution = check_number(resolution, "resolution", above=0.0)
-            check_rounded(self.values[self.complete], self.resolution)
+            n_complete = self.n_gaps - int(self.censored.sum())
+            check_rounded(self.views[0], self.resolution, seen_ends(self), n_complete)
 
     def _begin(self, values, lengths, censored, resolution):
         self.views, self.n_runs, self.n_gaps = (values, lengths), lengths.size, values.size

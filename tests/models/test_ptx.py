@@ -163,9 +163,11 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
-    shard, tmap_packed.SHARD = tmap_packed.SHARD, 64  # several, whose sums are added up
+    sizes = tmap_packed.SHARD, tmap_packed.FEW
+    tmap_packed.SHARD, tmap_packed.FEW = 64, 0  # several, whose sums are added up, and sorted in the space
+    runs.prepared.clear()
     tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
-    tmap_packed.SHARD = shard
+    tmap_packed.SHARD, tmap_packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
     censored.subset(slice(1, None)).n_zero

@@ -8,6 +8,7 @@ import pytest
 
 import portable as pk
 from models.tmap import Runs, fit
+from models.tmap.packed import Sorted
 
 from .problems import MODEL, censored_runs, random_runs
 
@@ -40,6 +41,7 @@ def test_gaps_stay_where_they_are(space):
     """Nothing as large as the gaps is copied to the host, nor back."""
     runs = MODEL.simulate(60 if space == "checked" else 5_000, seed=1, space=space)
     views, copied = [pk.copy_of(part, space) for part in (runs.values, runs.lengths)], []
+    rounded = pk.copy_of(np.rint(runs.values), space), views[1]
 
     def hear(phase, what, event):
         if what == "copy" and phase == "begin" and event.source and event.source != event.target:
@@ -49,6 +51,8 @@ def test_gaps_stay_where_they_are(space):
         runs = Runs(*views)
         MODEL.log_likelihood(runs, space=space)
         fit(runs, orders=[1, 2, 3], max_iter=2, tol=0.0, start=MODEL, space=space)
+        whole = Runs(*rounded, resolution=1.0)
+        fit(whole, orders=[1, 2, 3], max_iter=2, tol=0.0, start=MODEL, space=space)
     assert max(copied, default=0) < 0.5 * runs.lengths.nbytes
 
 
@@ -99,6 +103,20 @@ def test_the_first_of_many_is_named(space):
         Runs(gaps, pk.copy_of(lengths, space))
 
 
+def test_the_first_that_is_no_multiple_is_named(space):
+    """Open gaps may be anything."""
+    n = 100 if space == "checked" else 10_000
+    gaps, censored = np.arange(n) % 7 * 0.5, np.zeros(n // 2, bool)
+    gaps[[11, n // 2, n - 1]] = 0.7, 1.3, 0.9
+    censored[5], there = True, pk.copy_of(gaps, space)
+    with pytest.raises(pk.InputError, match=rf"resolution is 0.5, but a gap of 1.3 .* 2 of {n - 1} are not"):
+        Runs(there, np.full(n // 2, 2), censored, resolution=0.5)
+    gaps[[n // 2, n - 1]] = 1.0
+    runs = Runs(pk.copy_of(gaps, space), np.full(n // 2, 2), censored, resolution=0.5)
+    wanted = MODEL.log_likelihood(Runs(gaps, runs.lengths, censored, resolution=0.5), space="serial")
+    assert MODEL.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-12)
+
+
 def test_views_that_are_no_vectors_of_numbers():
     with pytest.raises(pk.DTypeError, match="values must hold real numbers, got dtype bool"):
         Runs(pk.zeros(3, "bool", "serial"), [3])
@@ -135,3 +153,21 @@ def test_copies(again):
     other = again(runs)
     assert not other.prepared and repr(other) == repr(runs)
     assert MODEL.log_likelihood(other, space="serial") == wanted and other.shortest == runs.shortest
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_packs_of_runs_by_length(space, monkeypatch, few):
+    """Sorted by NumPy, or in the space: the longest first, those of equal length as they came."""
+    monkeypatch.setattr("models.tmap.packed.FEW", few)
+    runs = censored_runs(6, 100)
+    found = Sorted(runs, pk.empty(1, space=space).space)
+    order = np.argsort(-runs.lengths, kind="stable")
+    np.testing.assert_array_equal(found.order.to_numpy(), order)
+    for view, wanted in (
+        (found.lengths, runs.lengths),
+        (found.begin, np.cumsum(runs.lengths) - runs.lengths),
+        (found.open_end, runs.censored),
+    ):
+        np.testing.assert_array_equal(view.to_numpy().ravel()[:100], wanted[order])
+        assert view.shape == (4, 32) and not view.to_numpy().ravel()[100:].any()
+    np.testing.assert_array_equal(found.steps, runs.lengths[order][::32])
