@@ -141,9 +141,8 @@ class Chains:
         with pk.use(self.space):
             self._low, self._high = pk.copy_of(low), pk.copy_of(high)
             pk.deep_copy(self._excitation, 0.0)
-            with pk.capture(self.space) as self._graph:
-                for _ in range(_STEPS):
-                    self._launch_step()
+            with pk.capture(self.space, times=_STEPS) as self._graph:
+                self._launch_step()
 
     def _launch_step(self):
         m = self.memory

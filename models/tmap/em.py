@@ -224,13 +224,12 @@ class EM:
         )
 
         def iterate():
-            for _ in range(n_iterations):
-                self.expect()
-                pk.parallel_for(*maximise, label="tmap.maximise")
+            self.expect()
+            pk.parallel_for(*maximise, label="tmap.maximise")
 
         if self._own is None:
-            return types.SimpleNamespace(replay=iterate)
-        with pk.capture(self.space) as graph:
+            return types.SimpleNamespace(replay=lambda: [iterate() for _ in range(n_iterations)])
+        with pk.capture(self.space, times=n_iterations) as graph:
             iterate()
         return graph
 

@@ -207,6 +207,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (1_170, "boxes of four dimensions; slices whose bounds differ between indices"),
     (30, "empty arrays of other libraries under NumPy before 2.4"),
     (2_350, "bytes by memory level: accesses that the counting build samples, and what caches keep of them"),
+    (160, "captures that repeat what they recorded, prepared once"),
 )
 
 
