@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from . import dispatch, events
 from .annotations import SpaceLike
 from .backends import registry
-from .errors import LaunchError
+from .errors import InputError, LaunchError
 from .locks import Lock, arm
+from .policy import check_index
 from .space import require, resolve
 
 
@@ -31,8 +32,9 @@ class Graph:
             )
         self.launches.append((launch, bound))
 
-    def finish(self):
-        """Make the recorded launches ready."""
+    def finish(self, times):
+        """Make the recorded launches ready, to run so many times one after the other."""
+        self.launches *= times
         recorded = [(bound, launch) for launch, bound in self.launches]
         self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._again
 
@@ -65,13 +67,15 @@ class Graph:
 
 
 @contextlib.contextmanager
-def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
+def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
     """Record this thread's launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
 
     Parameters
     ----------
     space : str or Space, optional
         Where the launches run; the default space if not given.
+    times : int, default 1
+        How many times a replay runs them, all in order and then all again: a loop without the host.
 
     Yields
     ------
@@ -82,6 +86,8 @@ def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     LaunchError
         Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an
         allocation, or another capture.
+    DTypeError, InputError
+        `times` is no whole number from 1 on.
 
     Examples
     --------
@@ -98,8 +104,10 @@ def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     """
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")
+    if check_index(times, "capture: times") < 1:
+        raise InputError(f"capture: times is {times}; at least 1 is wanted")
     graph = Graph(require(resolve(space)))
     with events.changed(recording=graph):
         yield graph
-    graph.finish()
+    graph.finish(times)
     arm()

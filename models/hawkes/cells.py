@@ -14,9 +14,41 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from .cell_kernels import LONG, WIDTH, cell_kernels_of
+from .cell_kernels import LONG, WIDTH, cell_kernels_of, find_cells, number_cells, put_into_cells
 
 MOST_PAIRS = 2**27  # 2 GiB in float64
+
+
+class Events:
+    """Events as cells want them, in the memory of a space.
+
+    Parameters
+    ----------
+    locations : ndarray, shape (n_events, n_dims), kilometres
+    times : ndarray, shape (n_events,), hours, ascending
+    space : str or Space
+    marks : ndarray, shape (n_events,), optional
+
+    Attributes
+    ----------
+    n_events, n_dims : int
+    x : View of float64, shape (n_dims, n_events), with marks one row more
+    t : View of float64, shape (n_events,)
+    low, extent : ndarray, shape (n_dims,), kilometres
+    space : Space
+    """
+
+    def __init__(self, locations, times, space, marks=None):
+        (self.n_events, self.n_dims), self._marks = locations.shape, marks
+        rows = np.ascontiguousarray(locations.T if marks is None else np.vstack([locations.T, marks]))
+        with pk.use(space) as self.space:
+            self.x, self.t = pk.copy_of(rows), pk.copy_of(times)
+        self.low = rows[: self.n_dims].min(axis=1)
+        self.extent = rows[: self.n_dims].max(axis=1) - self.low
+
+    def largest(self, trigger):
+        """The largest mark; 0 if the triggering function wants none."""
+        return largest(self._marks if trigger.marked else None)
 
 
 class Grid:
@@ -24,34 +56,55 @@ class Grid:
 
     Parameters
     ----------
-    locations : ndarray, shape (n_events, n_dims), kilometres
-    times : ndarray, shape (n_events,), hours, ascending
+    events : Events
     reach_km : float
-    dtype : of the locations on the space
-    marks : ndarray, shape (n_events,), optional
+    dtype : of the locations in the grid
     """
 
-    def __init__(self, locations, times, reach_km, dtype, marks=None):
-        n_events, n_dims = locations.shape
-        low = locations.min(axis=0)
-        extent = locations.max(axis=0) - low
+    def __init__(self, events, reach_km, dtype):
+        n, n_dims, space = events.n_events, events.n_dims, events.space
         # along a dimension: about as many cells as events
-        most = max(1, int((4 * n_events) ** (1.0 / n_dims)))
-        wide = np.maximum(reach_km, extent / most)
-        shape = np.minimum(extent // wide, most - 1).astype(np.int64) + 1
-        cell = np.minimum(((locations - low) // wide).astype(np.int64), shape - 1)
-        number = np.ravel_multi_index(cell.T, shape)
-        order = np.argsort(number, kind="stable")
-        counts = np.bincount(number, minlength=int(np.prod(shape)))
-        # About how many pairs of cells' neighbours there are: 3^D times the pairs within cells.
-        self.visited_share = min(1.0, 3.0**n_dims * float(np.sum((counts / n_events) ** 2)))
-        self.shape = tuple(int(v) for v in shape)
-        self.order = pk.copy_of(order)
-        rows = locations.T if marks is None else np.vstack([locations.T, marks])
-        self.x = pk.copy_of(np.ascontiguousarray(rows[:, order].astype(dtype)))
-        self.t = pk.copy_of(times[order])
-        self.cell = pk.copy_of(np.ascontiguousarray(cell[order].T))
-        self.start = pk.copy_of(np.concatenate([[0], np.cumsum(counts)]))
+        most = max(1, int((4 * n) ** (1.0 / n_dims)))
+        wide = np.maximum(reach_km, events.extent / most)
+        self.shape = tuple(int(v) + 1 for v in np.minimum(events.extent // wide, most - 1))
+        n_cells, each = int(np.prod(self.shape)), pk.RangePolicy(0, n, space=space)
+        numbers, self.start = pk.empty(n, np.int32, space), pk.empty(n_cells + 1, np.int64, space)
+        pk.parallel_for(
+            each,
+            number_cells,
+            pk.static(n_dims),
+            events.x,
+            tuple(events.low.tolist()),
+            tuple(wide.tolist()),
+            self.shape,
+            numbers,
+            label="hawkes.number_cells",
+        )
+        self.order = pk.argsort(numbers, space)
+        self.x, self.t = pk.empty(events.x.shape, dtype, space), pk.empty(n, np.float64, space)
+        self.cell, sorted_numbers = pk.empty((n_dims, n), np.int64, space), pk.empty(n, np.int32, space)
+        pk.parallel_for(
+            each,
+            put_into_cells,
+            pk.static(n_dims),
+            self.order,
+            numbers,
+            self.shape,
+            events.x,
+            events.t,
+            self.x,
+            self.t,
+            self.cell,
+            sorted_numbers,
+            label="hawkes.put_into_cells",
+        )
+        pk.parallel_for(
+            pk.RangePolicy(0, n_cells + 1, space=space),
+            find_cells,
+            sorted_numbers,
+            self.start,
+            label="hawkes.find_cells",
+        )
 
     @property
     def args(self):
@@ -85,22 +138,19 @@ class PairList:
         There are more than MOST_PAIRS such pairs; nothing was kept.
     """
 
-    def __init__(self, locations, times, trigger, range_, dtype, space, marks=None):
+    def __init__(self, events, trigger, range_, dtype):
         self.range, self.trigger = range_, trigger
-        p = trigger.slowest(range_.low, range_.high)
-        n_events, n_dims = locations.shape
-        kernels = cell_kernels_of(trigger)
-        marks = marks if trigger.marked else None
-        most = largest(marks)
+        p, n_events, space = trigger.slowest(range_.low, range_.high), events.n_events, events.space
+        kernels, most = cell_kernels_of(trigger), events.largest(trigger)
         reach = trigger.reach_h(p, range_.cut, most)
         with pk.use(space):
-            grid = Grid(locations, times, trigger.reach_km(p, range_.cut, most), np.float64, marks)
+            grid = Grid(events, trigger.reach_km(p, range_.cut, most), np.float64)
             counts, no_indices, no_pairs = (
                 pk.zeros(n_events, np.int64),
                 pk.zeros(1, np.int64),
                 pk.zeros(1, dtype),
             )
-            visit = pk.static(n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
+            visit = pk.static(events.n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
             policy = pk.RangePolicy(0, n_events)
             pk.parallel_for(
                 policy,
@@ -170,15 +220,14 @@ def largest(marks):
     return 0.0 if marks is None else float(marks.max())
 
 
-def all_pairs_within(locations, times, params, cut, space, marks=None):
+def all_pairs_within(events, params, cut):
     """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier
     events (arrays)."""
     trigger, p = params.triggering, params.trigger_values
-    n_events, n_dims = locations.shape
-    kernel, marks = cell_kernels_of(trigger).list_pairs, marks if trigger.marked else None
-    most = largest(marks)
-    with pk.use(space):
-        grid = Grid(locations, times, trigger.reach_km(p, cut, most), np.float64, marks)
+    n_events, n_dims = events.n_events, events.n_dims
+    kernel, most = cell_kernels_of(trigger).list_pairs, events.largest(trigger)
+    with pk.use(events.space):
+        grid = Grid(events, trigger.reach_km(p, cut, most), np.float64)
         visit = *grid.args, trigger.reach_h(p, cut, most), cut, params.kernel_values
         counts, no_indices, no_pairs = (
             pk.zeros(n_events, np.int64),

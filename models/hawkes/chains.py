@@ -50,7 +50,7 @@ class Chains:
         )
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
-        self.space, self.n_chains = likelihood.space, len(starts)
+        self.space, self.n_chains, self._done = likelihood.space, len(starts), 0
         self.given = likelihood.background is not None
         self.tolerance = 0.5 * likelihood.error_bound * abs(scale)
         names = self.kind.names()
@@ -135,23 +135,14 @@ class Chains:
         if own:
             low[4:], high[4:] = range_.low, range_.high
         try:
-            self.pairs = PairList(
-                self.sums.locations,
-                self.sums.times,
-                self.trigger,
-                range_,
-                self.sums.dtype,
-                self.space,
-                self.sums.marks,
-            )
+            self.pairs = PairList(self.sums.events, self.trigger, range_, self.sums.dtype)
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
             self._low, self._high = pk.copy_of(low), pk.copy_of(high)
             pk.deep_copy(self._excitation, 0.0)
-            with pk.capture(self.space) as self._graph:
-                for _ in range(_STEPS):
-                    self._launch_step()
+            with pk.capture(self.space, times=_STEPS) as self._graph:
+                self._launch_step()
 
     def _launch_step(self):
         m = self.memory
@@ -250,15 +241,17 @@ class Chains:
         counts = self.memory["counts"].to_numpy().copy()
         counts[:, ck.MOVED] = ck.EVERYTHING
         counts[:, ck.STALLED] = 0
+        self._done = int(counts[:, ck.STEP].min())
         pk.deep_copy(self.memory["counts"], counts)
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
     def advance(self, replays):
         """Some steps more; how many all chains have done since the beginning."""
-        for _ in range(replays):
+        # one step more than are left: the first after a restart evaluates the parameters as they are
+        for _ in range(min(replays, -(-(self.n_steps - self._done + 1) // _STEPS))):
             self._graph.replay()
         counts = self.memory["counts"].to_numpy()
-        done = int(counts[:, ck.STEP].min())
+        done = self._done = int(counts[:, ck.STEP].min())
         waiting = counts[:, ck.STALLED]
         if waiting.any():
             self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0

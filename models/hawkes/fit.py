@@ -177,13 +177,13 @@ def fit(
     value, slopes = objective(z)
     if not math.isfinite(value):
         raise InputError(no_rate(likelihood, start, value))
-    converged = False
+    converged, known = False, None  # (where the information was computed last, and it)
     for n_iterations in range(1, max_iter + 1):
         held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
         step = np.zeros(len(z))
         if not held.all():
-            information = objective.information(z)
-            step[~held] = _ascent(information[np.ix_(~held, ~held)], slopes[~held])
+            known = z, objective.information(z)
+            step[~held] = _ascent(known[1][np.ix_(~held, ~held)], slopes[~held])
         if slopes @ step < 2.0 * tol:
             converged = True
             break
@@ -194,7 +194,8 @@ def fit(
             converged = bool(promised < _SMALL * abs(value))
             break
     params, held = objective.params(z), (z <= objective.low) & (slopes < 0.0)
-    covariance, flat = _covariance(objective.information(z), held)
+    information = known[1] if known and known[0] is z else objective.information(z)
+    covariance, flat = _covariance(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
     said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
     said += [
@@ -293,7 +294,9 @@ class Objective:
 
     def __call__(self, z):
         params = self.params(z)
-        value, slopes = self.likelihood.log_gradient(params)
+        return self._with_prior(params, *self.likelihood.log_gradient(params))
+
+    def _with_prior(self, params, value, slopes):
         slopes = slopes[self._at]
         if self.priors is not None:
             prior, prior_slopes = log_prior(params, self.priors, self.free)
@@ -309,12 +312,11 @@ class Objective:
 
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        columns = []
-        for k in range(len(z)):
-            step = np.zeros(len(z))
-            step[k] = _STEP
-            columns.append((self(z - step)[1] - self(z + step)[1]) / (2.0 * _STEP))
-        matrix = np.array(columns)
+        steps = _STEP * np.eye(len(z))
+        points = [self.params(place) for step in steps for place in (z - step, z + step)]
+        found = zip(points, self.likelihood.log_gradients(points))
+        slopes = np.array([self._with_prior(params, *gradient)[1] for params, gradient in found])
+        matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
         return 0.5 * (matrix + matrix.T)
 
 

@@ -428,10 +428,65 @@ class Likelihood:
         """
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
+    def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, npt.NDArray[np.float64]]]:
+        """As `log_gradient` of each, all launched before the first is waited for.
+
+        Parameters
+        ----------
+        several : sequence of Parameters
+
+        Returns
+        -------
+        list of (value, slopes)
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
+        if self._shards is not None:
+            return [self.log_gradient(params) for params in several]
+        begun = []
+        for params in several:
+            self.check_params(params)
+            windows = self._fill(params, self.error_bound, 3, 1 + len(params.trigger_values))
+            begun.append((params, windows, self._slopes_of_blocks(params)))
+        found = []
+        for params, windows, sums in begun:
+            result = self._with_share(params, *sums.to_numpy().sum(axis=1).tolist())
+            if self._bound(windows, result) <= self.error_bound:
+                self._attained(windows, result)
+                found.append(result[::2])
+            else:
+                found.append(self.log_gradient(params))
+        return found
+
     def _evaluate(self, params, n_mu, n_xi, sum_events):
         """Sum over pairs, widening the windows until the bound on what they leave out is met, then over
         events."""
         error_bound = self.error_bound
+        while True:
+            windows = self._fill(params, error_bound, n_mu, n_xi)
+            result = sum_events(params)
+            bound = self._bound(windows, result)
+            if bound <= self.error_bound:
+                self._attained(windows, result)
+                return result
+            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
+            # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
+            error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
+
+    def _bound(self, windows, result):
+        """The largest share of a log-likelihood that its windows may have left out."""
+        error = windows.error(result[1])
+        return error and (error / abs(result[0]) if result[0] else math.inf)
+
+    def _attained(self, windows, result):
+        self.windows, self.attained_error = windows, self._bound(windows, result)
+        self.inverse_rates = result[1]
+
+    def _fill(self, params, error_bound, n_mu, n_xi):
+        """Sum over the pairs within the windows that are returned."""
         given = params.mu0 * self.background.typical if self.background else None
         while True:
             windows = choose(
@@ -474,15 +529,7 @@ class Likelihood:
                 self.sums.crowded = True
                 continue
             self.method = method
-            result = sum_events(params)
-            error = windows.error(result[1])
-            bound = error and (error / abs(result[0]) if result[0] else math.inf)
-            if bound <= self.error_bound:
-                self.windows, self.attained_error, self.inverse_rates = windows, bound, result[1]
-                return result
-            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
-            # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
-            error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
+            return windows
 
     def observed_share(self, params: ParametersBase) -> tuple[float, float]:
         """The factor of mu0 in (3), summed over events, and its derivative in log tau_t.
@@ -544,6 +591,10 @@ class Likelihood:
         if self._shards is not None:
             (sums,) = self._shards.reduce("slopes", self._asked)
             return self._with_share(params, *sums.tolist())
+        return self._with_share(params, *self._slopes_of_blocks(params).to_numpy().sum(axis=1).tolist())
+
+    def _slopes_of_blocks(self, params):
+        """The sums over events that `_sum_slopes` is made of, a View of one column per block."""
         block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
         n_blocks = -(-self.n_events // block)
         with pk.use(self.space):
@@ -561,7 +612,7 @@ class Likelihood:
                 sums,
                 label="hawkes.event_slopes",
             )
-        return self._with_share(params, *sums.to_numpy().sum(axis=1).tolist())
+        return sums
 
     def _with_share(self, params, terms, inverse_rates, *slopes):
         """What `_sum_slopes` returns, from the sums over events."""

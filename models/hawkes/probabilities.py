@@ -169,10 +169,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     scale = params.excitation_scale(likelihood.n_dims)
     # exp(-745) is the least float64
     cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
-    sums = likelihood.sums
-    r2, dt, marks, children, parents = all_pairs_within(
-        sums.locations, sums.times, params, min(cut, 745.0), likelihood.space, sums.marks
-    )
+    r2, dt, marks, children, parents = all_pairs_within(likelihood.sums.events, params, min(cut, 745.0))
     with pk.use(likelihood.space):
         shares = pk.zeros(r2.shape[0])
         if children.size:

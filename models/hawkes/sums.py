@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ import portable as pk
 
 from . import kernels
 from .cell_kernels import background_by_cells
-from .cells import Grid, PairList, Range, largest
+from .cells import Events, Grid, PairList, Range, largest
 from .excitation import MEMBERS, kernels_of
 from .triggering import EXPONENTIAL
 
@@ -85,6 +86,11 @@ class PairSums:
         self.crowded = False  # whether a list of pairs was too long to keep
         self._listed = False  # whether self.excitation is zero wherever that list has no row
         self._cheapest = None  # (what the choice depends on, choice)
+
+    @functools.cached_property
+    def events(self):
+        """The events as cells want them."""
+        return Events(self.locations, self.times, self.space, self.marks)
 
     def data(self, shortest_km):
         """What kernels over windows and blocks want to know of the events, first the constants of their form.
@@ -199,7 +205,7 @@ class PairSums:
             )
             return
         with pk.use(self.space):
-            grid = Grid(self.locations, self.times, _background_km(params, windows), self.dtype)
+            grid = Grid(self.events, _background_km(params, windows), self.dtype)
             pk.parallel_for(
                 pk.TeamPolicy(self.n_events, _TEAM_SIZE),
                 background_by_cells,
@@ -250,9 +256,7 @@ class PairSums:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
         if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
             self.pairs = None
-            self.pairs = PairList(
-                self.locations, self.times, trigger, range_, self.dtype, self.space, self.marks
-            )
+            self.pairs = PairList(self.events, trigger, range_, self.dtype)
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)

@@ -4,54 +4,58 @@ from __future__ import annotations
 
 import numpy as np
 
+import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_number
+from .gap_kernels import LARGEST, SMALLEST
+from .gaps import is_given, off_multiples, own_gaps, own_lengths, where_given
 
-# Between these, logarithms and products with rates of like range stay within float64's normal numbers.
-SMALLEST, LARGEST = 1e-150, 1e150
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
 def check_runs(values, lengths):
-    """Gaps and run lengths as float64 and int64 arrays of their own, shapes (n_gaps,) and (n_runs,)."""
-    lengths = as_numbers(lengths, "lengths", 1)
-    if not lengths.size:
+    """Gaps and run lengths where they were given, Views of float64 and int64 of their own, (n_gaps,) and
+    (n_runs,); and what `gaps.look_at` knows of the gaps."""
+    lengths, n_gaps = _check_lengths(lengths)
+    given = where_given(values, "values")
+    if given.size != n_gaps:
+        raise ShapeError(f"values has {given.size} gaps, but lengths add up to {n_gaps}")
+    values, (refused, *known) = own_gaps(given)
+    if refused < given.size:
+        _refuse(values[refused], refused, lengths.to_numpy())
+    return values, lengths, known
+
+
+def _check_lengths(lengths):
+    given = where_given(lengths, "lengths")
+    if not given.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
-    if lengths.dtype.kind == "f" and not (np.isfinite(lengths) & (lengths == np.floor(lengths))).all():
-        run = int(np.flatnonzero(~(np.isfinite(lengths) & (lengths == np.floor(lengths))))[0])
-        raise DTypeError(f"lengths[{run}] is {lengths[run]}; a whole number of gaps is wanted")
-    lengths = lengths.astype(np.int64)
-    empty = np.flatnonzero(lengths < 1)
-    if empty.size:
-        run = int(empty[0])
-        raise InputError(f"lengths[{run}] is {lengths[run]}: run {run} has no gap; leave it out")
-    values = as_numbers(values, "values", 1).astype(np.float64)
-    if values.size != lengths.sum():
-        raise ShapeError(f"values has {values.size} gaps, but lengths add up to {lengths.sum()}")
-    _check_gaps(values, lengths)
-    return values, lengths
+    if given.dtype.kind == "f":
+        array = given.to_numpy()
+        whole = np.isfinite(array) & (array == np.floor(array))
+        if not whole.all():
+            run = int(whole.argmin())
+            raise DTypeError(f"lengths[{run}] is {array[run]}; a whole number of gaps is wanted")
+        given = pk.asview(array.astype(np.int64))
+    lengths, empty, n_gaps = own_lengths(given)
+    if empty < given.size:
+        raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
+    return lengths, int(n_gaps)
 
 
-def _check_gaps(values, lengths):
-    """Zero, or a positive number of ordinary size."""
-    bad = np.flatnonzero(~((values == 0.0) | ((values >= SMALLEST) & (values <= LARGEST))))
-    if not bad.size:
-        return
-    at = int(bad[0])
+def _refuse(gap, at, lengths):
+    """What is neither zero nor a positive number of ordinary size."""
     ends = np.cumsum(lengths)
     run = int(np.searchsorted(ends, at, side="right"))
     where = f"run {run}, gap {at - int(ends[run] - lengths[run])} (values[{at}])"
-    if not np.isfinite(values[at]):
-        raise FiniteError(f"{where} is {values[at]}; a finite gap is wanted")
-    if values[at] < 0.0:
-        raise InputError(
-            f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?"
-        )
+    if not np.isfinite(gap):
+        raise FiniteError(f"{where} is {gap}; a finite gap is wanted")
+    if gap < 0.0:
+        raise InputError(f"{where} is {gap}; a gap is not negative. Are the events of the run in order?")
     raise InputError(
-        f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit "
-        "of time."
+        f"{where} is {gap}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit of time."
     )
 
 
@@ -59,7 +63,7 @@ def check_censored(censored, n_runs):
     """True or False for each run, shape (n_runs,)."""
     if censored is None:
         return np.zeros(n_runs, bool)
-    array = np.asarray(censored)
+    array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(
             f"censored has shape {array.shape}; ({n_runs},) is wanted, as there are {n_runs} runs"
@@ -69,15 +73,13 @@ def check_censored(censored, n_runs):
     return array.copy()
 
 
-def check_rounded(values, resolution):
-    """Refuse gaps that are no multiples of `resolution`, but for rounding."""
-    share = values / resolution
-    off = np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)
-    if off.any():
-        at = int(off.argmax())
+def check_rounded(values, resolution, complete, n_complete):
+    """Refuse complete gaps that are no multiples of `resolution`, but for rounding."""
+    at, n_off = off_multiples(values, resolution, complete)
+    if n_off:
         raise InputError(
             f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
-            f"{int(off.sum())} of {len(values)} are not"
+            f"{n_off} of {n_complete} are not"
         )
 
 

@@ -76,7 +76,7 @@ class EM:
 
     def __init__(self, runs, orders, n_models, dtype, space, memory_bytes=None, client=None):
         check_range(runs, dtype)
-        parts, whole = parts_of(runs, dtype, memory_bytes)
+        parts, whole = parts_of(runs, dtype, memory_bytes, space, client)
         self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.shortest = SHORTEST * runs.shortest
@@ -95,7 +95,7 @@ class EM:
         self._shards = Shards(
             make, parts, client=client, space=space, room=None if whole else 0.0, label="tmap"
         )
-        self._own = self._shards.own()
+        self._own, self._last = self._shards.own(), (None, None, None)
 
     def _launches(self):
         """All of an E-step on the space of this process that has all runs: sums, and their sums in the order
@@ -166,11 +166,8 @@ class EM:
             `history` has the log-likelihood before each step and after the last.
         """
         self.load(models)
-        history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
+        history, iterations = self._batch(max_iter, tol)
         kept = Kept(store, self._exact, self._models, self._state, history)
-        iterations = self.iterations(
-            1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history
-        )
         ended = 0
         while (running := self._state.to_numpy()[: len(models), kernels.STATUS] == kernels.RUNNING).any():
             iterations.replay()
@@ -188,6 +185,19 @@ class EM:
             )
             for k in range(len(models))
         ]
+
+    def _batch(self, max_iter, tol):
+        """A history of zeros, and iterations that write it: those of the models before, if they went as
+        far."""
+        asked, history, iterations = self._last
+        if asked == (max_iter, tol):
+            pk.deep_copy(history, 0.0)
+            return history, iterations
+        history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
+        n_iterations = 1 if self._own is None else min(_BATCH, max_iter + 1)
+        iterations = self.iterations(n_iterations, max_iter, tol, history)
+        self._last = (max_iter, tol), history, iterations
+        return history, iterations
 
     def _show(self, before, ended):
         """So many models have come to rest."""
@@ -214,13 +224,12 @@ class EM:
         )
 
         def iterate():
-            for _ in range(n_iterations):
-                self.expect()
-                pk.parallel_for(*maximise, label="tmap.maximise")
+            self.expect()
+            pk.parallel_for(*maximise, label="tmap.maximise")
 
         if self._own is None:
-            return types.SimpleNamespace(replay=iterate)
-        with pk.capture(self.space) as graph:
+            return types.SimpleNamespace(replay=lambda: [iterate() for _ in range(n_iterations)])
+        with pk.capture(self.space, times=n_iterations) as graph:
             iterate()
         return graph
 

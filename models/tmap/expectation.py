@@ -11,7 +11,7 @@ import portable as pk
 
 from . import kernels, rounding
 from .kernels import PACK
-from .packed import FADED, Packed, tiny
+from .packed import FADED, Part, part_of, tiny
 from .runs import Runs
 
 
@@ -70,23 +70,17 @@ class Expectation:
         self._filtered = pk.empty((n_models, 1), dtype, space)
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
-    def lay_out(self, runs: Runs) -> Laid:
+    def lay_out(self, piece: Runs | Part) -> Laid:
         """Runs packed in the space."""
-        packed = Packed(runs, self.space, self._dtype, self._unit)
-        shares = packed.shares()
-        longest = packed.rows_of(shares[:-1])
-        views = (
-            *(pk.copy_of(part, self.space) for part in (shares, np.cumsum(longest) - longest)),
-            *packed.views,
-        )
-        half = 0.5 * runs.resolution / self._unit if packed.rounded else None
-        return Laid(
-            packed.censoring, views, int(longest.sum()), half, packed.distinct if packed.rounded else None
-        )
+        packed = part_of(piece).packed(self.space, self._dtype, self._unit)
+        *shared, n_rows = packed.shared
+        half = 0.5 * packed.resolution / self._unit if packed.rounded else None
+        distinct = packed.distinct if packed.rounded else None
+        return Laid(packed.censoring, (*shared, *packed.views), n_rows, half, distinct)
 
-    def prepare(self, piece: Runs | Laid) -> Shard:
+    def prepare(self, piece: Runs | Part | Laid) -> Shard:
         """Runs in the space, where `lay_out` has not yet been at work also laid out."""
-        laid = self.lay_out(piece) if isinstance(piece, Runs) else piece
+        laid = piece if isinstance(piece, Laid) else self.lay_out(piece)
         laid = laid._replace(
             views=tuple(
                 view if isinstance(view, pk.View) else pk.copy_of(view, self.space) for view in laid.views

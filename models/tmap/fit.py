@@ -154,9 +154,6 @@ def fit(
         [] if start is None else [in_order(_check_start(start, orders, runs, memory_mb, here(client, space)))]
     )
     settings = {
-        "values": runs.values,
-        "lengths": runs.lengths,
-        "censored": runs.censored,
         "resolution": runs.resolution,
         "orders": orders,
         "tol": tol,
@@ -164,6 +161,8 @@ def fit(
         "dtype": str(np.dtype(dtype)),
         "memory_bytes": memory_bytes,
     }
+    if checkpoint is not None:  # else they may stay on a device
+        settings |= {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored}
     with (
         bar(progress) as shown,
         Store(checkpoint, "tmap.fit", settings) as store,
@@ -196,12 +195,9 @@ def check_fit(runs, orders):
         raise InputError("censored is True for every run; without an end no probability to end can be found")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
-    complete = runs.values.copy()
-    complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = 1.0  # an open gap of zero is made by any branch
-    if orders.min() > 1 and complete.min() == 0.0 and runs.resolution is None:
-        n_zero = int((complete == 0.0).sum())
+    if orders.min() > 1 and runs.n_zero and runs.resolution is None:
         raise InputError(
-            f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
+            f"{runs.n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
             f"{orders.tolist()}"
         )
 
@@ -246,13 +242,15 @@ def random_starts(runs, orders, n_starts, random):
     begin alike; which branch has which differs from start to start as long as it can. A branch of order 1
     that draws a zero starts as one that makes nothing else: from longer means EM seldom gets there.
     """
-    n, used, found = len(orders), set(), []
+    if not n_starts:
+        return []
+    n, used, drawn = len(orders), set(), []
     # the mean of what is recorded as zero
     shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
-    some = runs.values if runs.n_gaps <= _SAMPLE else random.choice(runs.values, _SAMPLE)
+    some = runs.values if runs.n_gaps <= _SAMPLE else runs.sample(random.choice(runs.n_gaps, _SAMPLE))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
-    while len(found) < n_starts:
+    while len(drawn) < n_starts:
         for _ in range(_TRIES):
             strata = random.permutation(n)
             shares = tuple(tuple(sorted(strata[orders == order].tolist())) for order in np.unique(orders))
@@ -261,18 +259,13 @@ def random_starts(runs, orders, n_starts, random):
         else:
             used.clear()
         used.add(shares)
-        means = np.maximum(np.quantile(some, (strata + random.random(n)) / n), least) * np.exp(
-            random.normal(0.0, 0.5, n)
-        )
-        found.append(
-            TransientMAP(
-                random.dirichlet(np.ones(n)),
-                orders,
-                orders / means,
-                going_on * random.dirichlet(np.ones(n), n),
-            )
-        )
-    return found
+        places, factors = (strata + random.random(n)) / n, np.exp(random.normal(0.0, 0.5, n))
+        drawn.append((places, factors, random.dirichlet(np.ones(n)), random.dirichlet(np.ones(n), n)))
+    gaps = np.quantile(some, [places for places, *_ in drawn])
+    return [
+        TransientMAP(alpha, orders, orders / (np.maximum(gap, least) * factors), going_on * switching)
+        for gap, (_, factors, alpha, switching) in zip(gaps, drawn)
+    ]
 
 
 def paper_start(runs: Runs, orders: npt.ArrayLike, seed: int = 0) -> TransientMAP:

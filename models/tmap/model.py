@@ -18,10 +18,21 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from ..cluster import connected
 from ..files import read_json, write
-from ..sharding import Shards
+from ..sharding import Held, Shards
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
-from .packed import FADED, NEVER, Packed, check_range, log_factorials, log_unit, parts_of, tiny, unit_of
+from .packed import (
+    FADED,
+    NEVER,
+    check_range,
+    log_factorials,
+    log_unit,
+    part_of,
+    parts_of,
+    tiny,
+    unit_of,
+    whole_of,
+)
 from .runs import Runs
 
 _KEPT = "alpha", "orders", "rates", "switching"  # of a file
@@ -372,7 +383,7 @@ class TransientMAP:
         check_type(runs)
         dtype = check_dtype(dtype)
         check_range(runs, dtype)
-        parts, _ = parts_of(runs, dtype, check_memory(memory_mb))
+        parts, _ = parts_of(runs, dtype, check_memory(memory_mb), space, client)
         with connected(client) as client:
             make = functools.partial(_Likelihood, self, dtype, unit_of(runs))
             (loglik,) = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce(
@@ -403,7 +414,7 @@ class TransientMAP:
         DTypeError
             What are no Runs.
         """
-        packed, shared = self._on(check_type(runs), np.float64, space)
+        packed, shared = self._on(whole_of(check_type(runs)), np.float64, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
@@ -468,7 +479,7 @@ class TransientMAP:
         DTypeError, InputError
             What are no Runs, or no seed.
         """
-        packed, shared = self._on(check_type(runs), np.float64, space)
+        packed, shared = self._on(whole_of(check_type(runs)), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
         pk.parallel_for(
@@ -494,9 +505,9 @@ class TransientMAP:
         )
         return out.to_numpy()
 
-    def _on(self, runs, dtype, space, unit=None):
+    def _on(self, part, dtype, space, unit=None):
         """Runs in a space, and what every kernel takes first."""
-        packed = Packed(runs, pk.default_space() if space is None else space, dtype, unit)
+        packed = part.packed(space, dtype, unit)
         exact = self.rows(packed.unit)
         rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
         if packed.rounded:
@@ -608,7 +619,7 @@ class TransientMAP:
             values,
             label="tmap.simulate_gaps",
         )
-        return Runs(values.to_numpy(), counts)
+        return Runs(values, lengths)
 
     def rows(self, unit: float = 1.0) -> npt.NDArray[np.float64]:
         """What the kernels of `models.tmap.kernels` read of the process.
@@ -635,23 +646,22 @@ class _Likelihood:
     def __init__(self, model, dtype, unit, space):
         self._model, self._dtype, self._unit, self._space = model, dtype, unit, space
 
-    def prepare(self, runs):
-        return self._model._on(runs, self._dtype, self._space, self._unit)
+    def prepare(self, piece):
+        return self._model._on(part_of(piece), self._dtype, self._space, self._unit)
 
     def log_likelihood(self, shards):
         for packed, shared in shards:
-            shares = packed.shares()
-            policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
-            yield (
-                pk.parallel_reduce(
-                    policy,
-                    kernels.log_likelihood,
-                    *shared,
-                    pk.copy_of(shares, packed.space),
-                    *packed.views,
-                    label="tmap.log_likelihood",
-                ),
+            found, shares = pk.empty((), np.float64, packed.space), packed.shared[0]
+            pk.parallel_reduce(
+                pk.TeamPolicy(shares.size - 1, kernels.PACK, space=packed.space),
+                kernels.log_likelihood,
+                *shared,
+                shares,
+                *packed.views,
+                out=found,
+                label="tmap.log_likelihood",
             )
+            yield (Held(found),)
 
 
 def check_model(model):

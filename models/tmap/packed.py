@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from . import rounding, run_kernels
+from ..sharding import spaces_of
+from . import gap_kernels, rounding, run_kernels
+from .gaps import distinct_gaps, reached, seen_ends
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
@@ -27,19 +30,148 @@ ROUNDS, LEAST_TEAMS = 3, 64
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
 
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
-_RADIX = 2**16  # NumPy sorts 16-bit keys by counting
+FEW = 2**12  # runs that NumPy sorts sooner than a space is asked to
+KEPT = 2**25  # gaps of runs whose packs are kept for the next call: a GB with values, in float64
 
 
-class Packed:
-    """Runs sorted by length and laid side by side, PACK of them: each pack is padded to its longest run.
+class Sorted:
+    """Runs in packs in the memory of a space, the longest first; those of equal length as they came.
 
     Parameters
     ----------
     runs : Runs
-    space : str or Space
+    space : str
+
+    Attributes
+    ----------
+    n_packs : int
+    order : View of int64, shape (n_runs,)
+        The runs' numbers.
+    steps : ndarray of int64, shape (n_packs,)
+        A pack's longest run.
+    lengths, begin, open_end : Views of int64, shape (n_packs, PACK)
+        As of `Packed`.
+    """
+
+    def __init__(self, runs, space):
+        self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
+        self.censoring = bool(runs.censored.any())
+        lengths = reached(runs.views[1], space)
+        if runs.n_runs <= FEW:
+            order = np.argsort(-runs.lengths, kind="stable")
+            self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
+        else:
+            self.order = pk.argsort(lengths, space, descending=True)
+            begins = pk.empty(lengths.shape, np.int64, space)
+            pk.parallel_scan(
+                pk.RangePolicy(0, runs.n_runs, space=space),
+                gap_kernels.length_of,
+                lengths,
+                out=begins,
+                inclusive=False,
+                label="tmap.begins",
+            )
+        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
+        steps = pk.empty((self.n_packs,), np.int64, space)
+        dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
+        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
+        censored = pk.asview(runs.censored if self.censoring else np.zeros(1, bool))
+        pk.parallel_for(
+            slots,
+            gap_kernels.deal,
+            pk.static(self.censoring),
+            self.order,
+            lengths,
+            begins,
+            reached(censored, space),
+            steps,
+            *dealt,
+            still,
+            label="tmap.deal",
+        )
+        self.steps = steps.to_numpy()
+        self.lengths, self.begin = (view.reshape(self.n_packs, PACK) for view in dealt)
+        self.open_end = (
+            still.reshape(self.n_packs, PACK) if self.censoring else pk.zeros((1, 1), np.int64, space)
+        )
+
+    @functools.cached_property
+    def values(self):
+        """The runs' values."""
+        return reached(self._given, self.space)
+
+
+class Part:
+    """Some packs of runs, neighbours by length; a piece for `sharding.Shards`.
+
+    Parameters
+    ----------
+    runs : Runs
+    prepared : dict
+        What was made of the runs, for all parts.
+    first, end : int, optional
+        The packs; all of them by default.
+    """
+
+    def __init__(self, runs, prepared, first=0, end=None):
+        self._n_packs = -(-runs.n_runs // PACK)
+        self.runs, self._prepared = runs, prepared
+        self._packs = first, self._n_packs if end is None else end
+
+    def between(self, first, end):
+        """Some packs, which share what is prepared."""
+        return Part(self.runs, self._prepared, first, end)
+
+    @property
+    def nbytes(self):
+        """Bytes of the packs' values, about."""
+        first, end = self._packs
+        return self.runs.nbytes * (end - first) // self._n_packs
+
+    def sorted_in(self, space):
+        """The runs' Sorted in a space."""
+        name = pk.empty((1,), np.int64, space).space
+        return self._made((name,), lambda: Sorted(self.runs, name))
+
+    def packed(self, space, dtype, unit=None):
+        """The packs' Packed; of runs that are kept in a space it is made once."""
+        whole, unit = self.sorted_in(space), unit or unit_of(self.runs)
+
+        def make():
+            return Packed(self.runs, whole, dtype, unit, *self._packs)
+
+        if self.runs.n_gaps > KEPT:
+            return make()
+        return self._made((whole.space, dtype, unit, *self._packs), make)
+
+    def _made(self, key, make):
+        found = self._prepared.get(key)  # two threads that make the same make it twice
+        return self._prepared.setdefault(key, make()) if found is None else found
+
+
+def part_of(piece):
+    """Runs, or some of their packs, as a Part. Runs are packed anew each time."""
+    return piece if isinstance(piece, Part) else Part(piece, {})
+
+
+def whole_of(runs):
+    """All packs of runs, kept with them if they are not too many."""
+    return Part(runs, runs.prepared if runs.n_gaps <= KEPT else {})
+
+
+class Packed:
+    """Runs laid side by side, PACK of them: each pack is padded to its longest run.
+
+    Parameters
+    ----------
+    runs : Runs
+    whole : Sorted
+        The same in a space.
     dtype : type
-    unit : float, optional
-        In which gaps are counted; by default their mean. The range of float32 is that around the data.
+    unit : float
+        In which gaps are counted. The range of float32 is that around the data.
+    first, end : int
+        The packs.
 
     Attributes
     ----------
@@ -60,34 +192,19 @@ class Packed:
         units.
     """
 
-    def __init__(self, runs, space, dtype=np.float64, unit=None):
-        self.runs, self.dtype, self.unit = runs, dtype, unit or unit_of(runs)
-        self.n_packs = -(-runs.n_runs // PACK)
-        order = _by_length(runs.lengths)
-        lengths = self._slots(runs.lengths[order])
-        steps = lengths[:, 0].copy()
+    def __init__(self, runs, whole, dtype, unit, first, end):
+        self.space, self.dtype, self.unit = whole.space, dtype, unit
+        self.censoring, self.resolution = whole.censoring, runs.resolution
+        steps = whole.steps[first:end]
         offset = np.cumsum(steps) - steps
-        begin = self._slots((np.cumsum(runs.lengths) - runs.lengths)[order])
-        self.censoring = bool(runs.censored.any())
-        open_end = self._slots(runs.censored[order]) if self.censoring else np.zeros((1, 1), np.int64)
-        parts = offset, steps, lengths, begin, open_end
-        self.offset, self.steps, self.lengths, self.begin, self.open_end = (
-            pk.copy_of(p, space) for p in parts
-        )
-        self.space = self.offset.space
-        self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
-        self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
-        self.rounded, values, unit = runs.resolution is not None, runs.values, self.unit
-        if self.rounded:
-            distinct, places = np.unique(
-                np.rint(values[runs.complete] / runs.resolution), return_inverse=True
-            )
-            values, unit = values / unit, 1.0
-            values[runs.complete] = places
-            self.distinct = pk.copy_of(
-                distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1), space
-            )
-        values = pk.copy_of(values, space)
+        self.n_packs, self.n_rows = len(steps), int(steps.sum())
+        self._ends = np.append(offset, self.n_rows)
+        self.offset, self.steps = (reached(pk.asview(part), self.space) for part in (offset, steps))
+        self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
+        self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
+        self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
+        self.rounded = runs.resolution is not None
+        values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
         pk.parallel_for(
             self.teams(),
             run_kernels.lay_out,
@@ -102,6 +219,13 @@ class Packed:
             self.gaps,
             label="tmap.lay_out",
         )
+
+    def _distinct(self, runs, values):
+        """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
+        distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
+        distinct = distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1)
+        self.distinct = reached(pk.asview(distinct), self.space)
+        return values, 1.0
 
     @property
     def views(self):
@@ -120,7 +244,7 @@ class Packed:
         return (
             pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
             rounding.tabulate,
-            0.5 * self.runs.resolution / self.unit,
+            0.5 * self.resolution / self.unit,
             models,
             self.distinct,
             table,
@@ -137,14 +261,14 @@ class Packed:
         wanted = np.arange(n_teams) * self.n_rows // n_teams
         return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
 
-    def rows_of(self, packs):
-        """Rows of each of these packs."""
-        return self._ends[packs + 1] - self._ends[packs]
-
-    def _slots(self, sorted_runs):
-        table = np.zeros(self.n_packs * PACK, np.int64)
-        table[: len(sorted_runs)] = sorted_runs
-        return table.reshape(self.n_packs, PACK)
+    @functools.cached_property
+    def shared(self):
+        """`shares` in the space; for each team its first row among those that are kept of the pack in work,
+        Views of int64; and how many rows that is."""
+        shares = self.shares()
+        longest = self._ends[shares[:-1] + 1] - self._ends[shares[:-1]]
+        parts = shares, np.cumsum(longest) - longest
+        return *(reached(pk.asview(part), self.space) for part in parts), int(longest.sum())
 
 
 def tiny(dtype):
@@ -174,7 +298,7 @@ def check_range(runs, dtype):
         )
 
 
-def parts_of(runs, dtype, memory_bytes=None):
+def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     """The same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the memory holds
     once they are packed.
 
@@ -184,19 +308,25 @@ def parts_of(runs, dtype, memory_bytes=None):
     dtype : type
     memory_bytes : int or None
         Bytes.
+    space : str, Space, None or a list of them
+        Of the shards.
+    client : distributed.Client, optional
 
     Returns
     -------
-    parts : list of Runs
+    parts : list of Part or Runs
+        Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its own.
     whole : bool
         Whether the memory holds all of them at once.
     """
-    order = _by_length(runs.lengths)
+    apart = memory_bytes is not None or client is not None or runs.resolution is not None
+    part = whole_of(runs)
+    ordered = part.sorted_in(runs.views[1].space if apart else spaces_of(space)[0])
     item = 2 * PACK * np.dtype(dtype).itemsize
-    size = runs.lengths[order][::PACK] * item
+    size = ordered.steps * item
     if memory_bytes is not None and size[0] > memory_bytes:
         raise InputError(
-            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {runs.lengths[order[0]]} gaps"
+            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {ordered.steps[0]} gaps"
             f" take {size[0] / 2**20:.3g}"
         )
     most = max(SHARD // PACK * item, int(size[0]))
@@ -207,16 +337,12 @@ def parts_of(runs, dtype, memory_bytes=None):
     while cuts[-1] < len(size):
         before = ends[cuts[-1] - 1] if cuts[-1] else 0
         cuts.append(int(np.searchsorted(ends, before + most, side="right")))
+    if not apart:
+        return [part.between(a, b) for a, b in zip(cuts, cuts[1:])], whole
     if len(cuts) == 2:
         return [runs], whole
+    order = ordered.order.to_numpy()
     return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])], whole
-
-
-def _by_length(lengths):
-    """Runs in descending order of length; those of equal length as they came."""
-    longest = lengths.max()
-    keys = longest - lengths
-    return np.argsort(keys.astype(np.uint16) if longest < _RADIX else keys, kind="stable")
 
 
 def log_factorials(orders):

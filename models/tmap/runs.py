@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..checks import check_number
+from ..checks import as_numbers, check_number
 from .checks import check_censored, check_rounded, check_runs
+from .gaps import look_at, of_runs, read_only, seen_ends, taken, total
 
 
 class Runs:
@@ -20,11 +22,12 @@ class Runs:
 
     Parameters
     ----------
-    values : array-like, shape (n_gaps,), any unit of time
-        All gaps, run after run; not negative, zero allowed.
-    lengths : array-like of int, shape (n_runs,)
+    values : array-like or View, shape (n_gaps,), any unit of time
+        All gaps, run after run; not negative, zero allowed. Arrays of a device, these and the next, are
+        looked at and copied there.
+    lengths : array-like or View of int, shape (n_runs,)
         Gaps of each run, at least 1.
-    censored : array-like of bool, shape (n_runs,), optional
+    censored : array-like or View of bool, shape (n_runs,), optional
         Runs that still went on when the record ended. The last gap of such a run is open: the time from its
         last event, or from its beginning if it has no event, to the end of the record.
     resolution : float, optional
@@ -35,10 +38,12 @@ class Runs:
     Attributes
     ----------
     n_runs, n_gaps : int
-    values : ndarray of float64, shape (n_gaps,)
-    lengths : ndarray of int64, shape (n_runs,)
     censored : ndarray of bool, shape (n_runs,)
     resolution : float or None
+    views : tuple of Views
+        Values in float64 and lengths in int64, where they were given.
+    prepared : dict
+        What was made of the runs for spaces, for the next call.
 
     Raises
     ------
@@ -54,25 +59,36 @@ class Runs:
 
     n_runs: int
     n_gaps: int
-    values: npt.NDArray[np.float64]
-    lengths: npt.NDArray[np.int64]
     censored: npt.NDArray[np.bool_]
     resolution: float | None
+    views: tuple[pk.View, pk.View]
 
     def __init__(
         self,
-        values: npt.ArrayLike,
-        lengths: npt.ArrayLike,
-        censored: npt.ArrayLike | None = None,
+        values: npt.ArrayLike | pk.View,
+        lengths: npt.ArrayLike | pk.View,
+        censored: npt.ArrayLike | pk.View | None = None,
         *,
         resolution: float | None = None,
     ) -> None:
-        self.values, self.lengths = check_runs(values, lengths)
-        self.censored = check_censored(censored, len(self.lengths))
-        self.n_runs, self.n_gaps = len(self.lengths), len(self.values)
-        self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)
-        if self.resolution is not None:
-            check_rounded(self.values[self.complete], self.resolution)
+        values, lengths, self._known = check_runs(values, lengths)
+        self._begin(values, lengths, check_censored(censored, lengths.size), None)
+        if resolution is not None:
+            self.resolution = check_number(resolution, "resolution", above=0.0)
+            n_complete = self.n_gaps - int(self.censored.sum())
+            check_rounded(self.views[0], self.resolution, seen_ends(self), n_complete)
+
+    def _begin(self, values, lengths, censored, resolution):
+        self.views, self.n_runs, self.n_gaps = (values, lengths), lengths.size, values.size
+        self.censored, self.resolution = read_only(censored), resolution
+        self.prepared = {}
+
+    def __getstate__(self):
+        return self.values, self.lengths, self.censored, self.resolution
+
+    def __setstate__(self, state):
+        values, lengths, censored, resolution = state
+        self._begin(*(pk.asview(part) for part in (values, lengths)), censored, resolution)
 
     @classmethod
     def from_gaps(
@@ -162,38 +178,83 @@ class Runs:
             There is no run of such a number.
         """
         which = np.arange(self.n_runs)[which]
-        lengths = self.lengths[which]
-        shifts = (np.cumsum(self.lengths) - self.lengths)[which] - (np.cumsum(lengths) - lengths)
-        places = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
-        return Runs(self.values[places], lengths, self.censored[which], resolution=self.resolution)
+        lengths = as_numbers(self.lengths[which], "lengths", 1)
+        if not lengths.size:
+            raise ShapeError("which is empty; at least one run is wanted")
+        some = object.__new__(Runs)
+        values = of_runs(self.views[0], lengths, self.begins[which])
+        some._begin(values, pk.asview(lengths), self.censored[which], self.resolution)
+        return some
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return self.values.nbytes + self.lengths.nbytes + self.censored.nbytes
+        return sum(view.nbytes for view in self.views) + self.censored.nbytes
+
+    @functools.cached_property
+    def values(self) -> npt.NDArray[np.float64]:
+        """All gaps, run after run, on the host; not to be written to."""
+        return read_only(self.views[0].to_numpy())
+
+    @functools.cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Gaps of each run, on the host; not to be written to."""
+        return read_only(self.views[1].to_numpy())
+
+    @functools.cached_property
+    def begins(self) -> npt.NDArray[np.int64]:
+        """The place of each run's first gap among the values, shape (n_runs,)."""
+        return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
         """Whether each gap's end was seen, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
-        complete[(np.cumsum(self.lengths) - 1)[self.censored]] = False
+        complete[self._last(self.censored)] = False
         return complete
+
+    def _last(self, which):
+        """The places of the last gaps of some runs."""
+        return (self.begins + self.lengths - 1)[which]
+
+    @functools.cached_property
+    def _known(self):
+        """Largest gap, smallest above zero, and how many are zero."""
+        return look_at(self.views[0])[1:]
 
     @functools.cached_property
     def mean(self) -> float:
         """Mean of all values, in their unit."""
-        return float(self.values.mean())
+        return total(self.views[0]) / self.n_gaps
 
-    @functools.cached_property
+    @property
     def longest(self) -> float:
         """Largest value; 0 if all are."""
-        return float(self.values.max())
+        return float(self._known[0])
 
-    @functools.cached_property
+    @property
     def shortest(self) -> float:
         """Smallest value above 0; infinity if there is none."""
-        least = float(self.values.min())
-        return least if least > 0.0 else float(self.values[self.values > 0.0].min(initial=np.inf))
+        return float(self._known[1])
+
+    @functools.cached_property
+    def n_zero(self) -> int:
+        """Number of complete gaps of zero."""
+        opened = taken(self.views[0], self._last(self.censored)) if self.censored.any() else np.ones(0)
+        return int(self._known[2]) - int((opened == 0.0).sum())
+
+    def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The values at some places.
+
+        Parameters
+        ----------
+        places : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        return taken(self.views[0], places)
 
     def __repr__(self):
         still = f", n_censored={int(self.censored.sum()):,}" if self.censored.any() else ""

@@ -30,6 +30,37 @@ def test_replays_run_everything_in_order(space):
     np.testing.assert_array_equal(content(x), np.full(n, 5.0))
 
 
+def test_a_replay_runs_what_was_recorded_so_many_times(space):
+    """Round after round, also a reduction, whose partial results are one memory in all rounds."""
+    n = 5000 if space != "checked" else 20
+    x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
+    with pk.use(space), pk.capture(times=3) as graph:
+        pk.parallel_for(n, axpy, 1.0, x, y)  # y = y + x
+        pk.parallel_for(n, axpy, 1.0, y, x)  # x = x + y
+        pk.parallel_reduce(n, value, x, out=total)
+        pk.parallel_for(1, axpy, 1.0, total, y)  # the first of y takes the sum
+    assert len(graph.launches) == 12
+    labels = []
+    with pk.listening(lambda phase, what, launch: labels.append(launch.label), into_graphs=True):
+        graph.replay()
+    assert len(labels) == 24
+    graph.replay()
+    wanted_x, wanted_y = np.ones(n), np.zeros(n)
+    for _ in range(6):
+        wanted_y += wanted_x
+        wanted_x += wanted_y
+        wanted_y[0] += wanted_x.sum()
+    np.testing.assert_array_equal(content(x), wanted_x)
+    np.testing.assert_array_equal(content(y), wanted_y)
+
+
+@pytest.mark.parametrize("times, error", [(0, pk.InputError), (-1, pk.InputError), (1.5, pk.DTypeError)])
+def test_wrong_numbers_of_rounds(times, error):
+    with pytest.raises(error, match="capture: times"):
+        with pk.capture("serial", times=times):
+            pass
+
+
 def test_teams_and_empty_launches_are_recorded_too(space):
     a, out = move(np.arange(12.0).reshape(3, 4), space), move(np.zeros(3), space)
     with pk.use(space), pk.capture() as graph:

@@ -41,6 +41,7 @@ from models.resampling import (
 )
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import gap_kernels as tmap_gap_kernels
 from models.tmap import rounding as tmap_rounding
 from models.tmap import packed as tmap_packed
 from models.tmap import run_kernels as tmap_run_kernels
@@ -163,9 +164,14 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
-    shard, tmap_packed.SHARD = tmap_packed.SHARD, 64  # several, whose sums are added up
+    sizes = tmap_packed.SHARD, tmap_packed.FEW
+    tmap_packed.SHARD, tmap_packed.FEW = 64, 0  # several, whose sums are added up, and sorted in the space
+    runs.prepared.clear()
     tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
-    tmap_packed.SHARD = shard
+    tmap_packed.SHARD, tmap_packed.FEW = sizes
+    for kind in (np.float32, np.int32):
+        tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
+    censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
@@ -350,7 +356,7 @@ MODELS = {
     "edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
     "hawkes": (run_hawkes, hawkes_kernels),
     "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
-    "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
+    "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
     "resampling": (run_resampling, RESAMPLING),
     "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
     "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),

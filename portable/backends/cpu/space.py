@@ -307,18 +307,30 @@ def sequence(space, recorded):
     """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    table, kept, pool, run = [], [], _pool(space), engine.sequence()
-    for (_, policy, _, compiled, words), launch in recorded:
-        buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
-        block = ctypes.create_string_buffer(words, len(words))
-        kept.append((block, buffer, launch, compiled))
+    kept, table, pool, run = _prepared(space, recorded), [], _pool(space), engine.sequence()
+    for _, launch in recorded:
+        block, _, rows, *_ = kept[id(launch)]
         for address, begin, end, chunk in rows:
             alone = end - begin <= chunk or space.n_threads == 1
             table.append((address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
+    kept = list(kept.values())
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
     return functools.partial(_replay, pool, run, ctypes.addressof(flat), len(table), (flat, kept))
+
+
+def _prepared(space, recorded):
+    """Block, memory and rows of each launch, and what it keeps alive; of those that come again, once."""
+    found = {}
+    for (_, policy, _, compiled, words), launch in recorded:
+        if id(launch) not in found:
+            buffer, words, rows = _STEPS[launch.pattern](
+                compiled, policy, words, launch.outs, space.n_threads
+            )
+            block = ctypes.create_string_buffer(words, len(words))
+            found[id(launch)] = block, buffer, rows, launch, compiled
+    return found
 
 
 def _replay(pool, run, table, n, kept):

@@ -370,13 +370,12 @@ def sequence(space, recorded):
     context = driver.context(space.device)
     stream, work = context.stream(), _Workspace(context)
     recording = dataclasses.replace(space, stream=stream.handle.value)
-    calls = [
-        call
-        for (_, policy, _, compiled, words), launch in recorded
-        for call in _calls(
-            recording, _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
-        )
-    ]
+    made, calls = {}, []  # made once, of launches that come again
+    for (_, policy, _, compiled, words), launch in recorded:
+        if id(launch) not in made:
+            rows = _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
+            made[id(launch)] = list(_calls(recording, rows))
+        calls += made[id(launch)]
     with context.capture(stream.handle) as graph:
         for call in calls:
             call()

@@ -17,6 +17,8 @@ from models.hawkes import (
     time_scales,
     uniform,
 )
+from models.hawkes.fit import Objective
+from models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, random_events
@@ -49,6 +51,32 @@ def test_gradient(space, method):
     assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
     # 1e-3 of a value, to the fourth power, and pairs left out
     np.testing.assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["all_pairs", "windowed", "cells"])
+def test_several_at_once_have_the_same_bits(space, method):
+    """Also where the windows widen first, for an event far from all others. Lists of pairs serve what comes
+    next, so that with cells the order of a sum depends on what was asked before."""
+    n = 30 if space == "checked" else 200
+    locations, times = random_events(n, 2)
+    locations[n // 2] += 40.0
+    options = {"method": method, "error_bound": 1e-6, "background_self": False, "space": space}
+    likelihood = Likelihood(locations, times, **options)
+    several = [PARAMS, replace(PARAMS, tau_x=20.0), replace(PARAMS, h=0.5), PARAMS]
+    found, wanted = likelihood.log_gradients(several), [likelihood.log_gradient(p) for p in several]
+    for (value, slopes), (other, others) in zip(found, wanted):
+        assert value == pytest.approx(other, rel=1e-13 if method == "cells" else 0.0)
+        np.testing.assert_allclose(slopes, others, rtol=1e-12 if method == "cells" else 0.0)
+    first = choose(PARAMS, 2, n, likelihood.sums.span_h, 1e-6)
+    assert method == "all_pairs" or likelihood.windows.cut > first.cut
+
+
+def test_the_information_is_computed_once_a_place(monkeypatch):
+    """Where a fit has converged it is known already."""
+    places, compute = [], Objective.information
+    monkeypatch.setattr(Objective, "information", lambda self, z: places.append(tuple(z)) or compute(self, z))
+    found = fit(Likelihood(*random_events(100, 2), space="serial"), start=PARAMS)
+    assert found.converged and len(places) == len(set(places)) == found.n_iterations
 
 
 def test_gradient_in_mixed_precision(space):

@@ -14,7 +14,7 @@ import numpy as np
 import portable as pk
 from models.tmap import TransientMAP
 from models.tmap.em import EM
-from models.tmap.packed import Packed
+from models.tmap.packed import part_of
 
 MODEL = TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.2955))
 N_ITERATIONS = 10
@@ -39,7 +39,7 @@ def set_up(runs, dtype, space):
     """Seconds of the set-up and of the copy, the least of three, or of as many as fit into a second."""
     found = []
     for what in (
-        lambda: Packed(runs, space, dtype),
+        lambda: part_of(runs).packed(space, dtype),
         lambda: [pk.copy_of(part, space) for part in (runs.values, runs.lengths)],
     ):
         times = []

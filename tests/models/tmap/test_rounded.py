@@ -7,7 +7,7 @@ import pytest
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, goodness_of_fit, select_orders, standard_errors
 from models.tmap.em import EM
-from models.tmap.packed import Packed
+from models.tmap.packed import part_of
 
 from .problems import random_model
 
@@ -43,7 +43,7 @@ def test_the_table(space, resolution):
     model = TransientMAP([0.4, 0.3, 0.3], [1, 4, 20], [2.0, 3.0, 8.0], np.zeros((3, 3)))
     x = np.unique(np.rint(np.array([0.0, 0.5, 1.0, 2.0, 7.0]) / resolution)) * resolution
     wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
-    packed = Packed(Runs.from_gaps(x, resolution=resolution), space, np.float64, 1.0)
+    packed = part_of(Runs.from_gaps(x, resolution=resolution)).packed(space, np.float64, 1.0)
     table = packed.table(1, 3)
     pk.parallel_for(*packed.tabulation(pk.copy_of(model.rows()[None], space), table))
     table = table.to_numpy()[0, :, :, -len(wanted) :]

@@ -1,0 +1,174 @@
+"""Numbers of runs where they are given: on the host, or on a device, from which they do not come back.
+
+Each function runs in the space of the views that it is given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..checks import as_numbers
+from . import gap_kernels
+
+
+def is_given(array):
+    """Whether an array says itself where it lies: a View, or one of a device."""
+    return isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__")
+
+
+def where_given(array, name):
+    """A vector of real numbers as a View of where it lies; on the host what kernels cannot read, as float64
+    of its own."""
+    if is_given(array):
+        view = pk.asview(array)
+        if view.dtype.kind not in "fiu":
+            raise DTypeError(f"{name} must hold real numbers, got dtype {view.dtype}")
+        if view.ndim != 1:
+            raise ShapeError(f"{name} has shape {view.shape}; 1 dimension wanted")
+        return view
+    numbers = as_numbers(array, name, 1)
+    try:
+        return pk.asview(numbers)
+    except InputError:  # a long double, bytes in another order, an address that is no multiple of its size
+        return pk.asview(numbers.astype(np.float64))
+
+
+def read_only(array):
+    """The same memory, for reading."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def reached(view, space):
+    """A view where a space reaches it: itself, or a copy."""
+    there = pk.create_mirror_view(view, space)
+    if there is not view:
+        pk.deep_copy(there, view)
+    return there
+
+
+def own_gaps(given):
+    """The gaps as float64 of their own, and what `look_at` knows of them."""
+    values = pk.empty(given.shape, np.float64, given.space)
+    return values, look_at(given, values)
+
+
+def look_at(given, values=None):
+    """The place of the first gap that is refused, the largest, the smallest above zero, and how many are
+    zero; on the way they are copied into `values`."""
+    return pk.parallel_reduce(
+        pk.RangePolicy(0, given.size, space=given.space),
+        gap_kernels.look_at_gap,
+        pk.static(values is not None),
+        given,
+        given if values is None else values,
+        reducer=(pk.Min, pk.Max, pk.Min, pk.Sum),
+        label="tmap.look_at_gaps",
+    )
+
+
+def own_lengths(given):
+    """Whole numbers as int64 of their own; the place of the first below 1, and their sum."""
+    lengths = pk.empty(given.shape, np.int64, given.space)
+    found = pk.parallel_reduce(
+        pk.RangePolicy(0, given.size, space=given.space),
+        gap_kernels.look_at_length,
+        given,
+        lengths,
+        reducer=(pk.Min, pk.Sum),
+        label="tmap.look_at_lengths",
+    )
+    return lengths, *found
+
+
+def seen_ends(runs):
+    """Whether each gap's end was seen, shape (n_gaps,); None if all were."""
+    return runs.complete if runs.censored.any() else None
+
+
+def off_multiples(values, resolution, complete):
+    """The place of the first complete gap that is no multiple of `resolution`, and how many are not."""
+    return pk.parallel_reduce(
+        pk.RangePolicy(0, values.size, space=values.space),
+        gap_kernels.look_at_rounded,
+        *_ends(complete, values.space),
+        resolution,
+        values,
+        reducer=(pk.Min, pk.Sum),
+        label="tmap.look_at_rounded",
+    )
+
+
+def distinct_gaps(values, resolution, complete, unit):
+    """The distinct complete gaps, as multiples of `resolution`, an array of the host; and of each gap its
+    place among them, or of an open one its length in units, a View of float64."""
+    each = pk.RangePolicy(0, values.size, space=values.space)
+    keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
+    ends = _ends(complete, values.space)
+    pk.parallel_for(each, gap_kernels.round_gap, *ends, resolution, values, keys, label="tmap.round_gaps")
+    distinct = pk.unique(keys, space=values.space)
+    places = pk.searchsorted(distinct, keys, space=values.space)
+    pk.parallel_for(each, gap_kernels.place_gap, unit, keys, places, values, out, label="tmap.place_gaps")
+    found = distinct.to_numpy()
+    return found[found < np.inf], out
+
+
+def _ends(complete, space):
+    """Whether any gap is open, and of each whether its end was seen, for kernels."""
+    censoring = complete is not None
+    return pk.static(censoring), reached(pk.asview(complete if censoring else np.ones(1, bool)), space)
+
+
+def total(values):
+    """The sum of a view of float64: the same bits on every space, which are NumPy's."""
+    depth, longest = 0, values.size
+    while longest > gap_kernels.LEAF:
+        longest -= longest >> 4 << 3
+        depth += 1
+    leaves = pk.empty((1 << depth,), np.float64, values.space)
+    pk.parallel_for(
+        pk.TeamPolicy(leaves.size, 8, space=values.space),
+        gap_kernels.add_leaf,
+        depth,
+        values,
+        leaves,
+        label="tmap.add_leaves",
+    )
+    sums = leaves.to_numpy()
+    for _ in range(depth):
+        sums = sums[::2] + sums[1::2]
+    return float(sums[0])
+
+
+def taken(values, places):
+    """The values at some places, as an array of the host."""
+    out = pk.empty(places.shape, values.dtype, values.space)
+    pk.parallel_for(
+        pk.RangePolicy(0, places.size, space=values.space),
+        gap_kernels.take,
+        reached(pk.asview(places), values.space),
+        values,
+        out,
+        label="tmap.take",
+    )
+    return out.to_numpy()
+
+
+def of_runs(values, lengths, begins):
+    """The gaps of some runs, one after the other, from their lengths and where they begin, arrays of the
+    host."""
+    ends = np.cumsum(lengths)
+    out = pk.empty((int(ends[-1]),), np.float64, values.space)
+    pk.parallel_for(
+        pk.RangePolicy(0, lengths.size, space=values.space),
+        gap_kernels.take_run,
+        *(reached(pk.asview(part), values.space) for part in (lengths, begins, ends - lengths)),
+        values,
+        out,
+        label="tmap.take_runs",
+    )
+    return out

@@ -1,0 +1,173 @@
+"""What runs are made of: where their numbers lie, what is known of them, and what is made of them once."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.tmap import Runs, fit
+from models.tmap.packed import Sorted
+
+from .problems import MODEL, censored_runs, random_runs
+
+SIZES = [*range(1, 40), 127, 128, 129, 135, 136, 137, 255, 257, 1000, 4097, 99_999, 1_000_003]
+
+
+def test_what_is_known_of_gaps():
+    """The mean has NumPy's bits, whatever the number of gaps."""
+    gaps = np.random.default_rng(1).exponential(1.0, max(SIZES))
+    gaps[::7] = 0.0
+    for n in SIZES:
+        runs = Runs.from_gaps(gaps[:n])
+        positive = gaps[:n][gaps[:n] > 0.0]
+        assert runs.mean == gaps[:n].mean(), n
+        assert runs.longest == gaps[:n].max() and runs.shortest == positive.min(initial=np.inf)
+        assert runs.n_zero == n - len(positive)
+
+
+def test_the_same_bits_where_views_are(space):
+    n = 300 if space == "checked" else 50_000
+    gaps, lengths = np.random.default_rng(2).exponential(1.0, 3 * n), np.full(n, 3)
+    runs = Runs(pk.copy_of(gaps, space), pk.copy_of(lengths.astype(np.int32), space))
+    assert runs.mean == gaps.mean() and (runs.longest, runs.shortest) == (gaps.max(), gaps.min())
+    np.testing.assert_array_equal(runs.values, gaps)
+    np.testing.assert_array_equal(runs.lengths, lengths)
+    assert {view.memory for view in runs.views} == {pk.empty(1, space=space).memory}
+
+
+def test_gaps_stay_where_they_are(space):
+    """Nothing as large as the gaps is copied to the host, nor back."""
+    runs = MODEL.simulate(60 if space == "checked" else 5_000, seed=1, space=space)
+    views, copied = [pk.copy_of(part, space) for part in (runs.values, runs.lengths)], []
+    rounded = pk.copy_of(np.rint(runs.values), space), views[1]
+
+    def hear(phase, what, event):
+        if what == "copy" and phase == "begin" and event.source and event.source != event.target:
+            copied.append(event.nbytes)
+
+    with pk.listening(hear, copies=True):
+        runs = Runs(*views)
+        MODEL.log_likelihood(runs, space=space)
+        fit(runs, orders=[1, 2, 3], max_iter=2, tol=0.0, start=MODEL, space=space)
+        whole = Runs(*rounded, resolution=1.0)
+        fit(whole, orders=[1, 2, 3], max_iter=2, tol=0.0, start=MODEL, space=space)
+    assert max(copied, default=0) < 0.5 * runs.lengths.nbytes
+
+
+def test_runs_are_prepared_once(space):
+    runs, labels = random_runs(3, 70), []
+    first = MODEL.log_likelihood(runs, space=space)
+    with pk.listening(lambda phase, what, launch: labels.append(launch.label)):
+        assert MODEL.log_likelihood(runs, space=space) == first
+    assert set(labels) == {"tmap.log_likelihood"}
+    assert MODEL.log_likelihood(runs.subset(slice(None)), space=space) == first
+
+
+def test_packs_of_large_runs_are_not_kept(monkeypatch):
+    monkeypatch.setattr("models.tmap.packed.KEPT", 10)
+    runs = random_runs(3, 70)
+    wanted = MODEL.log_likelihood(runs, space="serial")
+    assert not runs.prepared and wanted == MODEL.log_likelihood(runs, space="serial")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ">f8", "longdouble", "int8", "int64", "uint32"])
+def test_numbers_of_any_kind(dtype):
+    gaps = np.arange(12).astype(dtype)
+    runs = Runs(gaps, np.array([5, 7], "uint8" if dtype == "int8" else dtype))
+    assert runs.values.dtype == np.float64 and runs.lengths.dtype == np.int64
+    np.testing.assert_array_equal(runs.values, gaps.astype(np.float64))
+    assert runs.mean == 5.5 and runs.n_runs == 2
+
+
+def test_runs_own_what_they_hold():
+    gaps = np.ones((4, 2))
+    runs = Runs(gaps[:, 0], [2, 2])
+    gaps[:] = 5.0
+    assert runs.values.tolist() == [1.0] * 4
+    for array in (runs.values, runs.lengths, runs.censored):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_the_first_of_many_is_named(space):
+    n = 200 if space == "checked" else 20_000
+    gaps = np.ones(2 * n)
+    gaps[[n + 3, n + 90, -1]] = -2.0, np.nan, np.inf
+    with pytest.raises(pk.InputError, match=rf"run {(n + 3) // 2}, gap 1 \(values\[{n + 3}\]\) is -2.0"):
+        Runs(pk.copy_of(gaps, space), np.full(n, 2))
+    lengths = np.full(n, 2)
+    lengths[[n // 2, n // 3]] = 0, -4
+    with pytest.raises(pk.InputError, match=rf"lengths\[{n // 3}\] is -4: run {n // 3} has no gap"):
+        Runs(gaps, pk.copy_of(lengths, space))
+
+
+def test_the_first_that_is_no_multiple_is_named(space):
+    """Open gaps may be anything."""
+    n = 100 if space == "checked" else 10_000
+    gaps, censored = np.arange(n) % 7 * 0.5, np.zeros(n // 2, bool)
+    gaps[[11, n // 2, n - 1]] = 0.7, 1.3, 0.9
+    censored[5], there = True, pk.copy_of(gaps, space)
+    with pytest.raises(pk.InputError, match=rf"resolution is 0.5, but a gap of 1.3 .* 2 of {n - 1} are not"):
+        Runs(there, np.full(n // 2, 2), censored, resolution=0.5)
+    gaps[[n // 2, n - 1]] = 1.0
+    runs = Runs(pk.copy_of(gaps, space), np.full(n // 2, 2), censored, resolution=0.5)
+    wanted = MODEL.log_likelihood(Runs(gaps, runs.lengths, censored, resolution=0.5), space="serial")
+    assert MODEL.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_views_that_are_no_vectors_of_numbers():
+    with pytest.raises(pk.DTypeError, match="values must hold real numbers, got dtype bool"):
+        Runs(pk.zeros(3, "bool", "serial"), [3])
+    with pytest.raises(pk.ShapeError, match=r"lengths has shape \(1, 2\); 1 dimension wanted"):
+        Runs([1.0, 2.0], pk.zeros((1, 2), "int64", "serial"))
+
+
+def test_some_of_the_runs(space):
+    runs = censored_runs(4, 90)
+    parts = np.split(runs.values, np.cumsum(runs.lengths)[:-1])
+    for which in ([7, 3, 7], runs.censored, slice(10, 40, 3)):
+        some, numbers = runs.subset(which), np.arange(90)[which]
+        np.testing.assert_array_equal(some.values, np.concatenate([parts[k] for k in numbers]))
+        np.testing.assert_array_equal(some.lengths, runs.lengths[numbers])
+        np.testing.assert_array_equal(some.censored, runs.censored[numbers])
+        assert some.mean == some.values.mean() and some.longest == some.values.max()
+    there = Runs(pk.copy_of(runs.values, space), runs.lengths).subset([7, 3, 7])
+    np.testing.assert_array_equal(there.values, np.concatenate([parts[k] for k in (7, 3, 7)]))
+    with pytest.raises(pk.ShapeError, match="which is empty"):
+        runs.subset([])
+    with pytest.raises(IndexError):
+        runs.subset([90])
+
+
+def test_open_gaps_of_zero_are_not_counted():
+    runs = Runs([0.0, 1.0, 0.0, 0.0], [2, 1, 1], [False, True, False])
+    assert runs.n_zero == 2 and runs.subset([1]).n_zero == 0
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda runs: pickle.loads(pickle.dumps(runs))])
+def test_copies(again):
+    runs = censored_runs(5, 40)
+    wanted = MODEL.log_likelihood(runs, space="serial")
+    other = again(runs)
+    assert not other.prepared and repr(other) == repr(runs)
+    assert MODEL.log_likelihood(other, space="serial") == wanted and other.shortest == runs.shortest
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_packs_of_runs_by_length(space, monkeypatch, few):
+    """Sorted by NumPy, or in the space: the longest first, those of equal length as they came."""
+    monkeypatch.setattr("models.tmap.packed.FEW", few)
+    runs = censored_runs(6, 100)
+    found = Sorted(runs, pk.empty(1, space=space).space)
+    order = np.argsort(-runs.lengths, kind="stable")
+    np.testing.assert_array_equal(found.order.to_numpy(), order)
+    for view, wanted in (
+        (found.lengths, runs.lengths),
+        (found.begin, np.cumsum(runs.lengths) - runs.lengths),
+        (found.open_end, runs.censored),
+    ):
+        np.testing.assert_array_equal(view.to_numpy().ravel()[:100], wanted[order])
+        assert view.shape == (4, 32) and not view.to_numpy().ravel()[100:].any()
+    np.testing.assert_array_equal(found.steps, runs.lengths[order][::32])
