@@ -164,8 +164,8 @@ class _Points:
         pk.parallel_for(n_points, kernels.mean_distance, *self.common, label="edm.mean_distance")
 
     def fit(self, theta, values):
-        """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2, n_points);
-        by singular values where a diagonal entry nearly vanishes.
+        """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2,
+        n_points); by singular values where a diagonal entry nearly vanishes.
         """
         unit = float(power_of_two(np.nanmax(abs(values))))
         goal = pk.copy_of(values[self.valid + self.problem.Tp] / unit)

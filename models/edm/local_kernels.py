@@ -64,14 +64,14 @@ def substitute(n_rows, r, x):
 def fit(
     h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, units, least, solution, triangle
 ):
-    """Least squares (5) at point i for theta[h]: a Givens rotation a candidate and coordinate makes a triangle,
-    which is solved.
+    """Least squares (5) at point i for theta[h]: a Givens rotation a candidate and coordinate makes a
+    triangle, which is solved.
 
-    solution : shape (n_thetas, n_rows + 2, n_points), n_rows = E + 1: the prediction, the least diagonal entry
-        as a share of its column's length, and the coefficients, the intercept first
-    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points): where that share does not exceed `least`, R, and
-        Q' y in its last column, of the rows w (1, x_j - x_i). So the first unknown is the prediction itself,
-        and columns are small where weights are not
+    solution : shape (n_thetas, n_rows + 2, n_points), n_rows = E + 1: the prediction, the least diagonal
+        entry as a share of its column's length, and the coefficients, the intercept first
+    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points): where that share does not exceed `least`, R,
+        and Q' y in its last column, of the rows w (1, x_j - x_i). So the first unknown is the prediction
+        itself, and columns are small where weights are not
     n_most : compile-time bound of n_rows
     units : the units of `target`, and of `x` and `y`, which results are to be without
 

@@ -15,7 +15,7 @@ from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
-from . import frames, tree
+from . import frames, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
@@ -198,7 +198,7 @@ class Problem:
         out = pk.empty((2 * n + 1) * n_targets, np.float64)
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), (1, n) if n_targets == 1 else (n, n_targets)),
-            kernels.project,
+            point_kernels.project,
             pk.static(int(n_targets == 1)),
             n_targets,
             self.Tp,
@@ -231,7 +231,7 @@ class Problem:
             asked = pk.copy_of(asked)
         pk.parallel_for(
             pk.TeamPolicy(n_targets, SUMMARY_TEAM),
-            kernels.correlate_points,
+            point_kernels.correlate_points,
             NO_VARIATION * float(np.finfo(self.dtype).eps),
             n,
             int(self.points[0]) + self.Tp,
@@ -261,7 +261,7 @@ class Problem:
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         pk.parallel_for(
             n,
-            kernels.nearest_on_line,
+            point_kernels.nearest_on_line,
             k,
             self.n_valid,
             -1 if self.radius is None else self.radius,

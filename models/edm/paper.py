@@ -349,9 +349,10 @@ class Paper(page.Study):
         self.page.table("Counted operations, and bytes that each memory level delivers", names, rows)
         self._draw_roofline(ceilings)
         self.page.say(
-            "Of the nearest level the bytes are the loads and stores that the compiler left (on a GPU its scratch "
-            "stands for it); of those behind it what caches of the level before would fetch and write back, by a sample of the "
-            "launch's accesses: a model, without sets and prefetch, on a GPU of the memory behind L2 alone. "
+            "Of the nearest level the bytes are the loads and stores that the compiler left (on a GPU its "
+            "scratch stands for it); of those behind it what caches of the level before would fetch and "
+            "write back, by a sample of the launch's accesses: a model, without sets and "
+            "prefetch, on a GPU of the memory behind L2 alone. "
             "Printed: the intensity of the pairwise kernel grows with E, because the series is reused; both "
             "kernels are bound by memory or a cache, never by arithmetic. The first is seen in the counts. "
             "The roofs of the kernels that the project runs in their place are a report of their own: python "
@@ -381,6 +382,6 @@ class Paper(page.Study):
         axes.legend(fontsize="x-small")
         self.page.draw(
             figure,
-            "Rooflines by memory level: a mark for each E and level, joined in the order of E, and of each level "
-            "the measured roof.",
+            "Rooflines by memory level: a mark for each E and level, joined in the order of E, and of each "
+            "level the measured roof.",
         )

@@ -12,6 +12,7 @@ from models import edm, hawkes, mixture, resampling, sum_kernels, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
+from models.edm import point_kernels as edm_points
 from models.edm import surrogate_kernels as edm_surrogates
 from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
@@ -341,7 +342,7 @@ RESAMPLING = [
     weighing,
 ]
 MODELS = {
-    "edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
+    "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),
     "hawkes": (run_hawkes, hawkes_kernels),
     "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
     "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
