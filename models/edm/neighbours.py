@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
-from . import frames, point_kernels, tree
+from . import frames, kept, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
@@ -113,6 +114,7 @@ class Problem:
         self.k = self.E + 1 if k is None else check_count(k, "k")
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
+        self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
         self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
         asked = np.zeros(len(self.point_columns), bool)
         for begin, end in pred:
@@ -178,23 +180,70 @@ class Problem:
         return target if self.same else None if given else self.point_columns[:, :1]
 
     @functools.cached_property
-    def library_there(self):
-        """The library on the default space."""
-        return Columns(self.columns)
+    def inputs(self):
+        """The series that are searched, by name; all different."""
+        found = {"library": self.columns}
+        if self.masked is not self.columns:
+            found["masked"] = self.masked
+        if not self.same:
+            found["points"] = self.point_columns
+        return found
 
     @functools.cached_property
-    def points_there(self):
-        """Columns of the points on the default space, which are not the library's."""
-        return pk.copy_of(self.point_columns)
+    def there(self):
+        """The same on the default space."""
+        return {name: pk.copy_of(array) for name, array in self.inputs.items()}
 
-    def project(self, distances, times, target):
-        """Predictions of targets from the neighbours of all points, and their variances, each of shape
-        (n_points, n_targets); and rho of each target.
+    @functools.cached_property
+    def summarised(self):
+        """The library on the default space, with its summary."""
+        return Columns(self.there["library"])
+
+    def neighbours(self):
+        """Distances and times of all points' neighbours on the host, and the unit of distances."""
+
+        def compute(*views):
+            distances, times, unit = self._searched(views)
+            return distances, times, unit or self.summarised
+
+        distances, times, unit = self._kept("knn", (), compute)
+        distances, times = _on_the_host(distances), _on_the_host(times)
+        unit = unit if isinstance(unit, float) else unit.scale(self.columns.shape[1])
+        rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
+        return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
+
+    def simplex(self, target):
+        """Predictions of targets and their variances, each of shape (n_points, n_targets), and rho of each.
 
         target : ndarray, shape (n_times, n_targets), or None for the library's first column
         """
+
+        def compute(*views):
+            distances, times, _ = self._searched(views[: len(self.inputs)])
+            return self.projected(distances, times, *views[len(self.inputs) :])
+
+        return self.unpacked(self._kept("simplex", () if target is None else (target,), compute))
+
+    def _kept(self, what, more, compute):
+        """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where they
+        depend on nothing but the form."""
+        arrays = *self.inputs.values(), *more
+        if self._sorts(self.k) or self._may_climb():
+            return compute(*map(pk.copy_of, arrays))
+        return kept.repeated((what, self.same, self.form), arrays, compute)
+
+    def _searched(self, views):
+        self.there = dict(zip(self.inputs, views))
+        return self.search(self.k)
+
+    def projected(self, distances, times, target=None):
+        """Predictions of targets from the neighbours of all points, their variances, and rho of each target, as
+        `unpacked` takes them.
+
+        target : View or ndarray, shape (n_times, n_targets); the library's first column if not given
+        """
         n, n_targets = distances.shape[0], 1 if target is None else target.shape[1]
-        of = self.library_there if target is None else Columns(target)
+        of = self.summarised if target is None else Columns(target)
         out = pk.empty((2 * n + 1) * n_targets, np.float64)
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), (1, n) if n_targets == 1 else (n, n_targets)),
@@ -212,14 +261,18 @@ class Problem:
         if self.same:
             self._correlate(times, of.values, n_targets, out)
         elif target is None:
-            self._correlate(times, self.points_there, n_targets, out)
-        found = out.to_numpy()
+            self._correlate(times, self.there["points"], n_targets, out)
+        else:  # nobody knows what other points saw of it
+            pk.deep_copy(out[2 * n * n_targets :], math.nan)
+        return out
+
+    def unpacked(self, out):
+        """Predictions and variances, shape (n_points, n_targets), and rho."""
+        n = int(self.points[-1] - self.points[0]) + 1
+        found = _on_the_host(out)
+        *both, rho = np.split(found, [found.size * n // (2 * n + 1) * k for k in (1, 2)])
         rows = slice(None) if len(self.points) == n else self.points - self.points[0]
-        predicted, variance = (
-            found[at : at + n * n_targets].reshape(n, n_targets)[rows] for at in (0, n * n_targets)
-        )
-        known = self.same or target is None
-        return predicted, variance, found[2 * n * n_targets :] if known else np.full(n_targets, np.nan)
+        return *(part.reshape(n, -1)[rows] for part in both), rho
 
     def _correlate(self, times, observed, n_targets, out):
         """Behind predictions and variances, rho of each target."""
@@ -245,13 +298,21 @@ class Problem:
 
     def search(self, k):
         """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the
-        default space.
-
-        The third result, without arguments, gives the unit of distances.
+        default space. The third result is the unit of distances, or None for that of `summarised`.
         """
-        if len(self.lag) == 1 and k <= FEW:
+        if self._sorts(k):
             return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
+
+    def _sorts(self, k):
+        return len(self.lag) == 1 and k <= FEW
+
+    def _may_climb(self):
+        """Whether a tree on the host may serve."""
+        space = pk.default_space()
+        if space.memory != "host" or self.dtype != np.float64:
+            return False
+        return tree.may_serve(self.n_valid, len(self.points), len(self.lag))
 
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
@@ -274,30 +335,25 @@ class Problem:
             times,
             label="edm.nearest_on_line",
         )
-        return distances, times, self._unit
-
-    def _unit(self):
-        return self.library_there.scale(self.columns.shape[1])
+        return distances, times, None
 
     def _lined_up(self, front):
         """Candidates and points one after the other, and the steps from one column to the next; made once if
         they are the same.
         """
-        given, lines = self.library_there, (self.columns.shape[1], front, self.dtype)
-        values = given.values if self.masked is self.columns else pk.copy_of(self.masked)
+        given, lines = self.summarised, (self.columns.shape[1], front, self.dtype)
+        values = self.there.get("masked", given.values)
         source, stride = given.lined_up(values, *lines)
         if self.same and values is given.values:
             return source, source, stride, stride
-        points, point_stride = given.lined_up(given.values if self.same else self.points_there, *lines)
+        points, point_stride = given.lined_up(self.there.get("points", given.values), *lines)
         return source, points, stride, point_stride
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
+        if not self._may_climb():
+            return None
         space = pk.default_space()
-        if space.memory != "host" or self.dtype != np.float64:
-            return None
-        if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
-            return None
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
@@ -315,7 +371,7 @@ class Problem:
         distances[rows], times[rows] = tree.nearest(
             found, candidates, points, valid, asked, radius, k, space.n_threads
         )
-        return pk.copy_of(distances), pk.copy_of(times), lambda: scale
+        return pk.copy_of(distances), pk.copy_of(times), scale
 
     def _search_some(self, n, k):
         """Search for the first n points alone, to see how long that takes."""
@@ -358,7 +414,7 @@ class Problem:
                 times[part],
                 label="edm.nearest",
             )
-        return distances, times, self._unit
+        return distances, times, None
 
 
 def knn(
@@ -417,10 +473,7 @@ def knn(
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, unit = problem.search(problem.k)
-        rows = problem.points - problem.points[0]
-        distances = distances.to_numpy()[rows].astype(np.float64) * unit()
-        times = times.to_numpy()[rows].astype(np.int64)
+        distances, times = problem.neighbours()
     shift = (problem.E - 1) * problem.tau
     distances[~problem.known] = np.nan
     return Neighbours(
@@ -487,8 +540,7 @@ def simplex(
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, _ = problem.search(problem.k)
-        predicted, variance, rho = problem.project(distances, times, target if given else None)
+        predicted, variance, rho = problem.simplex(target if given else None)
     times = problem.points + problem.Tp
     truth = problem.truth(target, given)
     observed = np.column_stack(
@@ -500,6 +552,13 @@ def simplex(
     if several:
         return Prediction(predicted, observed, variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
+
+
+def _on_the_host(view):
+    """A copy, for the next call may write to the view."""
+    array = np.empty(view.shape, view.dtype)
+    pk.deep_copy(array, view)
+    return array
 
 
 def within_windows(columns, windows, Tp):

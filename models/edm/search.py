@@ -26,7 +26,7 @@ class Columns:
 
     Parameters
     ----------
-    values : ndarray of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
+    values : ndarray or View of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Columns:
     """
 
     def __init__(self, values):
-        self.values = pk.copy_of(values)
+        self.values = values if isinstance(values, pk.View) else pk.copy_of(values)
         self.summary = pk.empty((4, values.shape[1]), np.float64)
         pk.parallel_for(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),

@@ -1,12 +1,14 @@
 """Neighbours and simplex projection against plain NumPy."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+import portable as pk
 from models import edm
-from models.edm import reference
+from models.edm import kept, reference
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -111,3 +113,71 @@ def test_tree_finds_the_same(monkeypatch, values, radius):
     assert built[0] is not None
     np.testing.assert_allclose(by_tree.distances, by_kernel.distances, rtol=0, atol=1e-15)
     np.testing.assert_array_equal(by_tree.indices, by_kernel.indices)
+
+
+FORMS = {
+    "a series": {},
+    "a target": {"target": True},
+    "targets": {"target": True, "several": True},
+    "points": {"points": True},
+    "points and a target": {"points": True, "target": True},
+    "windows": {"lib": [(0, 20), (25, 40)], "pred": [(5, 15), (22, 38)]},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
+    """It writes to the views of the call before, whose results stay; a thread of its own has no call before."""
+    wanted, keys = dict(FORMS[form]), {"Tp": 1, "space": space, "dtype": "float32"}
+    target, points, several = (wanted.pop(name, False) for name in ("target", "points", "several"))
+
+    def call(x):
+        more = {"points": x[:, 1]} if points else {}
+        near = edm.knn(x[:, 0], 2, **wanted, **more, **keys)
+        more |= {"target": x[:, 1:] if several else x[:, 2]} if target else {}
+        found = edm.simplex(x[:, 0], 2, **wanted, **more, **keys)
+        return near.distances, near.indices, found.predicted, found.variance, found.rho
+
+    series = [logistic_maps(40, 3, seed) for seed in range(3)]
+    series[1][7] = np.nan
+    again = [call(x) for x in series]
+    with ThreadPoolExecutor(1) as pool:
+        for x, found in zip(series, again):
+            for one, other in zip(found, pool.submit(call, x).result()):
+                np.testing.assert_array_equal(one, other)
+        assert np.isnan(again[1][2]).any() and (points and target) == bool(np.isnan(again[0][4]).all())
+
+
+def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space):
+    heard, x = [], logistic_maps(40, 2)
+
+    def hear(phase, what, launch):
+        if phase == "begin":
+            heard.append(what)
+
+    edm.simplex(x[:, 0], 2, space=space)
+    with pk.listening(hear, copies=True):
+        edm.simplex(x[:, 1], 2, space=space)
+    assert heard.count("copy") == 2 and heard.count("kernel") == 7
+
+
+def test_what_is_kept_of_calls_is_bounded(monkeypatch):
+    x = logistic_maps(60, 1)[:, 0]
+    first = edm.simplex(x, 2, space="serial").predicted
+    monkeypatch.setattr(kept, "MOST_BYTES", 20_000)
+    for n in (30, 40, 50):
+        edm.simplex(x[:n], 2, space="serial")
+        assert sum(one.nbytes for one in kept._calls.by_form.values()) <= 20_000
+    np.testing.assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
+
+
+def test_rho_beside_numpy(space):
+    """Of all points, of windows, with missing predictions, and in units that would overflow."""
+    x = logistic_maps(length(space), 1)[:, 0]
+    x[9] = np.nan
+    for unit in (1.0, 1e200, 1e-200):
+        for pred in (None, [(5, 15), (18, 36)]):
+            found = edm.simplex(unit * x, 2, pred=pred, space=space)
+            assert found.rho == pytest.approx(
+                reference.rho(found.predicted / unit, found.observed / unit), abs=1e-12
+            )
