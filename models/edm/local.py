@@ -21,6 +21,7 @@ from .neighbours import Problem, correlation, observed_at
 from .search import power_of_two
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
+KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
 
 
@@ -164,7 +165,12 @@ class _Points:
         self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
         radius = -1 if problem.radius is None else problem.radius
         series = valid.astype(np.int64), asked.astype(np.int64), x, y, limit
-        self.common = n_dims, radius, *(pk.copy_of(one) for one in series), self.mean
+        self.common = (
+            pk.static(n_dims) if n_dims <= KNOWN else n_dims,
+            radius,
+            *(pk.copy_of(one) for one in series),
+            self.mean,
+        )
         pk.parallel_for(n_points, kernels.mean_distance, *self.common, label="edm.mean_distance")
 
     def fit(self, theta, values):

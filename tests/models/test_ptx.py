@@ -294,7 +294,7 @@ def run_edm():
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
-    edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+    edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
     with pytest.warns(RuntimeWarning, match="'random'"):
         edm.surrogates(x, 2, "random", space="serial")
 
