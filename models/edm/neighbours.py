@@ -31,10 +31,13 @@ from .checks import (
     extremes,
     without_variation,
 )
-from .search import SUMMARY_TEAM, Columns, Library, Search, coordinates, power_of_two
+from .search import Columns, Library, Search, coordinates, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
+# Up to so many candidates, and pairs for each team that runs at a time, meeting all costs less than a sort
+SORTED, PAIRS = 1000, 1 << 17
 NO_VARIATION = 64  # units of the last place
+CORRELATING = 512  # members that correlate the predictions of a target
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -283,7 +286,7 @@ class Problem:
             asked[rows] = 1
             asked = pk.copy_of(asked)
         pk.parallel_for(
-            pk.TeamPolicy(n_targets, SUMMARY_TEAM),
+            pk.TeamPolicy(n_targets, CORRELATING),
             point_kernels.correlate_points,
             NO_VARIATION * float(np.finfo(self.dtype).eps),
             n,
@@ -305,7 +308,9 @@ class Problem:
         return self._search_tree(k) or self._search_all(k)
 
     def _sorts(self, k):
-        return len(self.lag) == 1 and k <= FEW
+        """Whether points have one coordinate, and are so many that sorting costs less than meeting all."""
+        n, pairs = self.n_valid, self.n_valid * len(self.points)
+        return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
 
     def _may_climb(self):
         """Whether a tree on the host may serve."""

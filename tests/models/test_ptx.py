@@ -288,7 +288,7 @@ def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
-        edm.knn(x[:, 0], 1, dtype=dtype, space="serial")
+        edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")

@@ -8,7 +8,7 @@ import pytest
 
 import portable as pk
 from models import edm
-from models.edm import kept, reference
+from models.edm import kept, neighbours, reference
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -41,10 +41,19 @@ def test_ties_go_to_the_earlier_row(space):
     np.testing.assert_array_equal(found.indices, rows)
 
 
+@pytest.fixture(params=["sorted", "all pairs"])
+def on_a_line(request, monkeypatch):
+    """How points of one coordinate are searched, whatever their number."""
+    if request.param == "sorted":
+        monkeypatch.setattr(neighbours, "SORTED", 0)
+        monkeypatch.setattr(neighbours, "PAIRS", 0)
+    else:
+        monkeypatch.setattr(neighbours, "SORTED", 1 << 20)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_ties_on_a_line(space, dtype):
-    """One coordinate goes by sorting: ties to the left and right, missing values, points that exclude
-    others."""
+def test_ties_on_a_line(space, dtype, on_a_line):
+    """Ties to the left and right, missing values, points that exclude others."""
     x = np.random.default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
     x[[3, 17]] = np.nan
     found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)
@@ -169,6 +178,19 @@ def test_what_is_kept_of_calls_is_bounded(monkeypatch):
         edm.simplex(x[:n], 2, space="serial")
         assert sum(one.nbytes for one in kept._calls.by_form.values()) <= 20_000
     np.testing.assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
+    x = logistic_maps(length(space), 2)
+    both = []
+    for bound in (0, 1 << 20):
+        monkeypatch.setattr(neighbours, "SORTED", bound)
+        monkeypatch.setattr(neighbours, "PAIRS", 0)
+        found = edm.simplex(x[:, 0], 1, target=x[:, 1], exclusion_radius=1, dtype=dtype, space=space)
+        both.append((found.predicted, found.variance, found.rho))
+    for sorted_, met in zip(*both):
+        np.testing.assert_array_equal(sorted_, met)
 
 
 def test_rho_beside_numpy(space):
