@@ -22,6 +22,7 @@ from .search import (
     Library,
     Search,
     bytes_a_point,
+    there,
 )
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
@@ -36,11 +37,11 @@ class Mapping:
 
     Parameters
     ----------
-    source, points : ndarray, shape (n_times, n_columns)
+    source, points : ndarray or View, shape (n_times, n_columns)
         Columns of the libraries and of the queried points; NaN where not to be used.
-    targets : ndarray, shape (n_times, n_targets)
+    targets : ndarray or View, shape (n_times, n_targets)
         On the libraries' times; or one column for all.
-    observed : ndarray, optional
+    observed : ndarray or View, optional
         The same on the points' times; as the targets if not given.
     dims : array of int, shape (n_targets,)
         Coordinates for each target.
@@ -94,7 +95,7 @@ class Mapping:
         self.source, self.stride = given.lined_up(given.values, *lines)
         self.points = self.source
         if points is not source:
-            self.points, _ = given.lined_up(pk.copy_of(points), *lines)
+            self.points, _ = given.lined_up(there(points), *lines)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
         column, slices = _columns(begins.tolist())

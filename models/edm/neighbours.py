@@ -31,7 +31,7 @@ from .checks import (
     extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, coordinates, power_of_two
+from .search import Columns, Library, Search, coordinates, on_the_host, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
 # Up to so many candidates, and pairs for each team that runs at a time, meeting all costs less than a sort
@@ -117,6 +117,7 @@ class Problem:
         self.k = self.E + 1 if k is None else check_count(k, "k")
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
+        self.pred = pred
         self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
         self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
         asked = np.zeros(len(self.point_columns), bool)
@@ -210,7 +211,7 @@ class Problem:
             return distances, times, unit or self.summarised
 
         distances, times, unit = self._kept("knn", (), compute)
-        distances, times = _on_the_host(distances), _on_the_host(times)
+        distances, times = on_the_host(distances), on_the_host(times)
         unit = unit if isinstance(unit, float) else unit.scale(self.columns.shape[1])
         rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
@@ -272,7 +273,7 @@ class Problem:
     def unpacked(self, out):
         """Predictions and variances, shape (n_points, n_targets), and rho."""
         n = int(self.points[-1] - self.points[0]) + 1
-        found = _on_the_host(out)
+        found = on_the_host(out)
         *both, rho = np.split(found, [found.size * n // (2 * n + 1) * k for k in (1, 2)])
         rows = slice(None) if len(self.points) == n else self.points - self.points[0]
         return *(part.reshape(n, -1)[rows] for part in both), rho
@@ -557,13 +558,6 @@ def simplex(
     if several:
         return Prediction(predicted, observed, variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
-
-
-def _on_the_host(view):
-    """A copy, for the next call may write to the view."""
-    array = np.empty(view.shape, view.dtype)
-    pk.deep_copy(array, view)
-    return array
 
 
 def within_windows(columns, windows, Tp):

@@ -36,7 +36,7 @@ class Columns:
     """
 
     def __init__(self, values):
-        self.values = values if isinstance(values, pk.View) else pk.copy_of(values)
+        self.values = there(values)
         self.summary = pk.empty((4, values.shape[1]), np.float64)
         pk.parallel_for(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
@@ -82,9 +82,10 @@ class Columns:
     def standardised(self, column, dtype, values=None):
         """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
 
-        values : ndarray, columns of other times that are treated alike; these themselves if not given
+        values : ndarray or View, columns of other times that are treated alike; these themselves if not
+            given
         """
-        values = self.values if values is None else pk.copy_of(values)
+        values = self.values if values is None else there(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), target.shape),
@@ -96,6 +97,18 @@ class Columns:
             label="edm.standardise",
         )
         return target
+
+
+def there(values):
+    """An array as a view on the default space; a view is there."""
+    return values if isinstance(values, pk.View) else pk.copy_of(values)
+
+
+def on_the_host(view):
+    """The elements in memory of their own: what the next call of a form writes to the view leaves them alone."""
+    array = np.empty(view.shape, view.dtype)
+    pk.deep_copy(array, view)
+    return array
 
 
 def power_of_two(widths):

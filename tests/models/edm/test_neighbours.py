@@ -8,7 +8,7 @@ import pytest
 
 import portable as pk
 from models import edm
-from models.edm import kept, neighbours, reference
+from models.edm import kept, neighbours, reference, search
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -203,3 +203,18 @@ def test_rho_beside_numpy(space):
             assert found.rho == pytest.approx(
                 reference.rho(found.predicted / unit, found.observed / unit), abs=1e-12
             )
+
+
+@pytest.mark.parametrize("share", [3, 10_000])
+def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
+    """Few teams or many, consecutive candidates or, of drawn libraries, others."""
+    monkeypatch.setattr(search, "SHARE", share)
+    x = logistic_maps(40, 2)
+    distances, rows = reference.knn(x[:, 0], 3, 4, Tp=1)
+    found = edm.knn(x[:, 0], 3, Tp=1, space=space)
+    np.testing.assert_allclose(found.distances, distances, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(found.indices, rows)
+    drawn = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
+    monkeypatch.setattr(search, "SHARE", 1 << 20)
+    wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
+    np.testing.assert_array_equal(drawn, wanted)

@@ -1,5 +1,7 @@
 """Sweeps over the dimension, theta and the library's size."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -233,3 +235,27 @@ def test_smap_where_some_points_are_singular(space):
             assert predicted == pytest.approx(wanted[0], abs=1e-9)
             np.testing.assert_allclose(c[1:], wanted[1:], rtol=0, atol=1e-7)
             assert c[0] + c[1:] @ x[t] == pytest.approx(predicted, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"target": 1},
+        {"points": 1},
+        {"points": 1, "target": 2},
+        {"lib": (0, 30), "pred": [(5, 15), (20, 38)]},
+    ],
+    ids=str,
+)
+def test_a_sweep_of_the_same_form_gives_what_a_first_one_gives(space, more):
+    def sweep(x):
+        series = {name: x[:, c] if isinstance(c, int) else c for name, c in more.items()}
+        return edm.embedding_dimension(x[:, 0], 3, space=space, **series).rho
+
+    series = [logistic_maps(40, 3, seed) for seed in range(3)]
+    series[1][7] = np.nan
+    again = [sweep(x) for x in series]
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own has no call before
+        for x, found in zip(series, again):
+            np.testing.assert_array_equal(found, pool.submit(sweep, x).result())
