@@ -32,8 +32,8 @@ _calls = _Calls()
 
 
 def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[..., Any]) -> Any:
-    """What `compute` makes on the default space of copies of some arrays; a call of the same form, with arrays
-    of the same shapes, copies its arrays to the same views and launches the same kernels again.
+    """What `compute` makes on the default space of copies of some arrays; a call of the same form, with
+    arrays of the same shapes, copies its arrays to the same views and launches the same kernels again.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
         What the launches depend on, beside shapes and dtypes.
     arrays : sequence of ndarray
     compute : callable (*views)
-        Whatever it launches must depend on the form alone, and what it returns must lie on the space. It launches
-        by `parallel_for` alone.
+        Whatever it launches must depend on the form alone, and what it returns must lie on the space. It
+        launches by `parallel_for` alone.
 
     Returns
     -------

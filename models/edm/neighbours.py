@@ -34,7 +34,8 @@ from .checks import (
 from .search import Columns, Library, Search, coordinates, on_the_host, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
-# Up to so many candidates, and pairs for each team that runs at a time, meeting all costs less than a sort
+# Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
+# less than the launches of a sort
 SORTED, PAIRS = 1000, 1 << 17
 NO_VARIATION = 64  # units of the last place
 CORRELATING = 512  # members that correlate the predictions of a target
@@ -229,10 +230,10 @@ class Problem:
         return self.unpacked(self._kept("simplex", () if target is None else (target,), compute))
 
     def _kept(self, what, more, compute):
-        """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where they
-        depend on nothing but the form."""
+        """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
+        they depend on nothing but the form."""
         arrays = *self.inputs.values(), *more
-        if self._sorts(self.k) or self._may_climb():
+        if self._sorts(self.k) or self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
         return kept.repeated((what, self.same, self.form), arrays, compute)
 
@@ -241,8 +242,8 @@ class Problem:
         return self.search(self.k)
 
     def projected(self, distances, times, target=None):
-        """Predictions of targets from the neighbours of all points, their variances, and rho of each target, as
-        `unpacked` takes them.
+        """Predictions of targets from the neighbours of all points, their variances, and rho of each target,
+        as `unpacked` takes them.
 
         target : View or ndarray, shape (n_times, n_targets); the library's first column if not given
         """
@@ -313,7 +314,7 @@ class Problem:
         n, pairs = self.n_valid, self.n_valid * len(self.points)
         return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
 
-    def _may_climb(self):
+    def _tree_may_serve(self):
         """Whether a tree on the host may serve."""
         space = pk.default_space()
         if space.memory != "host" or self.dtype != np.float64:
@@ -357,7 +358,7 @@ class Problem:
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
-        if not self._may_climb():
+        if not self._tree_may_serve():
             return None
         space = pk.default_space()
         valid = self.candidates[self.known_masked[self.candidates]]

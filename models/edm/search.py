@@ -105,7 +105,7 @@ def there(values):
 
 
 def on_the_host(view):
-    """The elements in memory of their own: what the next call of a form writes to the view leaves them alone."""
+    """The elements in memory of their own: the next call of the form may write to the view."""
     array = np.empty(view.shape, view.dtype)
     pk.deep_copy(array, view)
     return array

@@ -136,7 +136,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
-    """It writes to the views of the call before, whose results stay; a thread of its own has no call before."""
+    """It writes to the views of the call before, whose results stay; a thread of its own has none."""
     wanted, keys = dict(FORMS[form]), {"Tp": 1, "space": space, "dtype": "float32"}
     target, points, several = (wanted.pop(name, False) for name in ("target", "points", "several"))
 
