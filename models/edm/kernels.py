@@ -185,18 +185,33 @@ def start(place, s, radius):
 
 @pk.function
 def measure_minima(
-    team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima
+    team,
+    n_dims,
+    skip,
+    n_chunks,
+    begin,
+    end,
+    runs_on,
+    tile,
+    radius,
+    place,
+    library,
+    row,
+    offset,
+    series,
+    point,
+    minima,
 ):
-    """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair
-    and coordinate."""
+    """The smallest squared distance in each chunk from `begin` to `end`, for skip + 1 to n_dims coordinates;
+    3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
     reach = radius + team.size
     # chunks until one with a candidate near the tile, if their times run on
-    ahead = (tile - place[0] + reach) % n_chunks
-    for c in range(n_chunks):
+    ahead = (tile - place[0] + reach - begin) % n_chunks
+    for c in range(begin, end):
         for r in range(pk.static(team.size)):
             d[r] = 0.0
         if ahead <= 2 * reach or not runs_on:
@@ -283,9 +298,71 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
         marks[number * n_words + w] = word
 
 
+@pk.function
+def find_rows(team, n_dims, depth, part, lead, row):
+    """Where in `library` each coordinate of candidate 0 is."""
+    for e in team.thread_range(n_dims):
+        row[e] = part[e] * depth + lead[e]
+    team.barrier()
+
+
+@pk.kernel
+def measure(
+    team,
+    n_dims,
+    skip,
+    n_candidates,
+    runs_on,
+    pad,
+    first_point,
+    n_tiles,
+    n_parts,
+    radius,
+    place,
+    library,
+    part,
+    lead,
+    first,
+    offset,
+    series,
+    minima,
+):
+    """The smallest distance in each chunk, n_parts teams per set and tile of points, a member a point: for
+    `bound` where there are so few tiles that its teams would not fill the machine.
+
+    minima : shape (n_sets * n_tiles at least, n_dims - skip, n)
+    """
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    row = team.scratch(n_dims, pk.int32)
+    point = team.scratch((n_dims, team.size), library.dtype)
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
+    task = team.league_rank // n_parts
+    share = team.league_rank % n_parts
+    b = task // n_tiles
+    measure_minima(
+        team,
+        n_dims,
+        skip,
+        n_chunks,
+        share * n_chunks // n_parts,
+        (share + 1) * n_chunks // n_parts,
+        runs_on,
+        first_point + task % n_tiles * team.size,
+        radius,
+        place[min(b, place.shape[0] - 1)],
+        library[b],
+        row,
+        offset,
+        series[first[b] :],
+        point,
+        minima[task],
+    )
+
+
 @pk.kernel
 def bound(
     team,
+    measured,
     n_dims,
     skip,
     n_candidates,
@@ -313,6 +390,7 @@ def bound(
     """Closest candidates, bounds and marks of every search; one team per set and tile of points, a member a
     point.
 
+    measured : known at compile time, whether `minima` holds them, a team's own its first task's
     runs_on : whether the candidates' times are consecutive
     guess : where between the extremes of a point's minima the bound of the first search may lie
     minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
@@ -320,31 +398,32 @@ def bound(
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
     point = team.scratch((n_dims, team.size), library.dtype)
-    for e in team.thread_range(n_dims):
-        row[e] = part[e] * (n_chunks + pad + 1) + lead[e]
-    team.barrier()
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
     own_minima = minima[team.league_rank]
     for turn in range((n_sets * n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         task = team.league_rank + turn * team.league_size
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
-        measure_minima(
-            team,
-            n_dims,
-            skip,
-            n_chunks,
-            runs_on,
-            first_point + tile,
-            radius,
-            place[min(b, place.shape[0] - 1)],
-            library[b],
-            row,
-            offset,
-            series[first[b] :],
-            point,
-            own_minima,
-        )
+        if not measured:
+            measure_minima(
+                team,
+                n_dims,
+                skip,
+                n_chunks,
+                0,
+                n_chunks,
+                runs_on,
+                first_point + tile,
+                radius,
+                place[min(b, place.shape[0] - 1)],
+                library[b],
+                row,
+                offset,
+                series[first[b] :],
+                point,
+                own_minima,
+            )
         share = guess
         for u in range(dims.shape[0]):
             smallest = own_minima[dims[u] - 1 - skip]

@@ -17,6 +17,7 @@ TEAM = 32  # members asked for: a warp, whose collectives cost least
 WIDEST = 64  # members that a team has at most, on any space
 NARROWEST = 8  # and at least, where series are long
 BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
+LEAST_CHUNKS = 16  # that are worth a team of their own, where there are fewer tiles of points than teams
 SHARE = 256  # candidates of a set that are worth a team which lays them out
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
 
@@ -234,23 +235,32 @@ class Search:
     def _bound(self, first, last):
         scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.series.dtype))
         library = self.library
+        n_tiles = -(-(last - first) // library.width)
+        n_tasks, n_chunks = n_tiles * library.n_sets, -(-library.n_candidates // library.width)
+        n_parts = min(TEAMS_AT_A_TIME * pk.concurrency() // n_tasks, n_chunks // LEAST_CHUNKS)
+        alone = n_parts > 1 and n_tasks <= self.n_teams
+        form = self.n_dims, self.skip, library.n_candidates, library.runs_on, library.pad, first, n_tiles
+        series = *library.arguments, library.first, self.offset, self.series
+        if alone:
+            pk.parallel_for(
+                pk.TeamPolicy(n_tasks * n_parts, TEAM, scratch_bytes=scratch),
+                kernels.measure,
+                *form,
+                n_parts,
+                self.radius,
+                *series,
+                self.minima,
+                label="edm.measure",
+            )
         pk.parallel_for(
             pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch),
             kernels.bound,
-            self.n_dims,
-            self.skip,
-            library.n_candidates,
-            library.runs_on,
-            library.pad,
-            first,
-            -(-(last - first) // library.width),
+            pk.static(int(alone)),
+            *form,
             library.n_sets,
             self.radius,
             self.guess,
-            *library.arguments,
-            library.first,
-            self.offset,
-            self.series,
+            *series,
             self.dims,
             self.wanted,
             self.minima,

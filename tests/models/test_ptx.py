@@ -4,6 +4,8 @@ import inspect
 import os
 import types
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
 from models.edm import point_kernels as edm_points
+from models.edm import search as edm_teams
 from models.edm import surrogate_kernels as edm_surrogates
 from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
@@ -287,6 +290,9 @@ def run_mixture():
 def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
+        # as where many more teams run at a time than there are tiles of points
+        with patch.object(edm_teams, "LEAST_CHUNKS", 1), patch.object(edm_teams, "TEAMS_AT_A_TIME", 99):
+            edm.simplex(x[:, 0], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")

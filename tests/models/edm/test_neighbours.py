@@ -205,6 +205,32 @@ def test_rho_beside_numpy(space):
             )
 
 
+@pytest.mark.parametrize(
+    "E, tau, radius, dtype", [(1, 1, 0, "float32"), (3, 2, 4, "float64"), (5, 1, 0, "float32")]
+)
+def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkeypatch):
+    """Each some of the chunks: the bits of one team that measures all."""
+    x, found = logistic_maps(length(space), 2), []
+    x[9, 0] = np.nan
+
+    def hear(phase, _, launch):
+        if phase == "begin":
+            labels.append(launch.label)
+
+    for least in (1 << 20, 1):
+        labels = []
+        monkeypatch.setattr(search, "LEAST_CHUNKS", least)
+        monkeypatch.setattr(search, "TEAMS_AT_A_TIME", 500)
+        kept._calls.by_form.clear()
+        with pk.listening(hear):
+            near = edm.knn(x[:, 0], E, tau=tau, k=4, exclusion_radius=radius, dtype=dtype, space=space)
+            rho = edm.cross_map(x[:40], [1, 2], space=space)
+        found.append((near.distances, near.indices, rho))
+        assert labels.count("edm.measure") == (0 if least > 1 else 2)
+    for alone, together in zip(*found):
+        np.testing.assert_array_equal(alone, together)
+
+
 @pytest.mark.parametrize("share", [3, 10_000])
 def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
     """Few teams or many, consecutive candidates or, of drawn libraries, others."""
