@@ -129,11 +129,8 @@ def smap(
         if k is not None:
             distances, _, unit = problem.search(problem.k)
             # rounded otherwise
-            limit = (
-                distances.to_numpy()[asked - problem.points[0], -1]
-                * ((unit or problem.summarised.scale(problem.columns.shape[1])) / scale)
-                * (1 + 1e-13)
-            )
+            unit = unit or problem.summarised.scale(problem.columns.shape[1])
+            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
         at = _Points(problem, valid, asked, x, y, limit, scale)
         found = [at.fit(theta, values) for values in target.T]
     shape = len(theta), len(problem.points), len(found)

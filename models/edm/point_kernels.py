@@ -91,13 +91,13 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
     value = 0.0
     for m in range(k):
         w = weight_of(distances[i, m], nearest)
-        u = standard_at(distances, columns, summary, max(times[i, m], 0) + Tp, q)
+        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q)
         total += w
         value += w * u
     value /= total
     spread = 0.0
     for m in range(k):
-        u = standard_at(distances, columns, summary, max(times[i, m], 0) + Tp, q) - value
+        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q) - value
         spread += weight_of(distances[i, m], nearest) * u * u
     known = times[i, k - 1] >= 0
     unit = summary[3, q]

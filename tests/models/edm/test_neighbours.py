@@ -8,7 +8,7 @@ import pytest
 
 import portable as pk
 from models import edm
-from models.edm import kept, neighbours, reference, search
+from models.edm import kept, neighbours, point_kernels, reference, search
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -191,6 +191,26 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
         both.append((found.predicted, found.variance, found.rho))
     for sorted_, met in zip(*both):
         np.testing.assert_array_equal(sorted_, met)
+
+
+def test_points_without_neighbours_read_no_target():
+    """Steps back from the time -1 that stands for no neighbour lie before the series."""
+    near, times = np.full((4, 2), np.inf), np.full((4, 2), -1, np.int32)
+    near[1:], times[1:] = 0.5, [[1, 2], [2, 3], [3, 1]]
+    summary, x = np.array([[0.0], [3.0], [1.5], [1.0]]), np.arange(4.0)[:, None]
+    found = pk.check(
+        pk.MDRangePolicy((0, 0), (1, 4)),
+        point_kernels.project,
+        pk.static(1),
+        1,
+        -1,
+        near,
+        times,
+        summary,
+        x,
+        np.zeros(9),
+    )
+    assert not found.findings, found
 
 
 def test_rho_beside_numpy(space):
