@@ -179,7 +179,7 @@ def check_enough(valid, points, k, radius):
     """
     n = int(valid.sum())
     left, why = n, ""
-    if radius is not None and len(points):
+    if radius is not None and len(points) and n - (2 * radius + 1) < k:
         before = np.concatenate([[0], np.cumsum(valid)])
         low, high = np.clip(points - radius, 0, len(valid)), np.clip(points + radius + 1, 0, len(valid))
         left = n - int((before[high] - before[low]).max())

@@ -73,59 +73,106 @@ def summarise(team, columns, summary):
         summary[3, c] = unit * pk.sqrt(square / n)
 
 
+@pk.function
+def power_of_two(width):
+    """The power of two below a width; 1 for widths of 0."""
+    return pk.ldexp(pk.float64(1.0), pk.logb(width)) if width > 0.0 else pk.float64(1.0)
+
+
+@pk.function
+def centre_of(summary, c):
+    """A number near the middle of column c that is subtracted without rounding where the column allows it: a
+    multiple of a power of two near the spread. Numbers of one binade with few digits stay exact, so ties stay
+    ties.
+    """
+    step = power_of_two(summary[1, c] - summary[0, c]) / 2.0
+    return pk.rint(summary[2, c] / step) * step
+
+
+@pk.function
+def scale_of(summary, c, n_together):
+    """A power of two near the spread of column c, so that squares neither overflow nor vanish in float32; of
+    n_together columns, coordinates of one point, the widest decides.
+    """
+    width = pk.float64(0.0)
+    for e in range(c // n_together * n_together, (c // n_together + 1) * n_together):
+        width = max(width, summary[1, e] - summary[0, e])
+    return power_of_two(width)
+
+
+@pk.function
+def standard(value, middle, spread):
+    """A value with the mean removed, in units of the standard deviation; 0 where nothing varies."""
+    return (value - middle) / (spread if spread > 0.0 else 1.0)
+
+
 @pk.kernel
-def line_up(c, i, front, centre, per_scale, columns, series):
+def line_up(c, i, front, n_together, summary, columns, series):
     """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an
     element.
 
+    summary : of the columns, or of others that are treated alike, from `summarise`
     series : shape (n_columns * stride,), i < stride
     """
     t = i - front
     there = 0 <= t < columns.shape[0]
-    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale[c]
-    series[c * (series.shape[0] // centre.shape[0]) + i] = pk.where(there, value, math.nan)
+    value = columns[min(max(t, 0), columns.shape[0] - 1), c] - centre_of(summary, c)
+    stride = series.shape[0] // columns.shape[1]
+    series[c * stride + i] = pk.where(there, value * (1.0 / scale_of(summary, c, n_together)), math.nan)
 
 
 @pk.kernel
-def standardise(t, q, column, middle, spread, columns, target):
+def standardise(t, q, column, summary, columns, target):
     """Target q is a column with its mean removed, in units of its standard deviation. 12 bytes an element."""
     c = column[q]
-    target[t, q] = (columns[t, c] - middle[c]) / spread[c]
+    target[t, q] = standard(columns[t, c], summary[2, c], summary[3, c])
+
+
+@pk.function
+def time_of(times, runs_on, q):
+    """When candidate q of a set was."""
+    return pk.int64(times[0]) + q if runs_on else pk.int64(times[q])
 
 
 @pk.kernel
-def arrange(team, n_candidates, pad, part_at, first, times, source, library, place, width):
-    """Lay a set's candidates out in chunks, one team per set: `library` and `place` above. 8 bytes an
+def arrange(team, runs_on, n_shares, n_candidates, pad, part_at, first, times, source, library, place, width):
+    """Lay a set's candidates out in chunks, n_shares teams per set: `library` and `place` above. 8 bytes an
     element.
 
     A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
 
+    runs_on : known at compile time, whether times are consecutive, of which the first is enough
     width : shape (1,), is told how many candidates a chunk has
-    times : shape (1 or n_sets, n_candidates), ascending; consecutive where pad > 0
+    times : shape (1 or n_sets, n_candidates or 1), ascending
     source : the series one after the other, NaN before their beginning
     first : shape (n_sets,), where in `source` a set begins
     part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
     """
-    b = team.league_rank
-    if b == 0 and team.single():
+    b = team.league_rank // n_shares
+    share = team.league_rank % n_shares
+    if team.league_rank == 0 and team.single():
         width[0] = team.size
     own_times = times[min(b, times.shape[0] - 1)]
     n_chunks = (n_candidates + team.size - 1) // team.size
     depth = n_chunks + pad + 1
     if b < place.shape[0]:
-        for item in team.thread_range((n_chunks + 1) * team.size):
+        begin = share * (n_chunks + 1) // n_shares * team.size
+        for item in team.thread_range(begin, (share + 1) * (n_chunks + 1) // n_shares * team.size):
             c = item // team.size
             q = (item % team.size) * n_chunks + c
             there = (c < n_chunks) & (q < n_candidates)
-            place[b, item] = pk.where(there, own_times[min(q, n_candidates - 1)], pk.int32(-1))
+            time = time_of(own_times, runs_on, min(q, n_candidates - 1))
+            place[b, item] = pk.where(there, time, -1)
+    begin = share * depth // n_shares * team.size
+    end = (share + 1) * depth // n_shares * team.size
     for p in range(part_at.shape[0]):
-        begin = pk.int64(first[b]) + part_at[p]
-        for item in team.thread_range(depth * team.size):
+        origin = pk.int64(first[b]) + part_at[p]
+        for item in team.thread_range(begin, end):
             c = item // team.size - pad
             q = (item % team.size) * n_chunks + c
             there = (c < n_chunks) & (q < n_candidates)
-            time = pk.int64(own_times[min(max(q, 0), n_candidates - 1)]) + min(q, 0)
-            value = source[begin + time]
+            time = time_of(own_times, runs_on, min(max(q, 0), n_candidates - 1)) + min(q, 0)
+            value = source[origin + time]
             library[b, p * depth * team.size + item] = pk.where(there & pk.isfinite(value), value, math.inf)
 
 
@@ -138,18 +185,33 @@ def start(place, s, radius):
 
 @pk.function
 def measure_minima(
-    team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima
+    team,
+    n_dims,
+    skip,
+    n_chunks,
+    begin,
+    end,
+    runs_on,
+    tile,
+    radius,
+    place,
+    library,
+    row,
+    offset,
+    series,
+    point,
+    minima,
 ):
-    """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair
-    and coordinate."""
+    """The smallest squared distance in each chunk from `begin` to `end`, for skip + 1 to n_dims coordinates;
+    3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
     reach = radius + team.size
     # chunks until one with a candidate near the tile, if their times run on
-    ahead = (tile - place[0] + reach) % n_chunks
-    for c in range(n_chunks):
+    ahead = (tile - place[0] + reach - begin) % n_chunks
+    for c in range(begin, end):
         for r in range(pk.static(team.size)):
             d[r] = 0.0
         if ahead <= 2 * reach or not runs_on:
@@ -236,9 +298,71 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
         marks[number * n_words + w] = word
 
 
+@pk.function
+def find_rows(team, n_dims, depth, part, lead, row):
+    """Where in `library` each coordinate of candidate 0 is."""
+    for e in team.thread_range(n_dims):
+        row[e] = part[e] * depth + lead[e]
+    team.barrier()
+
+
+@pk.kernel
+def measure(
+    team,
+    n_dims,
+    skip,
+    n_candidates,
+    runs_on,
+    pad,
+    first_point,
+    n_tiles,
+    n_parts,
+    radius,
+    place,
+    library,
+    part,
+    lead,
+    first,
+    offset,
+    series,
+    minima,
+):
+    """The smallest distance in each chunk, n_parts teams per set and tile of points, a member a point: for
+    `bound` where there are so few tiles that its teams would not fill the machine.
+
+    minima : shape (n_sets * n_tiles at least, n_dims - skip, n)
+    """
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    row = team.scratch(n_dims, pk.int32)
+    point = team.scratch((n_dims, team.size), library.dtype)
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
+    task = team.league_rank // n_parts
+    share = team.league_rank % n_parts
+    b = task // n_tiles
+    measure_minima(
+        team,
+        n_dims,
+        skip,
+        n_chunks,
+        share * n_chunks // n_parts,
+        (share + 1) * n_chunks // n_parts,
+        runs_on,
+        first_point + task % n_tiles * team.size,
+        radius,
+        place[min(b, place.shape[0] - 1)],
+        library[b],
+        row,
+        offset,
+        series[first[b] :],
+        point,
+        minima[task],
+    )
+
+
 @pk.kernel
 def bound(
     team,
+    measured,
     n_dims,
     skip,
     n_candidates,
@@ -266,6 +390,7 @@ def bound(
     """Closest candidates, bounds and marks of every search; one team per set and tile of points, a member a
     point.
 
+    measured : known at compile time, whether `minima` holds them, a team's own its first task's
     runs_on : whether the candidates' times are consecutive
     guess : where between the extremes of a point's minima the bound of the first search may lie
     minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
@@ -273,31 +398,32 @@ def bound(
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
     point = team.scratch((n_dims, team.size), library.dtype)
-    for e in team.thread_range(n_dims):
-        row[e] = part[e] * (n_chunks + pad + 1) + lead[e]
-    team.barrier()
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
     own_minima = minima[team.league_rank]
     for turn in range((n_sets * n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         task = team.league_rank + turn * team.league_size
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
-        measure_minima(
-            team,
-            n_dims,
-            skip,
-            n_chunks,
-            runs_on,
-            first_point + tile,
-            radius,
-            place[min(b, place.shape[0] - 1)],
-            library[b],
-            row,
-            offset,
-            series[first[b] :],
-            point,
-            own_minima,
-        )
+        if not measured:
+            measure_minima(
+                team,
+                n_dims,
+                skip,
+                n_chunks,
+                0,
+                n_chunks,
+                runs_on,
+                first_point + tile,
+                radius,
+                place[min(b, place.shape[0] - 1)],
+                library[b],
+                row,
+                offset,
+                series[first[b] :],
+                point,
+                own_minima,
+            )
         share = guess
         for u in range(dims.shape[0]):
             smallest = own_minima[dims[u] - 1 - skip]

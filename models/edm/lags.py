@@ -137,7 +137,7 @@ def lagged_map(
                 made = Surrogates(
                     one[:, None], method, seed, period=period, block=block, E=problem.E, tau=problem.tau
                 )
-            predicted, _ = problem.project(*near, _shifted(one[:, None], lags))
+            predicted = problem.unpacked(problem.projected(*near, _shifted(one[:, None], lags)))[0]
             of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
             found.append(
                 _peaked(
@@ -166,7 +166,7 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
         table = pk.empty((problem.n_times, n), np.float64)
         made.fill(table, first, n, n)
         values = table.to_numpy()
-        guessed, _ = problem.project(*near, _shifted(values, lags))
+        guessed = problem.unpacked(problem.projected(*near, _shifted(values, lags)))[0]
         seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
         out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
     return out

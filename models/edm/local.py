@@ -21,6 +21,7 @@ from .neighbours import Problem, correlation, observed_at
 from .search import power_of_two
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
+KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
 
 
@@ -128,22 +129,17 @@ def smap(
         if k is not None:
             distances, _, unit = problem.search(problem.k)
             # rounded otherwise
+            unit = unit or problem.summarised.scale(problem.columns.shape[1])
             limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
-        found = [
-            _solve(
-                _triangles(problem, theta, valid, asked, x, y, limit, values[valid + problem.Tp] / size), size
-            )
-            for values, size in ((values, float(power_of_two(np.nanmax(abs(values))))) for values in target.T)
-        ]
-    solution = np.stack([one for one, _ in found], axis=-1)
-    shape = len(theta), len(problem.points)
-    ranks, predicted = np.zeros((*shape, len(found)), int), np.full((*shape, len(found)), np.nan)
-    coefficients = np.full((*shape, *solution.shape[2:]), np.nan)
-    predicted[:, problem.known] = solution[:, :, 0]
-    ranks[:, problem.known] = np.stack([rank for _, rank in found], axis=-1)
-    solution[:, :, 0] -= (solution[:, :, 1:] * y.T[:, :, None]).sum(axis=2)
-    solution[:, :, 1:] /= scale
-    coefficients[:, problem.known] = solution
+        at = _Points(problem, valid, asked, x, y, limit, scale)
+        found = [at.fit(theta, values) for values in target.T]
+    shape = len(theta), len(problem.points), len(found)
+    predicted, coefficients = np.full(shape, np.nan), np.full((*shape[:2], len(x) + 1, shape[2]), np.nan)
+    ranks = np.zeros(shape, int)
+    for q, (solution, rank) in enumerate(found):
+        predicted[..., q][:, problem.known] = solution[:, 0]
+        coefficients[..., q][:, problem.known] = solution[:, 2:].transpose(0, 2, 1)
+        ranks[..., q][:, problem.known] = rank
     still = without_variation(library=problem.columns, target=target if given else None)
     rho = np.array(
         [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
@@ -157,59 +153,76 @@ def smap(
     )
 
 
-def _triangles(problem, theta, valid, asked, x, y, limit, goal):
-    """R and Q' y of every theta and point, shape (n_thetas, n_points, n_rows, n_rows + 1)."""
-    n_dims, n_points, n_rows = len(x), len(asked), len(x) + 1
-    radius = -1 if problem.radius is None else problem.radius
-    place, s = pk.copy_of(valid.astype(np.int64)), pk.copy_of(asked.astype(np.int64))
-    limit, mean = pk.copy_of(limit), pk.empty(n_points, np.float64)
-    common = radius, place, s, pk.copy_of(x), pk.copy_of(y), limit, mean
-    pk.parallel_for(n_points, kernels.mean_distance, n_dims, *common, label="edm.mean_distance")
-    goal = pk.copy_of(goal)
-    most = pk.static(-(-n_rows // 8) * 8)
-    out = np.empty((len(theta), n_points, n_rows, n_rows + 1))
-    at_once = int(max(1, TRIANGLE_BYTES // (8 * n_points * n_rows * (n_rows + 1))))
-    for begin in range(0, len(theta), at_once):
-        part = pk.copy_of(theta[begin : begin + at_once])
-        triangle = pk.empty((part.shape[0], n_rows, n_rows + 1, n_points), np.float64)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), (part.shape[0], n_points)),
-            kernels.triangles,
-            most,
-            n_dims,
-            *common,
-            part,
-            goal,
-            triangle,
-            label="edm.triangles",
+class _Points:
+    """Candidates and points on the space, where maps of several targets are fitted."""
+
+    def __init__(self, problem, valid, asked, x, y, limit, scale):
+        self.problem, self.valid, self.y, self.scale = problem, valid, y, scale
+        n_dims, n_points = y.shape
+        self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
+        radius = -1 if problem.radius is None else problem.radius
+        series = valid.astype(np.int64), asked.astype(np.int64), x, y, limit
+        self.common = (
+            pk.static(n_dims) if n_dims <= KNOWN else n_dims,
+            radius,
+            *(pk.copy_of(one) for one in series),
+            self.mean,
         )
-        out[begin : begin + at_once] = triangle.to_numpy().transpose(0, 3, 1, 2)
-    return out
+        pk.parallel_for(n_points, kernels.mean_distance, *self.common, label="edm.mean_distance")
+
+    def fit(self, theta, values):
+        """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2,
+        n_points); by singular values where a diagonal entry nearly vanishes.
+        """
+        unit = float(power_of_two(np.nanmax(abs(values))))
+        goal = pk.copy_of(values[self.valid + self.problem.Tp] / unit)
+        units = pk.copy_of(np.array([unit, self.scale]))
+        solution = np.empty((len(theta), self.n_rows + 2, self.n_points))
+        rank = np.full((len(theta), self.n_points), self.n_rows)
+        at_once = int(max(1, TRIANGLE_BYTES // (8 * self.n_points * self.n_rows * (self.n_rows + 1))))
+        for begin in range(0, len(theta), at_once):
+            part = slice(begin, begin + at_once)
+            there, triangle = self._launch(theta[part], goal, units)
+            solution[part] = there.to_numpy()
+            h, i = np.nonzero(~(solution[part, 1] > NEARLY_SINGULAR))
+            if len(h):
+                exact, rank[part][h, i] = _by_singular_values(triangle.to_numpy()[h, :, :, i])
+                exact *= unit
+                solution[part][h, 0, i] = exact[:, 0]
+                solution[part][h, 2, i] = exact[:, 0] - (exact[:, 1:] * self.y.T[i]).sum(axis=1)
+                solution[part][h, 3:, i] = exact[:, 1:] / self.scale
+        return solution, rank
+
+    def _launch(self, theta, goal, units):
+        shape, n = (len(theta), self.n_rows), self.n_points
+        solution = pk.empty((shape[0], self.n_rows + 2, n), np.float64)
+        triangle = pk.empty((*shape, self.n_rows + 1, n), np.float64)
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), (shape[0], n)),
+            kernels.fit,
+            pk.static(-(-self.n_rows // 8) * 8),
+            *self.common,
+            pk.copy_of(theta),
+            goal,
+            units,
+            NEARLY_SINGULAR,
+            solution,
+            triangle,
+            label="edm.fit",
+        )
+        return solution, triangle
 
 
-def _solve(triangle, size):
-    """Solutions, times `size`, and ranks of many small triangles; by singular values where a diagonal entry
-    nearly vanishes.
-    """
+def _by_singular_values(triangle):
+    """Solutions of least norm, and ranks, of many small triangles, shape (n, n_rows, n_rows + 1)."""
     r, z = triangle[..., :-1], triangle[..., -1]
-    n = r.shape[-1]
-    diagonal = abs(np.diagonal(r, axis1=-2, axis2=-1))
     sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are compared at their own scale
-    scaled = r / np.where(sizes > 0, sizes, 1.0)
-    own = diagonal / np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
-    safe = own.min(axis=-1) > NEARLY_SINGULAR
-    rank = np.full(safe.shape, n)
-    solution = np.empty(z.shape)
-    if safe.any():
-        solution[safe] = np.linalg.solve(scaled[safe], z[safe][..., None])[..., 0]
-    if not safe.all():
-        u, sizes_of, v = np.linalg.svd(scaled[~safe])
-        kept = sizes_of > n * np.finfo(float).eps * sizes_of[:, :1]
-        inverse = np.divide(1.0, sizes_of, out=np.zeros_like(sizes_of), where=kept)
-        solution[~safe] = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z[~safe]))
-        rank[~safe] = kept.sum(axis=1)
-    solution *= size / np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
-    return solution, rank
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    u, sizes_of, v = np.linalg.svd(r / sizes)
+    kept = sizes_of > r.shape[-1] * np.finfo(float).eps * sizes_of[:, :1]
+    inverse = np.divide(1.0, sizes_of, out=np.zeros_like(sizes_of), where=kept)
+    solution = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z))
+    return solution / sizes[:, 0], kept.sum(axis=1)
 
 
 def _check_theta(theta):

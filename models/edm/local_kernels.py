@@ -7,6 +7,8 @@ Arguments that recur
     mean        mean distance of each point from its candidates
 """
 
+import math
+
 import portable as pk
 
 
@@ -39,16 +41,39 @@ def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
     mean[i] = total / count
 
 
-@pk.kernel
-def triangles(h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, triangle):
-    """Least squares (5) at point i for theta[h], reduced to a triangle by a Givens rotation a candidate and
-    coordinate.
+@pk.function
+def substitute(n_rows, r, x):
+    """Solve the triangle r, whose last column is the right side, from its last row upwards. The result is the
+    least diagonal entry, as a share of its column's length.
+    """
+    least = math.inf
+    for m in range(n_rows):
+        p = n_rows - 1 - m
+        rest = r[p, n_rows]
+        square = 0.0
+        for q in range(p + 1, n_rows):
+            rest -= r[p, q] * x[q]
+        for q in range(p + 1):
+            square += r[q, p] * r[q, p]
+        x[p] = rest / r[p, p]
+        least = min(least, pk.where(square > 0.0, abs(r[p, p]) / pk.sqrt(square), 0.0))
+    return least
 
-    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points), n_rows = E + 1: R, and Q' y in its last column,
-        of the rows
-        w (1, x_j - x_i). So the first unknown is the prediction itself, and columns are small where weights
-        are not.
+
+@pk.kernel
+def fit(
+    h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, units, least, solution, triangle
+):
+    """Least squares (5) at point i for theta[h]: a Givens rotation a candidate and coordinate makes a
+    triangle, which is solved.
+
+    solution : shape (n_thetas, n_rows + 2, n_points), n_rows = E + 1: the prediction, the least diagonal
+        entry as a share of its column's length, and the coefficients, the intercept first
+    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points): where that share does not exceed `least`, R,
+        and Q' y in its last column, of the rows w (1, x_j - x_i). So the first unknown is the prediction
+        itself, and columns are small where weights are not
     n_most : compile-time bound of n_rows
+    units : the units of `target`, and of `x` and `y`, which results are to be without
 
     3 (E + 1)^2 operations, E + 1 square roots and an exponential a candidate.
     """
@@ -76,6 +101,17 @@ def triangles(h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, 
                 above = r[p, q]
                 r[p, q] = cosine * above + sine * a[q]
                 a[q] = cosine * a[q] - sine * above
-    for p in range(n_rows):
-        for q in range(n_rows + 1):
-            triangle[h, p, q, i] = r[p, q] if q >= p else 0.0
+    share = substitute(n_rows, r, a)
+    predicted = a[0] * units[0]
+    intercept = predicted
+    for e in range(n_dims):
+        slope = a[e + 1] * units[0]
+        intercept -= slope * y[e, i]
+        solution[h, 3 + e, i] = slope / units[1]
+    solution[h, 0, i] = predicted
+    solution[h, 1, i] = share
+    solution[h, 2, i] = intercept
+    if not share > least:
+        for p in range(n_rows):
+            for q in range(n_rows + 1):
+                triangle[h, p, q, i] = r[p, q] if q >= p else 0.0

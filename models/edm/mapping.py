@@ -22,7 +22,7 @@ from .search import (
     Library,
     Search,
     bytes_a_point,
-    lined_up,
+    there,
 )
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
@@ -37,11 +37,11 @@ class Mapping:
 
     Parameters
     ----------
-    source, points : ndarray, shape (n_times, n_columns)
+    source, points : ndarray or View, shape (n_times, n_columns)
         Columns of the libraries and of the queried points; NaN where not to be used.
-    targets : ndarray, shape (n_times, n_targets)
+    targets : ndarray or View, shape (n_times, n_targets)
         On the libraries' times; or one column for all.
-    observed : ndarray, optional
+    observed : ndarray or View, optional
         The same on the points' times; as the targets if not given.
     dims : array of int, shape (n_targets,)
         Coordinates for each target.
@@ -91,11 +91,11 @@ class Mapping:
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
-        centre, scale = given.centre(), given.scale(int(self.column.max()) + 1)
-        self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
+        lines = int(self.column.max()) + 1, self.front, self.dtype
+        self.source, self.stride = given.lined_up(given.values, *lines)
         self.points = self.source
         if points is not source:
-            self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
+            self.points, _ = given.lined_up(there(points), *lines)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
         column, slices = _columns(begins.tolist())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +16,7 @@ from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_choice, check_count
-from . import frames, tree
+from . import frames, kept, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
@@ -29,10 +31,14 @@ from .checks import (
     extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, coordinates, lined_up, power_of_two
+from .search import Columns, Library, Search, coordinates, on_the_host, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
+# Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
+# less than the launches of a sort
+SORTED, PAIRS = 1000, 1 << 17
 NO_VARIATION = 64  # units of the last place
+CORRELATING = 512  # members that correlate the predictions of a target
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -112,6 +118,8 @@ class Problem:
         self.k = self.E + 1 if k is None else check_count(k, "k")
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
+        self.pred = pred
+        self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
         self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
         asked = np.zeros(len(self.point_columns), bool)
         for begin, end in pred:
@@ -131,6 +139,9 @@ class Problem:
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
         known = np.ones(len(columns), bool)
+        if not np.isnan(columns.min()):
+            known[: int(self.lag.max())] = False
+            return known
         missing = np.isnan(columns).any(axis=1)
         for lag in np.unique(self.lag):
             known[:lag] = False
@@ -139,12 +150,13 @@ class Problem:
 
     def leave_out(self, first, last):
         """Take no candidates among so many first and last times."""
-        there = (self.candidates >= first) & (self.candidates < self.n_times - last)
-        self.candidates = self.candidates[there]
-        valid = np.zeros(self.n_times, bool)
-        valid[self.candidates] = self.known_masked[self.candidates]
+        begin, end = np.searchsorted(self.candidates, (first, self.n_times - last)).tolist()
+        self.candidates, valid = self.candidates[begin:end], np.zeros(self.n_times, bool)
+        if begin < end:  # they follow one another
+            times = slice(int(self.candidates[0]), int(self.candidates[-1]) + 1)
+            valid[times] = self.known_masked[times]
         check_enough(valid, self.points[self.known], self.k, self.radius)
-        self.n_valid = int(valid.sum())
+        self.n_valid = int(np.count_nonzero(valid))
 
     def by_lag(self):
         """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
@@ -172,54 +184,152 @@ class Problem:
         """What predictions of targets are compared with, on the points' times; None if unknown."""
         return target if self.same else None if given else self.point_columns[:, :1]
 
-    def project(self, distances, times, target):
-        """Predictions of targets from the neighbours of all points, and their variances, each of shape
-        (n_points, n_targets).
+    @functools.cached_property
+    def inputs(self):
+        """The series that are searched, by name; all different."""
+        found = {"library": self.columns}
+        if self.masked is not self.columns:
+            found["masked"] = self.masked
+        if not self.same:
+            found["points"] = self.point_columns
+        return found
+
+    @functools.cached_property
+    def there(self):
+        """The same on the default space."""
+        return {name: pk.copy_of(array) for name, array in self.inputs.items()}
+
+    @functools.cached_property
+    def summarised(self):
+        """The library on the default space, with its summary."""
+        return Columns(self.there["library"])
+
+    def neighbours(self):
+        """Distances and times of all points' neighbours on the host, and the unit of distances."""
+
+        def compute(*views):
+            distances, times, unit = self._searched(views)
+            return distances, times, unit or self.summarised
+
+        distances, times, unit = self._kept("knn", (), compute)
+        distances, times = on_the_host(distances), on_the_host(times)
+        unit = unit if isinstance(unit, float) else unit.scale(self.columns.shape[1])
+        rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
+        return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
+
+    def simplex(self, target):
+        """Predictions of targets and their variances, each of shape (n_points, n_targets), and rho of each.
+
+        target : ndarray, shape (n_times, n_targets), or None for the library's first column
         """
-        shape = distances.shape[0], target.shape[1]
-        predicted, variance = pk.empty(shape, self.dtype), pk.empty(shape, self.dtype)
-        of = Columns(target)
-        values = of.standardised(np.arange(shape[1]), self.dtype)
+
+        def compute(*views):
+            distances, times, _ = self._searched(views[: len(self.inputs)])
+            return self.projected(distances, times, *views[len(self.inputs) :])
+
+        return self.unpacked(self._kept("simplex", () if target is None else (target,), compute))
+
+    def _kept(self, what, more, compute):
+        """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
+        they depend on nothing but the form."""
+        arrays = *self.inputs.values(), *more
+        if self._sorts(self.k) or self._tree_may_serve():
+            return compute(*map(pk.copy_of, arrays))
+        return kept.repeated((what, self.same, self.form), arrays, compute)
+
+    def _searched(self, views):
+        self.there = dict(zip(self.inputs, views))
+        return self.search(self.k)
+
+    def projected(self, distances, times, target=None):
+        """Predictions of targets from the neighbours of all points, their variances, and rho of each target,
+        as `unpacked` takes them.
+
+        target : View or ndarray, shape (n_times, n_targets); the library's first column if not given
+        """
+        n, n_targets = distances.shape[0], 1 if target is None else target.shape[1]
+        of = self.summarised if target is None else Columns(target)
+        out = pk.empty((2 * n + 1) * n_targets, np.float64)
         pk.parallel_for(
-            pk.MDRangePolicy((0, 0), shape),
-            kernels.project,
+            pk.MDRangePolicy((0, 0), (1, n) if n_targets == 1 else (n, n_targets)),
+            point_kernels.project,
+            pk.static(int(n_targets == 1)),
+            n_targets,
             self.Tp,
             distances,
             times,
-            values,
-            predicted,
-            variance,
+            of.summary,
+            of.values,
+            out,
             label="edm.project",
         )
-        rows = self.points - self.points[0]
-        predicted = predicted.to_numpy()[rows] * of.spread + of.mean
-        # beyond 1e154 the square itself is no number of 64 bits
-        with np.errstate(over="ignore", under="ignore"):
-            variance = variance.to_numpy()[rows] * of.spread**2
-        predicted[~self.known], variance[~self.known] = np.nan, np.nan
-        return predicted.astype(np.float64), variance.astype(np.float64)
+        if self.same:
+            self._correlate(times, of.values, n_targets, out)
+        elif target is None:
+            self._correlate(times, self.there["points"], n_targets, out)
+        else:  # nobody knows what other points saw of it
+            pk.deep_copy(out[2 * n * n_targets :], math.nan)
+        return out
+
+    def unpacked(self, out):
+        """Predictions and variances, shape (n_points, n_targets), and rho."""
+        n = int(self.points[-1] - self.points[0]) + 1
+        found = on_the_host(out)
+        *both, rho = np.split(found, [found.size * n // (2 * n + 1) * k for k in (1, 2)])
+        rows = slice(None) if len(self.points) == n else self.points - self.points[0]
+        return *(part.reshape(n, -1)[rows] for part in both), rho
+
+    def _correlate(self, times, observed, n_targets, out):
+        """Behind predictions and variances, rho of each target."""
+        n, rows = times.shape[0], self.points - self.points[0]
+        every, asked = len(rows) == n, times
+        if not every:
+            asked = np.zeros((n, 1), np.int32)
+            asked[rows] = 1
+            asked = pk.copy_of(asked)
+        pk.parallel_for(
+            pk.TeamPolicy(n_targets, CORRELATING),
+            point_kernels.correlate_points,
+            NO_VARIATION * float(np.finfo(self.dtype).eps),
+            n,
+            int(self.points[0]) + self.Tp,
+            pk.static(int(every)),
+            asked,
+            observed,
+            out,
+            out[2 * n * n_targets :],
+            label="edm.correlate_points",
+        )
 
     def search(self, k):
         """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the
-        default space.
-
-        Distances are in units of the third result.
+        default space. The third result is the unit of distances, or None for that of `summarised`.
         """
-        if len(self.lag) == 1 and k <= FEW:
+        if self._sorts(k):
             return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
 
+    def _sorts(self, k):
+        """Whether points have one coordinate, and are so many that sorting costs less than meeting all."""
+        n, pairs = self.n_valid, self.n_valid * len(self.points)
+        return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
+
+    def _tree_may_serve(self):
+        """Whether a tree on the host may serve."""
+        space = pk.default_space()
+        if space.memory != "host" or self.dtype != np.float64:
+            return False
+        return tree.may_serve(self.n_valid, len(self.points), len(self.lag))
+
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
-        given = Columns(self.columns)
-        centre, scale = given.centre(), given.scale(self.columns.shape[1])
-        source, points, _, _ = self._lined_up(given, centre, scale, 0)
+        source, points, _, _ = self._lined_up(0)
         values = source[int(self.candidates[0]) : int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         pk.parallel_for(
             n,
-            kernels.nearest_on_line,
+            point_kernels.nearest_on_line,
             k,
             self.n_valid,
             -1 if self.radius is None else self.radius,
@@ -232,28 +342,25 @@ class Problem:
             times,
             label="edm.nearest_on_line",
         )
-        return distances, times, scale[0]
+        return distances, times, None
 
-    def _lined_up(self, given, centre, scale, front):
+    def _lined_up(self, front):
         """Candidates and points one after the other, and the steps from one column to the next; made once if
         they are the same.
         """
-        values = given.values if self.masked is self.columns else pk.copy_of(self.masked)
-        source, stride = lined_up(values, centre, scale, front, self.dtype)
+        given, lines = self.summarised, (self.columns.shape[1], front, self.dtype)
+        values = self.there.get("masked", given.values)
+        source, stride = given.lined_up(values, *lines)
         if self.same and values is given.values:
             return source, source, stride, stride
-        points, point_stride = lined_up(
-            given.values if self.same else pk.copy_of(self.point_columns), centre, scale, front, self.dtype
-        )
+        points, point_stride = given.lined_up(self.there.get("points", given.values), *lines)
         return source, points, stride, point_stride
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
+        if not self._tree_may_serve():
+            return None
         space = pk.default_space()
-        if space.memory != "host" or self.dtype != np.float64:
-            return None
-        if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
-            return None
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
@@ -282,10 +389,8 @@ class Problem:
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        given = Columns(self.columns)
-        centre, scale, front = given.centre(), given.scale(self.columns.shape[1]), int(self.lag.max())
-        first, last = int(self.points[0]), int(self.points[-1]) + 1
-        source, series, stride, point_stride = self._lined_up(given, centre, scale, front)
+        first, last, front = int(self.points[0]), int(self.points[-1]) + 1, int(self.lag.max())
+        source, series, stride, point_stride = self._lined_up(front)
         offset = self.column * point_stride + front - self.lag
         library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
         library.arrange(np.zeros(1, int), self.candidates[None])
@@ -316,7 +421,7 @@ class Problem:
                 times[part],
                 label="edm.nearest",
             )
-        return distances, times, scale[0]
+        return distances, times, None
 
 
 def knn(
@@ -375,10 +480,7 @@ def knn(
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, scale = problem.search(problem.k)
-        rows = problem.points - problem.points[0]
-        distances = distances.to_numpy()[rows].astype(np.float64) * scale
-        times = times.to_numpy()[rows].astype(np.int64)
+        distances, times = problem.neighbours()
     shift = (problem.E - 1) * problem.tau
     distances[~problem.known] = np.nan
     return Neighbours(
@@ -445,20 +547,14 @@ def simplex(
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, _ = problem.search(problem.k)
-        predicted, variance = problem.project(distances, times, target)
+        predicted, variance, rho = problem.simplex(target if given else None)
     times = problem.points + problem.Tp
     truth = problem.truth(target, given)
     observed = np.column_stack(
         [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
     )
-    still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array(
-        [
-            np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps)
-            for p, o in zip(predicted.T, observed.T)
-        ]
-    )
+    if without_variation(library=problem.columns, target=target if given else None):
+        rho = np.full(len(rho), np.nan)
     index = frames.at_times(index, times)
     if several:
         return Prediction(predicted, observed, variance, times, rho, index, names)
@@ -485,22 +581,25 @@ def within_windows(columns, windows, Tp):
 def observed_at(times, truth):
     """The values at those times, NaN beyond the series."""
     observed = np.full(len(times), np.nan)
-    if truth is not None:
+    if truth is not None and times[-1] - times[0] == len(times) - 1:
+        begin, end = max(int(times[0]), 0), min(int(times[-1]) + 1, len(truth))
+        observed[begin - int(times[0]) : max(end - int(times[0]), 0)] = truth[begin:end]
+    elif truth is not None:
         there = (times >= 0) & (times < len(truth))
         observed[there] = truth[times[there]]
     return observed
 
 
-def correlation(a, b, eps=np.finfo(float).eps):
+def correlation(a, b):
     """Pearson's correlation where both are known, in float64; NaN if either does not vary.
 
-    a : predictions, whose last place is `eps`: if they vary by little more, that is rounding
+    a : predictions, in which rounding may be all that varies
     """
     both = np.isfinite(a) & np.isfinite(b)
     if both.sum() < 2:
         return float("nan")
     a, b = (v[both] - v[both].mean() for v in (a, b))
-    if abs(a).max() <= NO_VARIATION * eps * abs(b).max():
+    if abs(a).max() <= NO_VARIATION * np.finfo(float).eps * abs(b).max():
         return float("nan")
     # squares of large or small numbers leave the range of floats
     a, b = (v / power_of_two(abs(v).max()) for v in (a, b))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from ..page import Compared
 from .cross import cross_map
 from .neighbours import knn
 from .simulated import coupled_logistic
+
+if TYPE_CHECKING:
+    from roofline.ceiling import Ceilings
+    from roofline.counts import Counts
 
 E_MAX = 20
 MOST_BYTES = 1 << 31  # of a simulated recording
@@ -44,6 +49,39 @@ class Size:
     n_libraries: int
     n_targets: int
     most_steps: int = 100_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """A launch on the roofline.
+
+    Attributes
+    ----------
+    what : str
+    E : int
+    counts : roofline.counts.Counts
+    seconds : float
+    """
+
+    what: str
+    E: int
+    counts: Counts
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.counts.flops / self.seconds
+
+    def taken(self, ceilings: Ceilings) -> dict[str, int]:
+        """{memory level: bytes that the launch takes from it}, of the levels of which this is known."""
+        from roofline.attainable import Kernel
+
+        return Kernel(self.what, self.counts, None, (self.seconds,), self.seconds).level_bytes(ceilings)
+
+    def intensities(self, ceilings: Ceilings) -> dict[str, float]:
+        """{memory level: operations per byte taken from it}, of levels that deliver something."""
+        return {name: self.counts.flops / n for name, n in self.taken(ceilings).items() if n}
 
 
 class Paper(page.Study):
@@ -206,7 +244,7 @@ class Paper(page.Study):
         pk.parallel_for(distance.shape[0], kedm.weigh, distance, weight)
         given = E - 1, weight, index, targets, predicted
         took = page.seconds(lambda: kedm.predict(*given), 2, self.space)
-        if all(point[:2] != ("lookups, Algorithm 3", E) for point in self.points):
+        if all((point.what, point.E) != ("lookups, Algorithm 3", E) for point in self.points):
             policy = pk.TeamPolicy(n_columns - 1, 128, scratch_bytes=pk.scratch_bytes((n, np.float32)))
             self._count("lookups, Algorithm 3", E, took, policy, kedm.look_up, *given)
         return took, predicted.to_numpy()
@@ -285,72 +323,65 @@ class Paper(page.Study):
     # ---- Figures 6 to 9
     def _count(self, what, E, seconds, policy, kernel, *args):
         """Note operations and bytes of a launch."""
-        flops = requested = 0
-        args = [a.to_numpy() if isinstance(a, pk.View) else a for a in args]
-        with pk.use("serial"):  # counts are of the text, the same on every space
-            counted = pk.count(policy, kernel, *args)
-        for (_, word, dtype), times in counted.items():
-            if word.startswith(("load ", "store ")):
-                requested += 0 if "scratch" in word else times * np.dtype(dtype).itemsize
-            elif word in ("+", "-", "*", "/") and dtype.startswith("float"):
-                flops += times
-        once = sum(a.nbytes for a in args if hasattr(a, "nbytes"))
-        self.points.append((what, E, flops, once, requested, seconds))
+        import roofline  # for the page alone: other commands of the family do not wait for it
+
+        with pk.use(self.space):
+            counts = roofline.count(policy, kernel, *args)
+        self.points.append(Point(what, E, counts, seconds))
 
     def figure_6(self):
         if not self.points:
             self.page.say("Run together with figure-2 and figure-4, whose launches are counted.")
             return
+        import roofline
+
+        ceilings = roofline.ceilings(self.space, quick=self.size_name == "tiny")
+        levels = [name for name, _ in ceilings.near]
         rows = [
-            (
-                what,
-                E,
-                f"{flops / once:.3g}",
-                f"{flops / requested:.3g}",
-                f"{1e-9 * flops / s:.3g}",
-                f"{1e-9 * once / s:.3g}",
-                f"{1e-9 * requested / s:.3g}",
-            )
-            for what, E, flops, once, requested, s in self.points
+            (point.what, point.E, 1e-9 * point.rate, f"{point.counts.intensity:.3g}")
+            + tuple(moved.get(name, "not known") for name in levels)
+            + tuple(f"{point.counts.flops / moved[name]:.3g}" if moved.get(name) else "" for name in levels)
+            for point in self.points
+            for moved in [point.taken(ceilings)]
         ]
-        names = (
-            "kernel",
-            "E",
-            "flop / byte of memory",
-            "flop / byte asked for",
-            "Gflop/s",
-            "GB/s of memory",
-            "GB/s asked for",
-        )
-        self.page.table(
-            "Counted operations, and bytes: each array once, and every load and store", names, rows
-        )
-        self._draw_intensities()
+        names = ["kernel", "E", "Gflop/s", "flop / byte of the arrays once"]
+        names += [f"bytes from {name}" for name in levels] + [f"flop / byte from {name}" for name in levels]
+        self.page.table("Counted operations, and bytes that each memory level delivers", names, rows)
+        self._draw_roofline(ceilings)
         self.page.say(
+            "Of the nearest level the bytes are the loads and stores that the compiler left (on a GPU its "
+            "scratch stands for it); of those behind it what caches of the level before would fetch and "
+            "write back, by a sample of the launch's accesses: a model, without sets and "
+            "prefetch, on a GPU of the memory behind L2 alone. "
             "Printed: the intensity of the pairwise kernel grows with E, because the series is reused; both "
-            "kernels are",
-            "bound by memory or a cache, never by arithmetic. The first is seen in the counts. The ceilings "
-            "of this",
-            "machine and the roofs of the kernels that the project runs in their place are a report of "
-            "their own:",
-            "python -m roofline report docs/worked/edm_kernels.py; those of an EPYC and of an H200 are in "
-            "docs/reports",
-            "(edm-epyc.html, edm-h200.html). Bytes of each cache level by hardware counters: not run here.",
+            "kernels are bound by memory or a cache, never by arithmetic. The first is seen in the counts. "
+            "The roofs of the kernels that the project runs in their place are a report of their own: python "
+            "-m roofline report docs/worked/edm_kernels.py; those of an EPYC and of an H200 are in "
+            "docs/reports (edm-epyc.html, edm-h200.html).",
         )
 
-    def _draw_intensities(self):
-        figure = page.new_figure(6.4, 3.4)
-        axes = figure.subplots()
-        for kind in dict.fromkeys(p[0] for p in self.points):
-            own = [p for p in self.points if p[0] == kind]
-            for column, marker in ((3, "o"), (4, "x")):
-                label = f"{kind}: " + ("arrays once" if column == 3 else "loads and stores")
-                axes.plot(
-                    [p[2] / p[column] for p in own],
-                    [1e-9 * p[2] / p[5] for p in own],
-                    marker=marker,
-                    label=label,
-                )
-        axes.set(xscale="log", yscale="log", xlabel="flop / byte", ylabel="Gflop/s")
+    def _draw_roofline(self, ceilings):
+        """A mark for each kernel, E and memory level, below the slopes of the levels."""
+        kinds = list(dict.fromkeys(point.what for point in self.points))
+        marked = {
+            kind: [(p.rate, p.intensities(ceilings)) for p in self.points if p.what == kind] for kind in kinds
+        }
+        known = [at for points in marked.values() for _, found in points for at in found.values()]
+        ends = np.geomspace(min(known) / 2.0, max(known) * 2.0, 100)
+        peak = ceilings.rate("fma float32")
+        figure = page.new_figure(8.5, 3.8)
+        for axes, kind in zip(figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0], kinds):
+            for number, (level, _) in enumerate(ceilings.near):
+                roof = np.minimum(ends * ceilings.bandwidth(level), peak)
+                axes.plot(ends, 1e-9 * roof, color=f"C{number}", linewidth=0.8)
+                own = [(found[level], 1e-9 * rate) for rate, found in marked[kind] if level in found]
+                x, y = zip(*own) if own else ((), ())
+                axes.plot(x, y, color=f"C{number}", marker="o", markersize=4, label=level)
+            axes.set(xscale="log", yscale="log", xlabel="flop / byte", title=kind)
+        axes.figure.axes[0].set_ylabel("Gflop/s")
         axes.legend(fontsize="x-small")
-        self.page.draw(figure, "Intensity and rate of the paper's two kernels; a line joins growing E.")
+        self.page.draw(
+            figure,
+            "Rooflines by memory level: a mark for each E and level, joined in the order of E, and of each "
+            "level the measured roof.",
+        )

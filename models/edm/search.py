@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 import portable as pk
@@ -15,6 +17,8 @@ TEAM = 32  # members asked for: a warp, whose collectives cost least
 WIDEST = 64  # members that a team has at most, on any space
 NARROWEST = 8  # and at least, where series are long
 BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
+LEAST_CHUNKS = 16  # that are worth a team of their own, where there are fewer tiles of points than teams
+SHARE = 256  # candidates of a set that are worth a team which lays them out
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
 
 
@@ -23,59 +27,72 @@ class Columns:
 
     Parameters
     ----------
-    values : ndarray of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
+    values : ndarray or View of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
 
     Attributes
     ----------
-    low, high, mean, spread : ndarray, shape (n_columns,)
-        Of what is known; `spread` is the standard deviation.
+    values : View
+    summary : View of float64, shape (4, n_columns)
+        Smallest, largest, mean and standard deviation of what is known; it stays on the space.
     """
 
     def __init__(self, values):
-        self.values = pk.copy_of(values)
-        summary = pk.empty((4, values.shape[1]), np.float64)
+        self.values = there(values)
+        self.summary = pk.empty((4, values.shape[1]), np.float64)
         pk.parallel_for(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
             kernels.summarise,
             self.values,
-            summary,
+            self.summary,
             label="edm.summarise",
         )
-        self.low, self.high, self.mean, self.spread = summary.to_numpy()
-
-    def centre(self):
-        """A number near the middle of each column that is subtracted without rounding where the column allows
-        it.
-
-        A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so
-        ties stay ties.
-        """
-        step = power_of_two(self.high - self.low) / 2
-        return np.round(self.mean / step) * step
 
     def scale(self, n_together):
-        """A power of two near the spread of each column, so that squares neither overflow nor vanish in
-        float32.
+        """What `lined_up` divides the first set of columns by."""
+        low, high = self.summary.to_numpy()[:2, :n_together]
+        return float(power_of_two((high - low).max()))
 
-        n_together : so many columns that follow one another are coordinates of one point: the widest decides
+    def lined_up(self, values, n_together, front, dtype):
+        """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from
+        one to the next.
+
+        values : View, shape (n_times, n_columns), these columns or others that are treated alike. Behind a
+            column, a tile of points may reach past the last one.
+        n_together : so many columns that follow one another are coordinates of one point
         """
-        widths = (self.high - self.low).reshape(-1, n_together).max(axis=1)
-        return power_of_two(np.repeat(widths, n_together))
+        n_times, n_columns = values.shape
+        stride = front + n_times + WIDEST
+        if n_columns * stride > MOST:
+            raise InputError(
+                f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} "
+                "are possible: take parts of them"
+            )
+        series = pk.empty(n_columns * stride, dtype)
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), (n_columns, stride)),
+            kernels.line_up,
+            front,
+            n_together,
+            self.summary,
+            values,
+            series,
+            label="edm.line_up",
+        )
+        return series, stride
 
     def standardised(self, column, dtype, values=None):
         """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
 
-        values : ndarray, columns of other times that are treated alike; these themselves if not given
+        values : ndarray or View, columns of other times that are treated alike; these themselves if not
+            given
         """
-        values = self.values if values is None else pk.copy_of(values)
+        values = self.values if values is None else there(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
-        spread = pk.copy_of(np.where(self.spread > 0, self.spread, 1.0))
         pk.parallel_for(
             pk.MDRangePolicy((0, 0), target.shape),
             kernels.standardise,
             _integers(column),
-            pk.copy_of(self.mean),
-            spread,
+            self.summary,
             values,
             target,
             label="edm.standardise",
@@ -83,37 +100,21 @@ class Columns:
         return target
 
 
+def there(values):
+    """An array as a view on the default space; a view is there."""
+    return values if isinstance(values, pk.View) else pk.copy_of(values)
+
+
+def on_the_host(view):
+    """The elements in memory of their own: the next call of the form may write to the view."""
+    array = np.empty(view.shape, view.dtype)
+    pk.deep_copy(array, view)
+    return array
+
+
 def power_of_two(widths):
     """The power of two below each width; 1 for widths of 0."""
     return np.exp2(np.floor(np.log2(np.where(widths > 0, widths, 1.0))))
-
-
-def lined_up(values, centre, scale, front, dtype):
-    """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one
-    to the next.
-
-    values : View, shape (n_times, n_columns). Behind a column, a tile of points may reach past the last one.
-    scale : ndarray, shape (n_columns,)
-    """
-    n_times, n_columns = values.shape
-    stride = front + n_times + WIDEST
-    if n_columns * stride > MOST:
-        raise InputError(
-            f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
-            "possible: take parts of them"
-        )
-    series = pk.empty(n_columns * stride, dtype)
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), (n_columns, stride)),
-        kernels.line_up,
-        front,
-        pk.copy_of(centre),
-        pk.copy_of(1.0 / scale),
-        values,
-        series,
-        label="edm.line_up",
-    )
-    return series, stride
 
 
 def coordinates(n_columns, E, tau):
@@ -147,28 +148,30 @@ class Library:
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
         self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
-        self.parts, self.part, self.lead, self.width = (
-            _integers(parts),
-            _integers(part),
-            _integers(lead),
-            None,
-        )
+        self.width = None
+        self.parts, self.part, self.lead = packed(parts, part, lead)
+        most = -(-TEAMS_AT_A_TIME * pk.concurrency() // n_sets)
+        self.n_shares = max(1, min(most, self.n_candidates // SHARE))
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
         self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
         self.arguments = self.place, self.values, self.part, self.lead
 
     def arrange(self, first, times):
         """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
-        self.n_sets, self.first = len(first), _integers(first)
+        self.n_sets = len(first)
+        times = times[:, :1] if self.runs_on else times
+        self.first, there = packed(first, times)
         width = pk.empty(1, np.int32)
         pk.parallel_for(
-            pk.TeamPolicy(self.n_sets, TEAM),
+            pk.TeamPolicy(self.n_sets * self.n_shares, TEAM),
             kernels.arrange,
+            pk.static(int(self.runs_on)),
+            self.n_shares,
             self.n_candidates,
             self.pad,
             self.parts,
             self.first,
-            _integers(times),
+            there.reshape(times.shape),
             self.source,
             self.values,
             self.place,
@@ -202,8 +205,8 @@ class Search:
 
     def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes, beside=0):
         self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
-        self.dims, self.wanted, self.most_wanted = _integers(dims), _integers(wanted), int(max(wanted))
-        self.offset, self.series = _integers(offset), series
+        self.dims, self.wanted, self.offset = packed(dims, wanted, offset)
+        self.most_wanted, self.series = int(max(wanted)), series
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
         shape = library.most_sets, len(dims)
         at_once = memory_bytes // (
@@ -232,23 +235,32 @@ class Search:
     def _bound(self, first, last):
         scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.series.dtype))
         library = self.library
+        n_tiles = -(-(last - first) // library.width)
+        n_tasks, n_chunks = n_tiles * library.n_sets, -(-library.n_candidates // library.width)
+        n_parts = min(TEAMS_AT_A_TIME * pk.concurrency() // n_tasks, n_chunks // LEAST_CHUNKS)
+        alone = n_parts > 1 and n_tasks <= self.n_teams
+        form = self.n_dims, self.skip, library.n_candidates, library.runs_on, library.pad, first, n_tiles
+        series = *library.arguments, library.first, self.offset, self.series
+        if alone:
+            pk.parallel_for(
+                pk.TeamPolicy(n_tasks * n_parts, TEAM, scratch_bytes=scratch),
+                kernels.measure,
+                *form,
+                n_parts,
+                self.radius,
+                *series,
+                self.minima,
+                label="edm.measure",
+            )
         pk.parallel_for(
             pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch),
             kernels.bound,
-            self.n_dims,
-            self.skip,
-            library.n_candidates,
-            library.runs_on,
-            library.pad,
-            first,
-            -(-(last - first) // library.width),
+            pk.static(int(alone)),
+            *form,
             library.n_sets,
             self.radius,
             self.guess,
-            *library.arguments,
-            library.first,
-            self.offset,
-            self.series,
+            *series,
             self.dims,
             self.wanted,
             self.minima,
@@ -270,6 +282,13 @@ class Search:
 def bytes_a_point(n_searches, n_words, itemsize):
     """What a search keeps of a point of one set: the closest distance, the bound and the marks."""
     return n_searches * (2 * itemsize + 4 * n_words)
+
+
+def packed(*arrays):
+    """Arrays of whole numbers on the space, flat: parts of one array, which is copied at once."""
+    ends = np.cumsum([0, *(np.size(array) for array in arrays)]).tolist()
+    there = _integers(np.concatenate([np.ravel(array) for array in arrays]))
+    return [there[begin:end] for begin, end in pairwise(ends)]
 
 
 def _integers(values):

@@ -11,10 +11,12 @@ import portable as pk
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_count
-from .checks import DType, check_targets, check_windows, without_variation
+from . import kept
+from .checks import DType, check_targets, without_variation
 from .frames import Tabled, series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
+from .search import on_the_host
 
 
 @dataclass(frozen=True)
@@ -78,30 +80,43 @@ def embedding_dimension(
     )
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
-    column, lag, n_columns = problem.by_lag()
-    dims = np.arange(1, problem.E + 1)
-    observed = target if problem.same or given else problem.point_columns[:, :1]
-    windows = check_windows(pred, "pred", len(problem.point_columns))
-    rho = np.empty((target.shape[1], problem.E))
+    observed = None if problem.same or given else problem.point_columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
-        for one, values in zip(rho, target.T):
-            seen = values[:, None] if observed is target else observed
-            mapping = Mapping(
-                problem.masked,
-                problem.columns if problem.same else problem.point_columns,
-                values[:, None],
-                dims * n_columns,
-                lag,
-                problem.Tp,
-                windows,
-                -1 if problem.radius is None else problem.radius,
-                dtype,
-                MEMORY_BYTES,
-                observed=seen,
-                column=column if n_columns > 1 else None,
-            )
-            one[:] = mapping.run(np.zeros(1, int), problem.candidates[None])[0]
+        rho = np.array([_skill(problem, values[:, None], observed) for values in target.T])
     if without_variation(library=problem.columns, target=target if given else None):
         rho[:] = np.nan
+    dims = np.arange(1, problem.E + 1)
     best = np.array([dims[np.nanargmax(one)] if np.isfinite(one).any() else 0 for one in rho])
     return Dimensions(dims, rho, best, names) if several else Dimensions(dims, rho[0], int(best[0]))
+
+
+def _skill(problem, target, observed):
+    """rho of one target by E, shape (E_max,); its launches are kept for the next series."""
+    column, lag, n_columns = problem.by_lag()
+    arrays = {"source": problem.masked, "target": target}
+    if not (problem.same and problem.masked is problem.columns):
+        arrays["points"] = problem.columns if problem.same else problem.point_columns
+    if observed is not None:
+        arrays["observed"] = observed
+
+    def compute(*views):
+        found = dict(zip(arrays, views))
+        mapping = Mapping(
+            found["source"],
+            found.get("points", found["source"]),
+            found["target"],
+            np.arange(1, problem.E + 1) * n_columns,
+            lag,
+            problem.Tp,
+            problem.pred,
+            -1 if problem.radius is None else problem.radius,
+            problem.dtype,
+            MEMORY_BYTES,
+            observed=found.get("observed"),
+            column=column if n_columns > 1 else None,
+        )
+        mapping.run(np.zeros(1, int), problem.candidates[None])
+        return mapping.room.rho
+
+    form = "sweep", problem.form, *arrays
+    return on_the_host(kept.repeated(form, list(arrays.values()), compute))[0]

@@ -3,12 +3,14 @@
 import os
 import runpy
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import portable as pk
+import roofline
 from models import page, tmap
 from models.edm.paper import TABLE_1
 from models.edm.paper import Paper as EdmPaper
@@ -233,9 +235,16 @@ def test_edm():
     found = made(EdmPaper, EdmPaper.sections, space="threads")
     assert max(found.agreement["neighbours"]) < 1e-3 and max(found.agreement["lookups"]) < 1e-4
     for kind in ("pairwise distances, Algorithm 1", "lookups, Algorithm 3"):
-        intensities = [flops / once for what, _, flops, once, _, _ in found.points if what == kind]
+        intensities = [point.counts.intensity for point in found.points if point.what == kind]
         assert len(intensities) == 3 and intensities == sorted(intensities)
-    flops = {E: flops for what, E, flops, *_ in found.points if what.startswith("pairwise")}
+        assert f"{kind}</td>" in found.page.text()
+    ceilings = roofline.ceilings("threads", quick=True)
+    for point in found.points:  # a mark for each level: the farther, the less it has to deliver
+        taken = list(point.taken(ceilings).items())
+        assert [name for name, _ in taken] == [name for name, _ in ceilings.near]
+        assert taken[0][1] > 0 and all(near >= far for (_, near), (_, far) in pairwise(taken))
+        assert f"bytes from {taken[-1][0]}" in found.page.text()
+    flops = {point.E: point.counts.flops for point in found.points if point.what.startswith("pairwise")}
     n = found.size.n_steps
     assert all(flops[E] == pytest.approx((n - E + 1) ** 2 * (3 * E + 1)) for E in found.size.dims)
     assert {row.what for row in found.page.compared} == set(TABLE_1) and all(

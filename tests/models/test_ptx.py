@@ -5,6 +5,8 @@ import os
 import types
 from unittest import mock
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ from models import edm, hawkes, mixture, resampling, sum_kernels, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
+from models.edm import point_kernels as edm_points
+from models.edm import search as edm_teams
 from models.edm import surrogate_kernels as edm_surrogates
 from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
@@ -293,14 +297,17 @@ def run_mixture():
 def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
+        # as where many more teams run at a time than there are tiles of points
+        with patch.object(edm_teams, "LEAST_CHUNKS", 1), patch.object(edm_teams, "TEAMS_AT_A_TIME", 99):
+            edm.simplex(x[:, 0], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
-        edm.knn(x[:, 0], 1, dtype=dtype, space="serial")
+        edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
-    edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+    edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
     with pytest.warns(RuntimeWarning, match="'random'"):
         edm.surrogates(x, 2, "random", space="serial")
 
@@ -353,7 +360,7 @@ RESAMPLING = [
     weighing,
 ]
 MODELS = {
-    "edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
+    "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),
     "hawkes": (run_hawkes, hawkes_kernels),
     "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
     "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),

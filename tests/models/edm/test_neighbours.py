@@ -1,12 +1,14 @@
 """Neighbours and simplex projection against plain NumPy."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+import portable as pk
 from models import edm
-from models.edm import reference
+from models.edm import kept, neighbours, point_kernels, reference, search
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -39,10 +41,19 @@ def test_ties_go_to_the_earlier_row(space):
     np.testing.assert_array_equal(found.indices, rows)
 
 
+@pytest.fixture(params=["sorted", "all pairs"])
+def on_a_line(request, monkeypatch):
+    """How points of one coordinate are searched, whatever their number."""
+    if request.param == "sorted":
+        monkeypatch.setattr(neighbours, "SORTED", 0)
+        monkeypatch.setattr(neighbours, "PAIRS", 0)
+    else:
+        monkeypatch.setattr(neighbours, "SORTED", 1 << 20)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_ties_on_a_line(space, dtype):
-    """One coordinate goes by sorting: ties to the left and right, missing values, points that exclude
-    others."""
+def test_ties_on_a_line(space, dtype, on_a_line):
+    """Ties to the left and right, missing values, points that exclude others."""
     x = np.random.default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
     x[[3, 17]] = np.nan
     found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)
@@ -111,3 +122,145 @@ def test_tree_finds_the_same(monkeypatch, values, radius):
     assert built[0] is not None
     np.testing.assert_allclose(by_tree.distances, by_kernel.distances, rtol=0, atol=1e-15)
     np.testing.assert_array_equal(by_tree.indices, by_kernel.indices)
+
+
+FORMS = {
+    "a series": {},
+    "a target": {"target": True},
+    "targets": {"target": True, "several": True},
+    "points": {"points": True},
+    "points and a target": {"points": True, "target": True},
+    "windows": {"lib": [(0, 20), (25, 40)], "pred": [(5, 15), (22, 38)]},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
+    """It writes to the views of the call before, whose results stay; a thread of its own has none."""
+    wanted, keys = dict(FORMS[form]), {"Tp": 1, "space": space, "dtype": "float32"}
+    target, points, several = (wanted.pop(name, False) for name in ("target", "points", "several"))
+
+    def call(x):
+        more = {"points": x[:, 1]} if points else {}
+        near = edm.knn(x[:, 0], 2, **wanted, **more, **keys)
+        more |= {"target": x[:, 1:] if several else x[:, 2]} if target else {}
+        found = edm.simplex(x[:, 0], 2, **wanted, **more, **keys)
+        return near.distances, near.indices, found.predicted, found.variance, found.rho
+
+    series = [logistic_maps(40, 3, seed) for seed in range(3)]
+    series[1][7] = np.nan
+    again = [call(x) for x in series]
+    with ThreadPoolExecutor(1) as pool:
+        for x, found in zip(series, again):
+            for one, other in zip(found, pool.submit(call, x).result()):
+                np.testing.assert_array_equal(one, other)
+        assert np.isnan(again[1][2]).any() and (points and target) == bool(np.isnan(again[0][4]).all())
+
+
+def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space):
+    heard, x = [], logistic_maps(40, 2)
+
+    def hear(phase, what, launch):
+        if phase == "begin":
+            heard.append(what)
+
+    edm.simplex(x[:, 0], 2, space=space)
+    with pk.listening(hear, copies=True):
+        edm.simplex(x[:, 1], 2, space=space)
+    assert heard.count("copy") == 2 and heard.count("kernel") == 7
+
+
+def test_what_is_kept_of_calls_is_bounded(monkeypatch):
+    x = logistic_maps(60, 1)[:, 0]
+    first = edm.simplex(x, 2, space="serial").predicted
+    monkeypatch.setattr(kept, "MOST_BYTES", 20_000)
+    for n in (30, 40, 50):
+        edm.simplex(x[:n], 2, space="serial")
+        assert sum(one.nbytes for one in kept._calls.by_form.values()) <= 20_000
+    np.testing.assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
+    x = logistic_maps(length(space), 2)
+    both = []
+    for bound in (0, 1 << 20):
+        monkeypatch.setattr(neighbours, "SORTED", bound)
+        monkeypatch.setattr(neighbours, "PAIRS", 0)
+        found = edm.simplex(x[:, 0], 1, target=x[:, 1], exclusion_radius=1, dtype=dtype, space=space)
+        both.append((found.predicted, found.variance, found.rho))
+    for sorted_, met in zip(*both):
+        np.testing.assert_array_equal(sorted_, met)
+
+
+def test_points_without_neighbours_read_no_target():
+    """Steps back from the time -1 that stands for no neighbour lie before the series."""
+    near, times = np.full((4, 2), np.inf), np.full((4, 2), -1, np.int32)
+    near[1:], times[1:] = 0.5, [[1, 2], [2, 3], [3, 1]]
+    summary, x = np.array([[0.0], [3.0], [1.5], [1.0]]), np.arange(4.0)[:, None]
+    found = pk.check(
+        pk.MDRangePolicy((0, 0), (1, 4)),
+        point_kernels.project,
+        pk.static(1),
+        1,
+        -1,
+        near,
+        times,
+        summary,
+        x,
+        np.zeros(9),
+    )
+    assert not found.findings, found
+
+
+def test_rho_beside_numpy(space):
+    """Of all points, of windows, with missing predictions, and in units that would overflow."""
+    x = logistic_maps(length(space), 1)[:, 0]
+    x[9] = np.nan
+    for unit in (1.0, 1e200, 1e-200):
+        for pred in (None, [(5, 15), (18, 36)]):
+            found = edm.simplex(unit * x, 2, pred=pred, space=space)
+            assert found.rho == pytest.approx(
+                reference.rho(found.predicted / unit, found.observed / unit), abs=1e-12
+            )
+
+
+@pytest.mark.parametrize(
+    "E, tau, radius, dtype", [(1, 1, 0, "float32"), (3, 2, 4, "float64"), (5, 1, 0, "float32")]
+)
+def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkeypatch):
+    """Each some of the chunks: the bits of one team that measures all."""
+    x, found = logistic_maps(length(space), 2), []
+    x[9, 0] = np.nan
+
+    def hear(phase, _, launch):
+        if phase == "begin":
+            labels.append(launch.label)
+
+    for least in (1 << 20, 1):
+        labels = []
+        monkeypatch.setattr(search, "LEAST_CHUNKS", least)
+        monkeypatch.setattr(search, "TEAMS_AT_A_TIME", 500)
+        kept._calls.by_form.clear()
+        with pk.listening(hear):
+            near = edm.knn(x[:, 0], E, tau=tau, k=4, exclusion_radius=radius, dtype=dtype, space=space)
+            rho = edm.cross_map(x[:40], [1, 2], space=space)
+        found.append((near.distances, near.indices, rho))
+        assert labels.count("edm.measure") == (0 if least > 1 else 2)
+    for alone, together in zip(*found):
+        np.testing.assert_array_equal(alone, together)
+
+
+@pytest.mark.parametrize("share", [3, 10_000])
+def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
+    """Few teams or many, consecutive candidates or, of drawn libraries, others."""
+    monkeypatch.setattr(search, "SHARE", share)
+    x = logistic_maps(40, 2)
+    distances, rows = reference.knn(x[:, 0], 3, 4, Tp=1)
+    found = edm.knn(x[:, 0], 3, Tp=1, space=space)
+    np.testing.assert_allclose(found.distances, distances, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(found.indices, rows)
+    drawn = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
+    monkeypatch.setattr(search, "SHARE", 1 << 20)
+    wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
+    np.testing.assert_array_equal(drawn, wanted)

@@ -1,5 +1,7 @@
 """Sweeps over the dimension, theta and the library's size."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -213,3 +215,47 @@ def test_results_become_tables():
     near = edm.knn(x[:, 0], 2, k=2, space="threads")
     pairs = near.to_pandas()
     np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, near.distances[:, 1])
+
+
+def test_smap_where_some_points_are_singular(space):
+    """Two columns that are the same up to the middle: there neighbours tell of one direction alone."""
+    n = length(space)
+    x = logistic_maps(n, 2)
+    x[: n // 2, 1] = x[: n // 2, 0]
+    x[n // 2 :] += 4.0
+    found = edm.smap(x, 1, theta=[0.5, 2.0], k=6, target=x[:, 1], space=space)
+    assert (found.rank[:, : n // 2 - 1] == 2).all() and (found.rank[:, n // 2 : -1] == 3).all()
+    near = edm.knn(x, 1, k=6, Tp=1, space="serial")
+    for t in (3, n // 3, n - 8):
+        d, s = near.distances[t], near.indices[t]
+        for theta, predicted, c in zip(found.theta, found.predicted[:, t], found.coefficients[:, t]):
+            w = np.exp(-theta * d / d.mean())
+            rows = np.column_stack([np.ones(6), x[s] - x[t]]) * w[:, None]
+            wanted = np.linalg.lstsq(rows, w * x[s + 1, 1], rcond=1e-10)[0]
+            assert predicted == pytest.approx(wanted[0], abs=1e-9)
+            np.testing.assert_allclose(c[1:], wanted[1:], rtol=0, atol=1e-7)
+            assert c[0] + c[1:] @ x[t] == pytest.approx(predicted, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"target": 1},
+        {"points": 1},
+        {"points": 1, "target": 2},
+        {"lib": (0, 30), "pred": [(5, 15), (20, 38)]},
+    ],
+    ids=str,
+)
+def test_a_sweep_of_the_same_form_gives_what_a_first_one_gives(space, more):
+    def sweep(x):
+        series = {name: x[:, c] if isinstance(c, int) else c for name, c in more.items()}
+        return edm.embedding_dimension(x[:, 0], 3, space=space, **series).rho
+
+    series = [logistic_maps(40, 3, seed) for seed in range(3)]
+    series[1][7] = np.nan
+    again = [sweep(x) for x in series]
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own has no call before
+        for x, found in zip(series, again):
+            np.testing.assert_array_equal(found, pool.submit(sweep, x).result())

@@ -1,0 +1,167 @@
+"""Kernels of one series' points: neighbours on a line, predictions, and their correlation with what was
+observed; the equations are numbered in `models.edm`.
+
+Arguments that recur
+    distances, times  of the neighbours of each point, ascending, shape (n_points, k); infinity and -1 where
+                there are fewer
+    out         predictions of the first point for all targets, of the next, ...; then variances in this order
+"""
+
+import math
+
+import portable as pk
+
+from .kernels import power_of_two, standard
+from .list_kernels import weight_of
+
+
+@pk.kernel
+def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
+    """As `list_kernels.nearest` for points of one coordinate: from where point i belongs among the sorted
+    candidates, outwards.
+
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in
+        rising order, of
+        which the first n_known count
+    points : coordinates of all times; point i is that of time first_point + i
+    """
+    s = first_point + i
+    here = points[s]
+    right = 0
+    end = n_known
+    while right < end:
+        middle = (right + end) // 2
+        if values[order[middle]] < here:
+            right = middle + 1
+        else:
+            end = middle
+    left = right - 1
+    n = 0
+    going = pk.isfinite(here)
+    while going:
+        q_left = order[max(left, 0)]
+        q_right = order[min(right, n_known - 1)]
+        below = (values[q_left] - here) * (values[q_left] - here) if left >= 0 else math.inf
+        above = (values[q_right] - here) * (values[q_right] - here) if right < n_known else math.inf
+        d = min(below, above)
+        t = first_time + (q_left if below <= above else q_right)
+        going = d < math.inf and (n < k or d <= distances[i, k - 1])
+        if going and abs(t - s) > radius and (n < k or d < distances[i, k - 1] or t < times[i, k - 1]):
+            m = min(n, k - 1)
+            while m > 0 and (distances[i, m - 1] > d or (distances[i, m - 1] == d and times[i, m - 1] > t)):
+                distances[i, m] = distances[i, m - 1]
+                times[i, m] = times[i, m - 1]
+                m -= 1
+            distances[i, m] = d
+            times[i, m] = t
+            n = min(n + 1, k)
+        left -= 1 if below <= above else 0
+        right += 0 if below <= above else 1
+    for m in range(k):
+        distances[i, m] = pk.sqrt(distances[i, m]) if m < n else math.inf
+        times[i, m] = times[i, m] if m < n else -1
+
+
+@pk.function
+def standard_at(distances, columns, summary, t, q):
+    """Target q of time t, standardised, in the dtype of distances."""
+    value = standard(columns[t, q], summary[2, q], summary[3, q])
+    return pk.float64(value) if distances.dtype == pk.float64 else pk.float32(value)
+
+
+@pk.function
+def rounded(a, b):
+    """A product, rounded by itself."""
+    return a * b
+
+
+@pk.kernel
+def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns, out):
+    """The simplex prediction (3) of point a for target b, and the weighted mean of squares about it, in the
+    units of the target. A weight a neighbour, twice.
+
+    point_last : known at compile time, whether b is the point and a the target: what is last fills the lanes
+    summary, columns : whose first n_targets columns are the targets, from `summarise`
+    """
+    i, q = (b, a) if point_last else (a, b)
+    n_points = distances.shape[0]
+    k = distances.shape[1]
+    nearest = distances[i, 0]
+    total = 0.0
+    value = 0.0
+    for m in range(k):
+        w = weight_of(distances[i, m], nearest)
+        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q)
+        total += w
+        value += w * u
+    value /= total
+    spread = 0.0
+    for m in range(k):
+        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q) - value
+        spread += weight_of(distances[i, m], nearest) * u * u
+    known = times[i, k - 1] >= 0
+    unit = summary[3, q]
+    predicted = rounded(pk.float64(value), unit) + summary[2, q]
+    variance = pk.float64(spread / total) * rounded(unit, unit)
+    out[i * n_targets + q] = pk.where(known, predicted, math.nan)
+    out[(n_points + i) * n_targets + q] = pk.where(known, variance, math.nan)
+
+
+@pk.function
+def pair_at(i, q, n_targets, begin, every, asked, observed, out):
+    """Whether prediction and observation of point i are there, and both; zeros if not."""
+    t = begin + i
+    o = pk.float64(observed[min(max(t, 0), observed.shape[0] - 1), q])
+    p = out[i * n_targets + q]
+    there = (0 <= t) & (t < observed.shape[0]) & pk.isfinite(p) & pk.isfinite(o)
+    if not every:
+        there = there & (asked[i, 0] > 0)
+    return there, pk.where(there, p, 0.0), pk.where(there, o, 0.0)
+
+
+@pk.kernel
+def correlate_points(team, least, n_points, begin, every, asked, observed, out, rho):
+    """Pearson's rho (4) of the predictions of target q, one team per target. 16 bytes a point, three times.
+
+    least : predictions that vary by no more than this share of what the target does, do so by rounding
+    begin : what time the first point's prediction is of
+    every : known at compile time, whether all points count; else those where `asked` is above 0
+    """
+    q = team.league_rank
+    n = pk.float64(0.0)
+    p_mean = pk.float64(0.0)
+    o_mean = pk.float64(0.0)
+    for i in team.thread_range(n_points):
+        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
+        n += pk.where(there, 1.0, 0.0)
+        p_mean += p
+        o_mean += o
+    n = team.reduce(n)
+    p_mean = team.reduce(p_mean) / n
+    o_mean = team.reduce(o_mean) / n
+    p_most = pk.float64(0.0)
+    o_most = pk.float64(0.0)
+    for i in team.thread_range(n_points):
+        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
+        p_most = max(p_most, pk.where(there, abs(p - p_mean), 0.0))
+        o_most = max(o_most, pk.where(there, abs(o - o_mean), 0.0))
+    p_most = team.reduce(p_most, pk.Max)
+    o_most = team.reduce(o_most, pk.Max)
+    # squares of large or small numbers leave the range of floats
+    p_unit = power_of_two(p_most)
+    o_unit = power_of_two(o_most)
+    pp = pk.float64(0.0)
+    oo = pk.float64(0.0)
+    po = pk.float64(0.0)
+    for i in team.thread_range(n_points):
+        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
+        p = pk.where(there, (p - p_mean) / p_unit, 0.0)
+        o = pk.where(there, (o - o_mean) / o_unit, 0.0)
+        pp += p * p
+        oo += o * o
+        po += p * o
+    spread = pk.sqrt(team.reduce(pp) * team.reduce(oo))
+    po = team.reduce(po)
+    if team.single():
+        varies = (n >= 2.0) & (p_most > least * o_most) & (spread > 0.0)
+        rho[q] = pk.where(varies, po / spread, math.nan)
