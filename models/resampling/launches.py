@@ -8,11 +8,13 @@ a View of int64, shape (n_rows, n_ancestors).
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 import portable as pk
 
-from . import chains, kernels, pairing, spreading, strata, weighing
+from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
 from .weights import SWEEP_TEAM, TEAM, row_policy, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
@@ -235,3 +237,34 @@ def permute(ancestors, owner, permuted):
     pk.parallel_for(box, kernels.fill, n, owner)
     pk.parallel_for(box, kernels.claim, ancestors, owner)
     pk.parallel_for(box, kernels.settle, ancestors, owner, permuted)
+
+
+# Of each scheme the kernel that takes a short row in one launch, and the room that it wants: a name, whole
+# numbers of a row of n weights and m draws, their type.
+OF_SHORT_ROWS = {
+    systematic: (small_kernels.systematic, None, None, None),
+    stratified: (small_kernels.stratified, None, None, None),
+    multinomial: (small_kernels.multinomial, "records", lambda n, m: m // 4 + 1, np.uint64),
+    residual: (small_kernels.residual, "records", lambda n, m: m // 4 + 1, np.uint64),
+    ssp: (small_kernels.meet_and_spread, "offspring", lambda n, m: n, np.int64),
+    killing: (small_kernels.kill_row, "cumulative", lambda n, m: n, np.uint64),
+}
+_LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
+
+
+@functools.lru_cache(maxsize=64)
+def _teams(n_rows):
+    return pk.TeamPolicy(n_rows, TEAM)
+
+
+def short_rows(scheme, weights, seed, step, ancestors, room):
+    """Ancestors of weights by a scheme of OF_SHORT_ROWS, in one launch; returns `extremes` as in
+    `small_kernels`."""
+    kernel, name, length, dtype = OF_SHORT_ROWS[scheme]
+    (n_rows, n), m = weights.values.shape, ancestors.shape[1]
+    extremes = room("row extremes", (n_rows, 3), np.int64)
+    scratch = 0 if name is None else room(name, (n_rows, length(n, m)), dtype)
+    pk.parallel_for(
+        _teams(n_rows), kernel, _LOG[weights.log], weights.values, extremes, scratch, seed, step, ancestors
+    )
+    return extremes

@@ -9,7 +9,8 @@ e = N w / sum w:
     decision       the fastest scheme at each N and y                                 (Figure 6)
 
 Both errors are means over the sets. Sets that fit into memory together are rows of one call, and each call
-of each cell (scheme, N, y) has a seed of its own, so that cells are independent; `excess` takes the 1 / K off the bias share. `Design` says how many sets and vectors.
+of each cell (scheme, N, y) has a seed of its own, so that cells are independent; `excess` takes the 1 / K off
+the bias share. `Design` says how many sets and vectors.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import inspect
 import os
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -31,8 +32,10 @@ from models.resampling import (
     pairing,
     prefix_sums,
     row_kernels,
+    schemes,
     simulation_kernels,
     smoothing_kernels,
+    small_kernels,
     spreading,
     strata,
     summary_kernels,
@@ -197,8 +200,18 @@ def square(t, state, params):
 
 def run_resampling():
     weights = np.arange(1.0, 20.0)
-    for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
-        ancestors = getattr(resampling, scheme)(weights, seed=1, n_ancestors=19, space="serial")
+    for short in (schemes.SHORT, 0):  # rows that one launch takes, and those cut into tiles
+        with mock.patch.object(schemes, "SHORT", short):
+            for name in (
+                "systematic",
+                "stratified",
+                "multinomial",
+                "residual",
+                "ssp",
+                "rejection",
+                "killing",
+            ):
+                ancestors = getattr(resampling, name)(weights, seed=1, n_ancestors=19, space="serial")
     for scheme in ("metropolis", "megopolis"):
         getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
     resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
@@ -335,6 +348,7 @@ RESAMPLING = [
     pairing,
     prefix_sums,
     resampling_kernels,
+    small_kernels,
     spreading,
     strata,
     summary_kernels,
