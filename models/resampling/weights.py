@@ -3,6 +3,7 @@ drawing."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import threading
@@ -222,7 +223,7 @@ def on_space(values):
 
 
 def on(space):
-    return pk.use(pk.default_space() if space is None else space)
+    return contextlib.nullcontext() if space is None else pk.use(space)
 
 
 def _moments(weights, log_weights, degenerate_allowed=False):
