@@ -239,32 +239,31 @@ def permute(ancestors, owner, permuted):
     pk.parallel_for(box, kernels.settle, ancestors, owner, permuted)
 
 
-# Of each scheme the kernel that takes a short row in one launch, and the room that it wants: a name, whole
-# numbers of a row of n weights and m draws, their type.
+# Of each scheme the kernel that takes a short row in one launch, the members of its team where the space lets
+# one choose (spreading.BANKS at most where they spread), and the room that it wants: its name, its length for
+# n weights and m draws, and its type.
+_RECORDS = "records", lambda n, m: m // 4 + 1, np.uint64
 OF_SHORT_ROWS = {
-    systematic: (small_kernels.systematic, None, None, None),
-    stratified: (small_kernels.stratified, None, None, None),
-    multinomial: (small_kernels.multinomial, "records", lambda n, m: m // 4 + 1, np.uint64),
-    residual: (small_kernels.residual, "records", lambda n, m: m // 4 + 1, np.uint64),
-    ssp: (small_kernels.meet_and_spread, "offspring", lambda n, m: n, np.int64),
-    killing: (small_kernels.kill_row, "cumulative", lambda n, m: n, np.uint64),
+    systematic: (small_kernels.systematic, TEAM, None),
+    stratified: (small_kernels.stratified, TEAM, None),
+    multinomial: (small_kernels.multinomial, TEAM, _RECORDS),
+    residual: (small_kernels.residual, TEAM, _RECORDS),
+    ssp: (small_kernels.meet_and_spread, TEAM, ("offspring", lambda n, m: n, np.int64)),
+    killing: (small_kernels.kill_row, 256, ("cumulative", lambda n, m: n, np.uint64)),
 }
 _LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
-
-
-@functools.lru_cache(maxsize=64)
-def _teams(n_rows):
-    return pk.TeamPolicy(n_rows, TEAM)
+_teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
 
 
 def short_rows(scheme, weights, seed, step, ancestors, room):
     """Ancestors of weights by a scheme of OF_SHORT_ROWS, in one launch; returns `extremes` as in
     `small_kernels`."""
-    kernel, name, length, dtype = OF_SHORT_ROWS[scheme]
-    (n_rows, n), m = weights.values.shape, ancestors.shape[1]
-    extremes = room("row extremes", (n_rows, 3), np.int64)
-    scratch = 0 if name is None else room(name, (n_rows, length(n, m)), dtype)
-    pk.parallel_for(
-        _teams(n_rows), kernel, _LOG[weights.log], weights.values, extremes, scratch, seed, step, ancestors
-    )
+    kernel, team_size, wanted = OF_SHORT_ROWS[scheme]
+    log, values = _LOG[weights.log], weights.values
+    extremes, kept = room("row extremes", (weights.n_rows, 3), np.int64), 0
+    if wanted is not None:
+        name, length, dtype = wanted
+        kept = room(name, (weights.n_rows, length(weights.n, ancestors.shape[1])), dtype)
+    teams = _teams(weights.n_rows, team_size)
+    pk.parallel_for(teams, kernel, log, values, extremes, kept, seed, step, ancestors)
     return extremes

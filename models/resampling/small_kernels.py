@@ -18,7 +18,7 @@ from .chains import scan_range, survivor
 from .pairing import LANES, SPAN, meet_group
 from .spreading import BANKS, ITEMS, WINDOW, n_strata
 from .strata import TILE, draw_one, fill_tile, lay_tile, weigh_range
-from .weighing import MOST_BITS, fixed, order, scale
+from .weighing import MOST_BITS, extremes_of, order, scale, sum_of_range
 
 MOST = TILE  # particles and draws of a row: one tile of strata, and numbers q of all MOST_BITS
 FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first meetings of a row leave, and the second
@@ -28,13 +28,7 @@ FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first meetings o
 def look_over(team, r, log, w, extremes):
     """Extremes of a row, and whether it is of no use; returns its scale and Q."""
     n = w.shape[1]
-    largest = w[r, 0]
-    smallest = w[r, 0]
-    for i in team.thread_range(n):
-        largest = pk.maximum(largest, w[r, i])
-        smallest = pk.minimum(smallest, w[r, i])
-    largest = team.reduce(largest, pk.Max)
-    smallest = team.reduce(smallest, pk.Min)
+    largest, smallest = extremes_of(team, r, 0, n, w)
     if team.single():
         extremes[r, 0] = order(pk.float64(largest))
         extremes[r, 1] = order(pk.float64(smallest))
@@ -42,10 +36,7 @@ def look_over(team, r, log, w, extremes):
     row_scale = scale(extremes, r, MOST_BITS, log)
     if team.single():
         extremes[r, 2] = pk.where(row_scale[0], 0, 1)
-    total = pk.uint64(0)
-    for i in team.thread_range(n):
-        total += fixed(w[r, i], row_scale, log)
-    return row_scale, team.reduce(total)
+    return row_scale, sum_of_range(team, r, 0, n, row_scale, log, w)
 
 
 @pk.function
