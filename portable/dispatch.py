@@ -43,6 +43,7 @@ _PACK = {
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
+_OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 
@@ -82,8 +83,8 @@ def _describe_rare(a, kind):
         return ("scatter", a.view.spec), a.view.words
     if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
         return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
-    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
-        spec, pack = _SCALARS[a.dtype.name]
+    if kind in _OF_TYPE or (isinstance(a, np.generic) and a.dtype.name in _SCALARS):
+        spec, pack = _OF_TYPE.get(kind) or _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
         return spec, pack(a.item())
     if is_record(a):
         names, parts = parts_of(a)

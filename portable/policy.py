@@ -246,8 +246,9 @@ def n_indices(kind):
 
 def box_words(policy):
     """begin and end of MOST_BOX dimensions, one after the other; zeros where the policy has none."""
-    box = zip(policy.begin, policy.end) if policy.__class__ is MDRangePolicy else ()
-    words = tuple(v for pair in box for v in pair)
+    if policy.__class__ is not MDRangePolicy:
+        return (0,) * (2 * MOST_BOX)
+    words = tuple(v for pair in zip(policy.begin, policy.end) for v in pair)
     return words + (0,) * (2 * MOST_BOX - len(words))
 
 

@@ -7,14 +7,15 @@ independent draws is uniform on 0..L. The chains of one data set are rows of one
 is kept, so that kept draws are independent but for what warming up leaves.
 
 That is next to nothing if chains are long: one that has gone on for k autocorrelation times after its
-proposals were frozen remembers where it began about as exp(-k). So a data set whose chains are shorter than
-LONG_ENOUGH autocorrelation times is sampled again by chains twice as long, until they are not;
-autocorrelation says nothing of the rank.
+proposals were frozen remembers where it began about as exp(-k). So chains go on, to twice as many draws each
+time, until they hold LONG_ENOUGH autocorrelation times of each parameter: a memory of 2e-9, where 200 ranks
+would show one of some hundredths. Autocorrelation says nothing of the rank.
 """
 
 from __future__ import annotations
 
 import functools
+import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,8 +39,12 @@ PRIORS = {
     "tau": priors.log_normal(0.6, 0.4),
 }
 BOXES = 20
-STEPS = {"pmmh": 2000, "correlated": 2000, "gibbs": 1000}  # about 60 autocorrelation times after warming up
-LONG_ENOUGH = 40  # autocorrelation times of a chain after warming up
+STEPS = {
+    "pmmh": 1000,
+    "correlated": 1000,
+    "gibbs": 500,
+}  # at first: some 30 autocorrelation times after warming up
+LONG_ENOUGH = 20  # autocorrelation times of a chain after warming up
 
 
 @dataclass(frozen=True)
@@ -94,10 +99,10 @@ def calibrate(
     n_kept : int
         Draws of each posterior, each the last of a chain of its own.
     n_steps : int, optional
-        Of each chain, half of them warming up; 2,000, of particle Gibbs 1,000 if not given.
+        Of each chain at first, half of them warming up; 1,000, of particle Gibbs 500 if not given.
     long_enough : float
-        Chains are made twice as long until, after warming up, they hold so many autocorrelation times of
-        every parameter.
+        Chains go on, twice as long after warming up each time, until they hold so many autocorrelation times
+        of every parameter.
     n_observed : int
         Observations of a data set.
     seed : int
@@ -146,25 +151,27 @@ def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):
     own = int(random.integers(2**63))
     y = ready.linear_gaussian.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
     y[random.random(n_observed) < 0.1] = np.nan
-    while True:
-        options = {
-            "priors": PRIORS,
-            "n_chains": n_kept,
-            "n_warmup": n_steps // 2,
-            "n_draws": n_steps - n_steps // 2,
-            "seed": own + 1,
-            "space": space,
-        }
-        if method == "gibbs":
-            found = sample_gibbs(ready.linear_gaussian, y, 20, **options)
-        else:
-            found = sample_pmmh(
-                ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **options
-            )
-        length = _autocorrelation_times(found)
-        if length >= long_enough:
-            return [int((found[name][:, -1] < truth[name]).sum()) for name in PRIORS], length
-        n_steps *= 2
+    options = {
+        "priors": PRIORS,
+        "n_chains": n_kept,
+        "n_warmup": n_steps // 2,
+        "seed": own + 1,
+        "space": space,
+    }
+    n_draws = n_steps - n_steps // 2
+    with tempfile.TemporaryDirectory() as checkpoint:  # from which longer chains go on
+        while True:
+            asked = options | {"n_draws": n_draws, "checkpoint": checkpoint}
+            if method == "gibbs":
+                found = sample_gibbs(ready.linear_gaussian, y, 20, **asked)
+            else:
+                found = sample_pmmh(
+                    ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **asked
+                )
+            length = _autocorrelation_times(found)
+            if length >= long_enough:
+                return [int((found[name][:, -1] < truth[name]).sum()) for name in PRIORS], length
+            n_draws *= 2
 
 
 def _autocorrelation_times(found: Posterior) -> float:

@@ -104,16 +104,10 @@ def find(cumulative, r, position):
     return low
 
 
-@pk.kernel
-def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
-    """Q_i; one team per tile. One read of the weights, 8 bytes out."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log)
-    carry = sums[r, tile]
-    end = min(tile * tile_size + tile_size, w.shape[1])
-    for base in range(tile * tile_size, end, team.size):
+@pk.function
+def scan_range(team, r, begin, end, row_scale, log, w, carry, cumulative):
+    """Q_i of a range of a row, before which the sum is `carry`; returns that at its end."""
+    for base in range(begin, end, team.size):
         i = base + team.rank
         q = pk.uint64(0)
         if i < end:
@@ -122,19 +116,38 @@ def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
         if i < end:
             cumulative[r, i] = after
         carry = team.broadcast(after, team.size - 1)
+    return carry
+
+
+@pk.kernel
+def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
+    """Q_i; one team per tile. One read of the weights, 8 bytes out."""
+    n_tiles = sums.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, log)
+    begin = tile * tile_size
+    end = min(begin + tile_size, w.shape[1])
+    scan_range(team, r, begin, end, row_scale, log, w, sums[r, tile], cumulative)
+
+
+@pk.function
+def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
+    """k with probability w_k / w_max, else a multinomial draw."""
+    _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
+    a = pk.int64(k)
+    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):
+        draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
+        a = find(cumulative, r, pk.uint64(draw))
+    return a
 
 
 @pk.kernel
 def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancestors):
     """Particle k survives with probability w_k / w_max; else a multinomial draw takes its place."""
     row_scale = scale(extremes, r, 0, log)
-    _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
-    a = pk.int64(k)
-    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):
-        total = sums[r, sums.shape[1] - 1]
-        draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
-        a = find(cumulative, r, pk.uint64(draw))
-    ancestors[r, k] = a
+    total = sums[r, sums.shape[1] - 1]
+    ancestors[r, k] = survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step)
 
 
 @pk.function

@@ -152,6 +152,7 @@ class ParticleFilter:
                 f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
                 f" {in_place}"
             )
+        self._n_dims = {}  # by numbers of values and of params
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
@@ -234,13 +235,9 @@ class ParticleFilter:
             pieces = (
                 [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
             )
-            for begin, end in track(
-                pieces,
-                "filtering",
-                disable=not check_flag(progress, "progress"),
-                console=Console(stderr=True),
-                transient=True,
-            ):
+            if check_flag(progress, "progress"):  # a bar that is not shown starts a thread all the same
+                pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
+            for begin, end in pieces:
                 run.steps(begin, end)
                 if summaries.wanted:
                     summaries.after(begin)
@@ -400,7 +397,8 @@ class ParticleFilter:
         return len(check_state(found, "moments"))
 
     def n_dims(self, observation: Array, params: Array) -> int:
-        """Components of a state, from one call of each function in plain Python.
+        """Components of a state, from one call of each function in plain Python, for each number of values
+        and of params that the filter has not seen yet.
 
         Parameters
         ----------
@@ -416,6 +414,13 @@ class ParticleFilter:
         DTypeError, InputError
             A function does not take what the filter gives it, or does not give what is wanted of it.
         """
+        known = self._n_dims.get((len(observation), len(params)))
+        if known is None:
+            known = self._n_dims[len(observation), len(params)] = self._tried(observation, params)
+        return known
+
+    def _tried(self, observation, params):
+        """Components of a state; each function is called once."""
         initial, propagate, log_weight, guide, log_guide = self.functions
         try:
             state = check_state(tried("initial", initial, params, 0, 0, 0, params), "initial")

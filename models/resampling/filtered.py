@@ -229,11 +229,16 @@ class Filtered(Shown):
         with on(self.history.space if self.history else None):
             kept = self.kept("trajectories")
             call = Call(None, kept.log_w[kept.log_w.shape[0] - 1], seed, 0, n, "uniform")
-            call.tables.find_extremes()
             ends = call.draw(launches.multinomial)
             paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
             pk.parallel_for(
-                call.tables.draws, filter_kernels.trace, kept.extremes, kept.ancestors, kept.x, ends, paths
+                pk.MDRangePolicy((0, 0), ends.shape),
+                filter_kernels.trace,
+                kept.extremes,
+                kept.ancestors,
+                kept.x,
+                ends,
+                paths,
             )
             found = paths.to_numpy()
         found[..., np.atleast_1d(self.died) >= 0, :] = np.nan

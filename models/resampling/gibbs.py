@@ -117,9 +117,9 @@ class Gibbs:
             values, volume = self.priors.from_line(z)
             proposed = self.priors.log_density(values) + volume
             possible = np.isfinite(proposed)
-            found = np.where(
-                possible, self.density(np.where(possible[:, None], values, self.values())), -np.inf
-            )
+            if not possible.all():
+                values = np.where(possible[:, None], values, self.values())
+            found = np.where(possible, self.density(values), -np.inf)
             with np.errstate(invalid="ignore"):
                 ratio = found + proposed - here - log_prior
             moved = np.log(random.random(self.n_chains)) < ratio

@@ -128,9 +128,11 @@ class Metropolis:
             chosen = random.integers(0, self.n_blocks, self.n_chains)
             renewed = np.arange(self.n_blocks) == chosen[:, None]
             keys = np.where(renewed, keys, self.keys)
-        log_prior, values = self.log_prior_of(z), self.priors.from_line(z)[0]
+        values, volume = self.priors.from_line(z)
+        log_prior = self.priors.log_density(values) + volume
         possible = np.isfinite(log_prior)
-        values = np.where(possible[:, None], values, self.values())
+        if not possible.all():
+            values = np.where(possible[:, None], values, self.values())
         found = np.where(possible, self.estimate(values, keys), -np.inf)
         with np.errstate(invalid="ignore"):
             ratio = found + log_prior - self.log_likelihood - self.log_prior

@@ -8,11 +8,13 @@ a View of int64, shape (n_rows, n_ancestors).
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 import portable as pk
 
-from . import chains, kernels, pairing, spreading, strata, weighing
+from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
 from .weights import SWEEP_TEAM, TEAM, row_policy, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
@@ -235,3 +237,33 @@ def permute(ancestors, owner, permuted):
     pk.parallel_for(box, kernels.fill, n, owner)
     pk.parallel_for(box, kernels.claim, ancestors, owner)
     pk.parallel_for(box, kernels.settle, ancestors, owner, permuted)
+
+
+# Of each scheme the kernel that takes a short row in one launch, the members of its team where the space lets
+# one choose (spreading.BANKS at most where they spread), and the room that it wants: its name, its length for
+# n weights and m draws, and its type.
+_RECORDS = "records", lambda n, m: m // 4 + 1, np.uint64
+OF_SHORT_ROWS = {
+    systematic: (small_kernels.systematic, TEAM, None),
+    stratified: (small_kernels.stratified, TEAM, None),
+    multinomial: (small_kernels.multinomial, TEAM, _RECORDS),
+    residual: (small_kernels.residual, TEAM, _RECORDS),
+    ssp: (small_kernels.meet_and_spread, TEAM, ("offspring", lambda n, m: n, np.int64)),
+    killing: (small_kernels.kill_row, 256, ("cumulative", lambda n, m: n, np.uint64)),
+}
+_LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
+_teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
+
+
+def short_rows(scheme, weights, seed, step, ancestors, room):
+    """Ancestors of weights by a scheme of OF_SHORT_ROWS, in one launch; returns `extremes` as in
+    `small_kernels`."""
+    kernel, team_size, wanted = OF_SHORT_ROWS[scheme]
+    log, values = _LOG[weights.log], weights.values
+    extremes, kept = room("row extremes", (weights.n_rows, 3), np.int64), 0
+    if wanted is not None:
+        name, length, dtype = wanted
+        kept = room(name, (weights.n_rows, length(weights.n, ancestors.shape[1])), dtype)
+    teams = _teams(weights.n_rows, team_size)
+    pk.parallel_for(teams, kernel, log, values, extremes, kept, seed, step, ancestors)
+    return extremes

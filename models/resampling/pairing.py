@@ -39,6 +39,66 @@ def meeting(part, other, whole, u):
     return (u * of < chance) != over, both - pk.where(over, whole, 0), over
 
 
+@pk.function
+def meet_group(
+    team,
+    later,
+    level,
+    r,
+    group,
+    n_lanes,
+    n_items,
+    row_scale,
+    log,
+    n_draws,
+    w,
+    total,
+    seed,
+    step,
+    items,
+    parts,
+    next_items,
+    next_parts,
+    offspring,
+):
+    """The meetings of a group of row r, whose items, parts and offspring are given."""
+    begin = group * (LANES * SPAN)
+    end = min(begin + LANES * SPAN, n_items)
+    here = min(LANES, n_lanes - group * LANES)
+    whole = pk.int64(total)
+    ratio = pk.float64(n_draws) / pk.float64(whole)
+    for lane in team.thread_range(here):
+        held = pk.int64(0)
+        held_o = pk.int64(0)
+        part = pk.int64(0)
+        for turn in range((end - begin + here - 1) // here):
+            i = begin + turn * here + lane
+            if i < end:
+                if later:
+                    item = items[i]
+                    other = parts[i]
+                    o = pk.int64(0)
+                    if other > 0:
+                        o = offspring[item]
+                else:
+                    item = pk.int64(i)
+                    o, other = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
+                stays, part, over = meeting(
+                    part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
+                )
+                if over and not stays:  # the one held has become whole
+                    offspring[held] = held_o + 1
+                o += pk.where(over and stays, 1, 0)
+                if not later:
+                    offspring[i] = o
+                elif over and stays:
+                    offspring[item] = o
+                held = pk.where(stays, held, item)
+                held_o = pk.where(stays, held_o, o)
+        next_items[group * LANES + lane] = held
+        next_parts[group * LANES + lane] = part
+
+
 @pk.kernel
 def meet(
     team,
@@ -65,40 +125,25 @@ def meet(
     n_groups = (n_lanes + LANES - 1) // LANES
     r = team.league_rank // n_groups
     group = team.league_rank % n_groups
-    begin = group * (LANES * SPAN)
-    end = min(begin + LANES * SPAN, n_items)
-    here = min(LANES, n_lanes - group * LANES)
-    total = sums[r, sums.shape[1] - 1]
-    whole = pk.int64(total)
-    ratio = pk.float64(n_draws) / pk.float64(whole)
     row_scale = scale(extremes, r, bits, log)
-    for lane in team.thread_range(here):
-        held = pk.int64(0)
-        held_o = pk.int64(0)
-        part = pk.int64(0)
-        for turn in range((end - begin + here - 1) // here):
-            i = begin + turn * here + lane
-            if i < end:
-                if later:
-                    item = items[r, i]
-                    other = parts[r, i]
-                    o = pk.int64(0)
-                    if other > 0:
-                        o = offspring[r, item]
-                else:
-                    item = pk.int64(i)
-                    o, other = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
-                stays, part, over = meeting(
-                    part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
-                )
-                if over and not stays:  # the one held has become whole
-                    offspring[r, held] = held_o + 1
-                o += pk.where(over and stays, 1, 0)
-                if not later:
-                    offspring[r, i] = o
-                elif over and stays:
-                    offspring[r, item] = o
-                held = pk.where(stays, held, item)
-                held_o = pk.where(stays, held_o, o)
-        next_items[r, group * LANES + lane] = held
-        next_parts[r, group * LANES + lane] = part
+    meet_group(
+        team,
+        later,
+        level,
+        r,
+        group,
+        n_lanes,
+        n_items,
+        row_scale,
+        log,
+        n_draws,
+        w,
+        sums[r, sums.shape[1] - 1],
+        seed,
+        step,
+        items[r],
+        parts[r],
+        next_items[r],
+        next_parts[r],
+        offspring[r],
+    )

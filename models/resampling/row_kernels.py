@@ -93,8 +93,8 @@ def spread_row(team, r, n, total, row_scale, seed, step, w, marks, places, order
             q = fixed(w[r, i], row_scale, WEIGHTS)
         position = carry + team.scan(q)
         carry = team.broadcast(position + q, team.size - 1)
-        low = below_systematic(position, r, start, total, pk.uint64(n), ratio, seed, step, 0)
-        high = below_systematic(position + q, r, start, total, pk.uint64(n), ratio, seed, step, 0)
+        low = below_systematic(position, r, start, total, pk.uint64(n), ratio, seed, step, 0, 0)
+        high = below_systematic(position + q, r, start, total, pk.uint64(n), ratio, seed, step, 0, 0)
         if high > low:
             marks[low] = pk.int32(k)
     team.barrier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias, Union
 
@@ -16,6 +17,8 @@ from ..arrays import reached
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
 from .checks import MOST
+from .small_kernels import MOST as SHORT
+from .weighing import ordered_numpy
 from .weights import ROOM, Tables, Weights, metropolis_steps, on
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
@@ -70,17 +73,33 @@ class Call:
         self.n_ancestors = (
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
-        self.tables = Tables(self.weights.values, self.weights.log, self.n_ancestors, ROOM)
+        self.short = None  # what a launch that takes short rows found of them
+
+    @functools.cached_property
+    def tables(self):
+        """Tables of the weights, whose extremes are known."""
+        tables = Tables(self.weights.values, self.weights.log, self.n_ancestors, ROOM)
+        tables.find_extremes()
+        return tables
 
     def check(self):
-        """The largest weight of each row; raises if the weights are of no use."""
-        return self.tables.check(self.weights, self.degenerate_allowed)
+        """Raise if the weights are of no use; returns the largest of each row where there are tables."""
+        if self.short is None:
+            return self.tables.check(self.weights, self.degenerate_allowed)
+        extremes = self.short.to_numpy()
+        if np.count_nonzero(extremes[:, 2]):
+            largest, smallest = ordered_numpy(extremes[:, :2]).T
+            self.weights.check(largest, smallest, self.degenerate_allowed)
+        return None
 
     def draw(self, launch, *options, sums=True):
         """Ancestors by rows, from sums over the weights or without."""
+        ancestors = pk.empty((self.weights.n_rows, self.n_ancestors), np.int64)
+        if launch in launches.OF_SHORT_ROWS and max(self.weights.n, self.n_ancestors) <= SHORT:
+            self.short = launches.short_rows(launch, self.weights, self.seed, self.step, ancestors, ROOM)
+            return ancestors
         if sums:
             self.tables.add_up()
-        ancestors = pk.empty((self.tables.n_rows, self.n_ancestors), np.int64)
         launch(self.tables, self.seed, self.step, ancestors, *options)
         return ancestors
 
@@ -131,7 +150,6 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
                     f"n_ancestors is {call.n_ancestors}; as many permuted ancestors as particles are wanted, "
                     f"{call.weights.n}"
                 )
-            call.tables.find_extremes()
             ancestors = draw(call, **options)
             call.check()  # all is queued by now: the only wait
             return call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
@@ -297,7 +315,6 @@ def partial_rejection(
     """
     with on(space):
         call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate)
-        call.tables.find_extremes()
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
         carried = pk.empty(ancestors.shape, np.float64)

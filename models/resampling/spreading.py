@@ -44,7 +44,7 @@ def one_start(r, total, seed, step):
 
 
 @pk.function
-def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
+def below_systematic(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
     """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) /
     Q.
 
@@ -73,14 +73,14 @@ def no_start(r, total, seed, step):
 
 
 @pk.function
-def below_stratified(position, r, start, total, n_draws, ratio, seed, step, draws):
+def below_stratified(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
     """As below_systematic, with a start of its own in every stratum: k counts where u_k < part."""
     k, part = place(position, n_draws, ratio)
     return k + pk.where(pk.random.uniform(seed, key(r, k), step) < part, 1, 0)
 
 
 @pk.function
-def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws):
+def below_multinomial(position, r, start, total, parts, ratio, seed, step, wanted, draws):
     """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a
     block."""
     b, part = place(position, parts, ratio)
@@ -99,7 +99,7 @@ def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws
             pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit
         )
         block += 1
-    return min(found, pk.int64(draws[0][r]))
+    return min(found, wanted)
 
 
 @pk.function
@@ -151,7 +151,8 @@ def exponent_of(whole):
 
 
 def spreading(begin_row, below, of="weights"):
-    """The kernel of a scheme.
+    """(range, tile) of a scheme: a function that spreads a range of a row's particles, and the kernel whose
+    teams do so with a tile each.
 
     Parameters
     ----------
@@ -165,41 +166,47 @@ def spreading(begin_row, below, of="weights"):
     """
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
 
-    @pk.kernel(teams=BANKS)
-    def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
-        """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
-        draw."""
-        n_tiles = sums.shape[1] - 1
-        r = team.league_rank // n_tiles
-        tile = team.league_rank % n_tiles
-        # a row a member, which do not all begin in one bank
-        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
-        marks = team.scratch(WINDOW, pk.int32)
+    @pk.function
+    def spread_range(
+        team,
+        r,
+        begin,
+        end,
+        row_scale,
+        log,
+        w,
+        weight,
+        total,
+        carry,
+        copies,
+        wanted,
+        draws,
+        seed,
+        step,
+        ancestors,
+        stretches,
+        shelf,
+        marks,
+    ):
+        """Ancestors of particles begin .. end - 1, before which the sum is `carry` of `total`.
+
+        Of residues `weight` is Q, and `copies` are the whole copies before; `shelf` and `marks` are scratch,
+        of a row a member and of WINDOW places.
+        """
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
         own_end = pk.local(ITEMS, pk.int32)
-        n = w.shape[1]
         n_draws = pk.uint64(ancestors.shape[1])
-        total = sums[r, n_tiles]
-        carry = sums[r, tile]
         parts = n_draws
-        copies = pk.int64(0)
         if by_strata:
-            parts = pk.uint64(n_strata(draws[0][r]))
+            parts = pk.uint64(n_strata(wanted))
         if residues:
-            weight = total
             per_weight = pk.float64(pk.int64(n_draws)) / pk.float64(pk.int64(weight))
-            lost = pk.uint64(residue_bits(n, pk.int64(n_draws), weight))
-            copies = pk.int64(draws[2][r, tile])
-            carry = draws[3][r, tile]
-            total = draws[3][r, n_tiles]
+            lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
             total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
         ratio = parts_over(total, parts)
-        row_scale = scale(extremes, r, bits, log)
         start = begin_row(r, total, seed, step)
-        begin = tile * tile_size
-        end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
-        before = below(carry, r, start, total, parts, ratio, seed, step, draws) + copies
+        before = below(carry, r, start, total, parts, ratio, seed, step, wanted, draws) + copies
         at_once = ITEMS * team.size
         mine = ITEMS * team.rank  # neighbours are one member's
         for k in team.thread_range(WINDOW):
@@ -233,7 +240,7 @@ def spreading(begin_row, below, of="weights"):
             for m in range(ITEMS):
                 position += own[m]
                 whole += own_whole[m]
-                o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
+                o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws) + whole
                 own_end[m] = pk.int32(o_i - before)
             low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
             here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
@@ -257,7 +264,53 @@ def spreading(begin_row, below, of="weights"):
                     marks[m * team.size + team.rank] = 0
             before += here
 
-    return spread
+    @pk.kernel(teams=BANKS)
+    def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
+        """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
+        draw."""
+        n_tiles = sums.shape[1] - 1
+        r = team.league_rank // n_tiles
+        tile = team.league_rank % n_tiles
+        # a row a member, which do not all begin in one bank
+        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
+        marks = team.scratch(WINDOW, pk.int32)
+        weight = sums[r, n_tiles]
+        total = weight
+        carry = sums[r, tile]
+        copies = pk.int64(0)
+        wanted = pk.int64(0)
+        if by_strata:
+            wanted = pk.int64(draws[0][r])
+        if residues:
+            copies = pk.int64(draws[2][r, tile])
+            carry = draws[3][r, tile]
+            total = draws[3][r, n_tiles]
+        begin = tile * tile_size
+        end = begin if extremes[r, 2] != 0 else min(begin + tile_size, w.shape[1])
+        row_scale = scale(extremes, r, bits, log)
+        spread_range(
+            team,
+            r,
+            begin,
+            end,
+            row_scale,
+            log,
+            w,
+            weight,
+            total,
+            carry,
+            copies,
+            wanted,
+            draws,
+            seed,
+            step,
+            ancestors,
+            stretches,
+            shelf,
+            marks,
+        )
+
+    return spread_range, spread
 
 
 @pk.function
@@ -345,16 +398,16 @@ def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
 
 
 @pk.function
-def as_it_is(position, r, start, total, n_draws, ratio, seed, step, draws):
+def as_it_is(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
     """Scanned offspring are cumulative offspring."""
     return pk.int64(position)
 
 
-spread_systematic = spreading(one_start, below_systematic)
-spread_stratified = spreading(no_start, below_stratified)
-spread_multinomial = spreading(no_start, below_multinomial)
-spread_residual = spreading(no_start, below_multinomial, of="residues")
-spread_offspring = spreading(no_start, as_it_is, of="offspring")
+systematic_range, spread_systematic = spreading(one_start, below_systematic)
+stratified_range, spread_stratified = spreading(no_start, below_stratified)
+multinomial_range, spread_multinomial = spreading(no_start, below_multinomial)
+residual_range, spread_residual = spreading(no_start, below_multinomial, of="residues")
+offspring_range, spread_offspring = spreading(no_start, as_it_is, of="offspring")
 
 
 @pk.kernel

@@ -62,26 +62,32 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
     before[r, before.shape[1] - 1] = pk.uint64(0)
 
 
-@pk.kernel
-def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
-    """Whole copies floor(M q / Q) of a tile, and what they leave, M q mod Q; one team per tile. One read of
-    the weights."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log)
-    total = sums[r, n_tiles]
+@pk.function
+def weigh_range(team, r, begin, end, row_scale, log, n_draws, total, w):
+    """(whole copies floor(M q / Q), what they leave, M q mod Q) of a range of a row, summed up."""
     ratio = pk.float64(n_draws) / pk.float64(pk.int64(total))
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
-    begin = tile * tile_size
     whole = pk.int64(0)
     left = pk.uint64(0)
-    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
+    for i in team.thread_range(begin, end):
         o, rest = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
         whole += o
         left += pk.uint64(rest) >> lost
     whole = team.reduce(whole)
     left = team.reduce(left)
+    return whole, left
+
+
+@pk.kernel
+def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
+    """Whole copies of a tile, and what they leave; one team per tile. One read of the weights."""
+    n_tiles = sums.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, log)
+    begin = tile * tile_size
+    end = min(begin + tile_size, w.shape[1])
+    whole, left = weigh_range(team, r, begin, end, row_scale, log, n_draws, sums[r, n_tiles], w)
     if team.single():
         copies[r, tile] = pk.uint64(whole)
         offsets[r, tile] = left
@@ -93,15 +99,11 @@ def sum_of_counts(record):
     return (((record & LOW) * 0x01010101) >> 24) & 255
 
 
-@pk.kernel
-def fill_strata(team, wanted, seed, step, records, before):
-    """Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out for four
-    strata."""
-    n_tiles = before.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    n = n_strata(wanted[r])
-    last = 0 if wanted[r] < FEW else n
+@pk.function
+def fill_tile(team, r, tile, wanted, seed, step, records):
+    """Poisson counts of a tile of strata; returns their sum. A block of random bits for four strata."""
+    n = n_strata(wanted)
+    last = 0 if wanted < FEW else n
     drawn = pk.uint64(0)
     for g in team.thread_range(tile * RECORDS, min((tile + 1) * RECORDS, (n + 3) // 4)):
         words = pk.random.words(seed, key(r, g), step)
@@ -112,10 +114,29 @@ def fill_strata(team, wanted, seed, step, records, before):
         record = record & ((pk.uint64(1) << here) - pk.uint64(1))
         records[r, g] = record
         drawn += sum_of_counts(record)
-    drawn = team.reduce(drawn)
+    return team.reduce(drawn)
+
+
+@pk.kernel
+def fill_strata(team, wanted, seed, step, records, before):
+    """Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out for four
+    strata."""
+    n_tiles = before.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    drawn = fill_tile(team, r, tile, wanted[r], seed, step, records)
     if team.single():
         before[r, tile] = drawn
         pk.atomic_add(before, (r, n_tiles), drawn)
+
+
+@pk.function
+def draw_one(r, j, n, seed, step, records):
+    """Draw j of those that the Poisson counts leave, into one of n strata; returns its number."""
+    words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
+    b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
+    pk.atomic_add(records, (r, b // 4), pk.uint64(1) << pk.uint64(8 * (b % 4)))
+    return b
 
 
 @pk.kernel
@@ -126,23 +147,17 @@ def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
     n = pk.uint64(n_strata(wanted[r]))
     j = pk.int64(k)
     while j < missing:
-        words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
-        b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
-        pk.atomic_add(records, (r, b // 4), pk.uint64(1) << pk.uint64(8 * (b % 4)))
+        b = draw_one(r, j, n, seed, step, records)
         pk.atomic_add(before, (r, b // TILE), pk.uint64(1))
         j += stride
 
 
-@pk.kernel
-def lay_strata(team, wanted, before, records):
-    """Counts get the draws before them, and beyond the last stratum M; one team per tile of strata. 16 bytes
-    for four strata."""
-    n_tiles = before.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    n = n_strata(wanted[r])
+@pk.function
+def lay_tile(team, r, tile, carry, wanted, records):
+    """Counts of a tile, before which there are `carry` draws, get the draws before them; beyond the last
+    stratum stands M."""
+    n = n_strata(wanted)
     end = min((tile + 1) * RECORDS, (n + 3) // 4)
-    carry = before[r, tile]
     for first in range(tile * RECORDS, end, team.size):
         g = first + team.rank
         record = pk.uint64(0)
@@ -154,4 +169,14 @@ def lay_strata(team, wanted, before, records):
             records[r, g] = record | ((after - count) << 32)
         carry = team.broadcast(after, team.size - 1)
     if team.single() and tile == 0 and n % 4 == 0:
-        records[r, n // 4] = pk.uint64(wanted[r]) << 32
+        records[r, n // 4] = pk.uint64(wanted) << 32
+
+
+@pk.kernel
+def lay_strata(team, wanted, before, records):
+    """Counts get the draws before them, and beyond the last stratum M; one team per tile of strata. 16 bytes
+    for four strata."""
+    n_tiles = before.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    lay_tile(team, r, tile, before[r, tile], wanted[r], records)

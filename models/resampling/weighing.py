@@ -135,14 +135,9 @@ def begin(team, extremes, stretches):
         stretches[r, s] = -1
 
 
-@pk.kernel
-def find_extremes(team, sweep, w, extremes):
-    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two
-    atomics a team."""
-    n_sweeps = (w.shape[1] + sweep - 1) // sweep
-    r = team.league_rank // n_sweeps
-    begin = team.league_rank % n_sweeps * sweep
-    end = min(begin + sweep, w.shape[1])
+@pk.function
+def extremes_of(team, r, begin, end, w):
+    """(largest, smallest) of a range of a row, NaN if there is one."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
     highs = pk.local(IN_FLIGHT, w.dtype)
@@ -165,21 +160,25 @@ def find_extremes(team, sweep, w, extremes):
         smallest = pk.minimum(smallest, w[r, i])
     largest = team.reduce(largest, pk.Max)
     smallest = team.reduce(smallest, pk.Min)
+    return largest, smallest
+
+
+@pk.kernel
+def find_extremes(team, sweep, w, extremes):
+    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two
+    atomics a team."""
+    n_sweeps = (w.shape[1] + sweep - 1) // sweep
+    r = team.league_rank // n_sweeps
+    begin = team.league_rank % n_sweeps * sweep
+    largest, smallest = extremes_of(team, r, begin, min(begin + sweep, w.shape[1]), w)
     if team.single():
         pk.atomic_max(extremes, (r, 0), order(pk.float64(largest)))
         pk.atomic_min(extremes, (r, 1), order(pk.float64(smallest)))
 
 
-@pk.kernel
-def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
-    """The sum of q over a tile; one team per tile, the last first: those are still in a cache. One read of
-    the weights."""
-    n_tiles = offsets.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = n_tiles - 1 - team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log)
-    begin = tile * tile_size
-    end = min(begin + tile_size, w.shape[1])
+@pk.function
+def sum_of_range(team, r, begin, end, row_scale, log, w):
+    """The sum of q over a range of a row."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
     x = pk.local(IN_FLIGHT, w.dtype)
@@ -191,7 +190,19 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
             total += fixed(x[m], row_scale, log)
     for i in team.thread_range(whole, end):
         total += fixed(w[r, i], row_scale, log)
-    total = team.reduce(total)
+    return team.reduce(total)
+
+
+@pk.kernel
+def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
+    """The sum of q over a tile; one team per tile, the last first: those are still in a cache. One read of
+    the weights."""
+    n_tiles = offsets.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = n_tiles - 1 - team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, log)
+    begin = tile * tile_size
+    total = sum_of_range(team, r, begin, min(begin + tile_size, w.shape[1]), row_scale, log, w)
     if team.single():
         offsets[r, tile] = total
 

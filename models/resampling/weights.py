@@ -3,6 +3,7 @@ drawing."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import threading
@@ -88,14 +89,17 @@ class Weights:
         self.name = "log_weights" if self.log else "weights"
         self.given = check_rows(log_weights if self.log else weights, self.name)
         self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
-        device = on_space(self.given)
-        self.values = device.reshape(1, -1) if self.is_vector else device
+        self.values = on_space(self.given.reshape(1, -1) if self.is_vector else self.given)
         self.n_rows, self.n = self.values.shape
 
     def back(self, rows):
         """A result by rows in the form in which the weights came."""
-        rows = rows.reshape(-1) if self.is_vector else rows
-        return rows if self.as_view else rows.to_numpy()
+        rows = rows if self.as_view else rows.to_numpy()
+        return rows.reshape(-1) if self.is_vector else rows
+
+    def check(self, largest, smallest, degenerate_allowed):
+        """Raise if weights of which each row has these extremes are of no use."""
+        check_extremes(self.given, self.name, self.log, largest, smallest, degenerate_allowed)
 
 
 class Tables:
@@ -204,7 +208,7 @@ class Tables:
     def check(self, weights, degenerate_allowed=False):
         """Raise if the weights are of no use; waits for the space."""
         largest, smallest = self.range()
-        check_extremes(weights.given, weights.name, weights.log, largest, smallest, degenerate_allowed)
+        weights.check(largest, smallest, degenerate_allowed)
         return largest
 
 
@@ -219,7 +223,7 @@ def on_space(values):
 
 
 def on(space):
-    return pk.use(pk.default_space() if space is None else space)
+    return contextlib.nullcontext() if space is None else pk.use(space)
 
 
 def _moments(weights, log_weights, degenerate_allowed=False):

@@ -5,8 +5,6 @@ import os
 import types
 from unittest import mock
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
@@ -36,8 +34,10 @@ from models.resampling import (
     pairing,
     prefix_sums,
     row_kernels,
+    schemes,
     simulation_kernels,
     smoothing_kernels,
+    small_kernels,
     spreading,
     strata,
     summary_kernels,
@@ -208,8 +208,18 @@ def square(t, state, params):
 
 def run_resampling():
     weights = np.arange(1.0, 20.0)
-    for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
-        ancestors = getattr(resampling, scheme)(weights, seed=1, n_ancestors=19, space="serial")
+    for short in (schemes.SHORT, 0):  # rows that one launch takes, and those cut into tiles
+        with mock.patch.object(schemes, "SHORT", short):
+            for name in (
+                "systematic",
+                "stratified",
+                "multinomial",
+                "residual",
+                "ssp",
+                "rejection",
+                "killing",
+            ):
+                ancestors = getattr(resampling, name)(weights, seed=1, n_ancestors=19, space="serial")
     for scheme in ("metropolis", "megopolis"):
         getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
     resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
@@ -298,7 +308,7 @@ def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
         # as where many more teams run at a time than there are tiles of points
-        with patch.object(edm_teams, "LEAST_CHUNKS", 1), patch.object(edm_teams, "TEAMS_AT_A_TIME", 99):
+        with mock.patch.object(edm_teams, "LEAST_CHUNKS", 1), mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99):
             edm.simplex(x[:, 0], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
@@ -354,6 +364,7 @@ RESAMPLING = [
     pairing,
     prefix_sums,
     resampling_kernels,
+    small_kernels,
     spreading,
     strata,
     summary_kernels,

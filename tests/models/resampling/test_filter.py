@@ -7,6 +7,7 @@ and d.
 
 import math
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -460,3 +461,20 @@ def test_wrong_filters(given, error, message):
         ParticleFilter(initial, propagate, log_weight, **given)
     with pytest.raises(E.DTypeError, match="log_weight must be marked with @pk.function"):
         ParticleFilter(initial, propagate, plain)
+
+
+def test_what_a_call_does_once(monkeypatch):
+    """A model's functions are called in plain Python for the first run of its kind, and a bar that nobody
+    asked for starts no thread."""
+    calls, started, tried = [], [], ParticleFilter._tried
+    monkeypatch.setattr(
+        ParticleFilter, "_tried", lambda self, *args: calls.append(args) or tried(self, *args)
+    )
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread))
+    filters = model("serial")
+    runs = [filters.run(Y, 50, params=PARAMS * scale, seed=2).log_likelihood for scale in (1.0, 1.0, 0.9)]
+    assert len(calls) == 1 and not started
+    assert runs[0] == runs[1] != runs[2]
+    with pytest.raises(E.InputError, match="params has 2 numbers"):
+        filters.run(Y, 50, params=PARAMS[:2])
+    assert len(calls) == 2

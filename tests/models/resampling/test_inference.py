@@ -11,6 +11,7 @@ import pytest
 
 import portable as pk
 from models.resampling import (
+    calibration,
     exact,
     exactness,
     particles_needed,
@@ -270,3 +271,21 @@ def test_the_command(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "pmmh: phi p = " in out and out.count(", a quarter missing") == 2 and "backward simulation" in out
     assert out.endswith("all within their bounds\n")
+
+
+@pytest.mark.parametrize("method", ["pmmh", "gibbs"])
+def test_chains_of_a_calibration_go_on_where_they_are_too_short(monkeypatch, method):
+    """Each time to twice as many draws, of which the first are those of the time before."""
+    seen, lengths = [], iter([0.0, 19.0, 20.0])
+
+    def measured(found):
+        seen.append(found.draws)
+        return next(lengths)
+
+    monkeypatch.setattr(calibration, "_autocorrelation_times", measured)
+    found = calibration.calibrate(
+        method, n_sets=1, n_kept=9, n_steps=20, n_observed=5, seed=3, space="serial"
+    )
+    assert [draws.shape[1] for draws in seen] == [10, 20, 40] and found.shortest == 20.0
+    np.testing.assert_array_equal(seen[2][:, :20], seen[1])
+    np.testing.assert_array_equal(seen[1][:, :10], seen[0])

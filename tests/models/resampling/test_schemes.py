@@ -7,7 +7,7 @@ import pytest
 
 import portable as pk
 from models import resampling
-from models.resampling import reference
+from models.resampling import reference, schemes
 
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
@@ -28,6 +28,13 @@ GOLDEN = {
 }
 
 
+@pytest.fixture(params=[schemes.SHORT, 0], ids=["in one launch", "by tiles"])
+def short(request, monkeypatch):
+    """The longest row that one launch takes: what is short comes to the same by the launches of long rows."""
+    monkeypatch.setattr(schemes, "SHORT", request.param)
+
+
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_ancestors_are_those_of_plain_python(space, scheme, options):
     for name, w in vectors().items():
@@ -42,6 +49,7 @@ def test_ancestors_are_those_of_plain_python(space, scheme, options):
             np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_ancestors} draws")
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_golden_hashes(space, scheme, options):
     if space == "checked":
@@ -107,6 +115,20 @@ def test_calls_of_two_threads_do_not_share_scratch():
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(draws, [[0, 1, 2, 0], [2, 1, 0, 1], [1, 0, 2, 2], [0, 2, 1, 0]] * 5):
             assert found == alone
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES[:5], ids=NAMES[:5])
+@pytest.mark.parametrize("n, n_ancestors", [(2048, 2048), (2048, 1), (1, 2048), (2047, 700), (129, 2048)])
+def test_rows_that_one_launch_takes_have_the_ancestors_of_tiles(monkeypatch, scheme, options, n, n_ancestors):
+    """At the longest such row too; residual with nothing left to draw among them."""
+    w = np.random.default_rng(n).random((3, n)) ** 8
+    w[1], w[2, 0] = 1.0, n
+    log_w = np.log(w).astype(np.float32)
+    asked = {"seed": 2**64 - 5, "n_ancestors": n_ancestors, "space": "threads:2"}
+    found = scheme(w, **asked), scheme(log_weights=log_w, **asked)
+    monkeypatch.setattr(schemes, "SHORT", 0)
+    np.testing.assert_array_equal(found[0], scheme(w, **asked))
+    np.testing.assert_array_equal(found[1], scheme(log_weights=log_w, **asked))
 
 
 @pytest.mark.parametrize("heavy", [3_000, 30_000])

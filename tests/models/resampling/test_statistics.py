@@ -27,7 +27,7 @@ def start_is_step(r, total, seed, step):
     return step
 
 
-spread_at = spreading.spreading(start_is_step, spreading.below_systematic)
+_, spread_at = spreading.spreading(start_is_step, spreading.below_systematic)
 
 
 def draws_from(w, starts, space):

@@ -1,0 +1,223 @@
+"""Kernels that take a short row from weights to ancestors in one launch, a team a row; the notation is that
+of `models.resampling`.
+
+Launches cost a thousand particles more time than their work does. Ancestors are those of the kernels that
+take tiles, to the last one: both add up whole numbers, and draw random numbers of the same place.
+
+Arguments beyond those of `spreading`
+    extremes   shape (n_rows, 3), int64: the largest and smallest weight of each row, by `weighing.order`, and
+               1 where a row has no positive weight, a negative one or one that is not finite, else 0
+    records, cumulative, offspring
+               room as in `strata`, `chains` and `pairing`; 0 for schemes that want none
+"""
+
+import portable as pk
+
+from . import spreading
+from .chains import scan_range, survivor
+from .pairing import LANES, SPAN, meet_group
+from .spreading import BANKS, ITEMS, WINDOW, n_strata
+from .strata import TILE, draw_one, fill_tile, lay_tile, weigh_range
+from .weighing import MOST_BITS, extremes_of, order, scale, sum_of_range
+
+MOST = TILE  # particles and draws of a row: one tile of strata, and numbers q of all MOST_BITS
+FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first meetings of a row leave, and the second
+
+
+@pk.function
+def look_over(team, r, log, w, extremes):
+    """Extremes of a row, and whether it is of no use; returns its scale and Q."""
+    n = w.shape[1]
+    largest, smallest = extremes_of(team, r, 0, n, w)
+    if team.single():
+        extremes[r, 0] = order(pk.float64(largest))
+        extremes[r, 1] = order(pk.float64(smallest))
+    team.barrier()
+    row_scale = scale(extremes, r, MOST_BITS, log)
+    if team.single():
+        extremes[r, 2] = pk.where(row_scale[0], 0, 1)
+    return row_scale, sum_of_range(team, r, 0, n, row_scale, log, w)
+
+
+@pk.function
+def draw_all(team, r, wanted, seed, step, records):
+    """Multinomial draws of a row in ascending order: `strata` in one tile."""
+    drawn = fill_tile(team, r, 0, wanted, seed, step, records)
+    team.barrier()
+    n = pk.uint64(n_strata(wanted))
+    for j in team.thread_range(max(wanted - pk.int64(drawn), 0)):
+        draw_one(r, j, n, seed, step, records)
+    team.barrier()
+    lay_tile(team, r, 0, pk.uint64(0), wanted, records)
+    team.barrier()
+
+
+def of_scheme(of, by_strata=False, residues=False):
+    """The kernel of a scheme whose `spreading` is `of`."""
+
+    @pk.kernel
+    def spread_row(team, log, w, extremes, records, seed, step, ancestors):
+        """Ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
+        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
+        marks = team.scratch(WINDOW, pk.int32)
+        r = team.league_rank
+        n = w.shape[1]
+        row_scale, weight = look_over(team, r, log, w, extremes)
+        total = weight
+        wanted = pk.int64(ancestors.shape[1])
+        if residues:
+            whole, left = weigh_range(team, r, 0, n, row_scale, log, wanted, weight, w)
+            wanted -= whole
+            total = left
+        if by_strata:
+            draw_all(team, r, wanted, seed, step, records)
+        # fewer draws than a stretch: the last but two stand where nothing is written
+        of(
+            team,
+            r,
+            0,
+            n,
+            row_scale,
+            log,
+            w,
+            weight,
+            total,
+            pk.uint64(0),
+            pk.int64(0),
+            wanted,
+            (0, records),
+            seed,
+            step,
+            ancestors,
+            ancestors,
+            shelf,
+            marks,
+        )
+
+    return spread_row
+
+
+@pk.kernel
+def meet_and_spread(team, log, w, extremes, offspring, seed, step, ancestors):
+    """SSP ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw, and 8 a
+    particle."""
+    shelf = team.scratch((BANKS, ITEMS + 1), pk.int64)
+    marks = team.scratch(WINDOW, pk.int32)
+    items = team.scratch(FIRST, pk.int64)
+    parts = team.scratch(FIRST, pk.int64)
+    next_items = team.scratch(SECOND, pk.int64)
+    next_parts = team.scratch(SECOND, pk.int64)
+    r = team.league_rank
+    n = w.shape[1]
+    row_scale, total = look_over(team, r, log, w, extremes)
+    n_draws = ancestors.shape[1]
+    first = (n + SPAN - 1) // SPAN
+    second = (first + SPAN - 1) // SPAN
+    for group in range((first + LANES - 1) // LANES):
+        meet_group(
+            team,
+            False,
+            0,
+            r,
+            group,
+            first,
+            n,
+            row_scale,
+            log,
+            n_draws,
+            w,
+            total,
+            seed,
+            step,
+            items,
+            parts,
+            items,
+            parts,
+            offspring[r],
+        )
+    team.barrier()
+    meet_group(
+        team,
+        True,
+        1,
+        r,
+        0,
+        second,
+        first,
+        row_scale,
+        log,
+        n_draws,
+        w,
+        total,
+        seed,
+        step,
+        items,
+        parts,
+        next_items,
+        next_parts,
+        offspring[r],
+    )
+    team.barrier()
+    meet_group(
+        team,
+        True,
+        2,
+        r,
+        0,
+        1,
+        second,
+        row_scale,
+        log,
+        n_draws,
+        w,
+        total,
+        seed,
+        step,
+        next_items,
+        next_parts,
+        items,
+        parts,
+        offspring[r],
+    )
+    team.barrier()
+    spreading.offspring_range(
+        team,
+        r,
+        0,
+        n,
+        row_scale,
+        False,
+        offspring,
+        total,
+        pk.uint64(n_draws),
+        pk.uint64(0),
+        pk.int64(0),
+        pk.int64(0),
+        0,
+        seed,
+        step,
+        ancestors,
+        ancestors,
+        shelf,
+        marks,
+    )
+
+
+@pk.kernel
+def kill_row(team, log, w, extremes, cumulative, seed, step, ancestors):
+    """Survivors of a row and what takes the others' place; one team per row. Reads the weights four times,
+    writes 16 bytes a particle."""
+    r = team.league_rank
+    n = w.shape[1]
+    row_scale, total = look_over(team, r, log, w, extremes)
+    scan_range(team, r, 0, n, row_scale, log, w, pk.uint64(0), cumulative)
+    team.barrier()
+    unscaled = scale(extremes, r, 0, log)
+    for k in team.thread_range(n):
+        ancestors[r, k] = survivor(r, k, log, w, extremes, unscaled, total, cumulative, seed, step)
+
+
+systematic = of_scheme(spreading.systematic_range)
+stratified = of_scheme(spreading.stratified_range)
+multinomial = of_scheme(spreading.multinomial_range, by_strata=True)
+residual = of_scheme(spreading.residual_range, by_strata=True, residues=True)
