@@ -201,14 +201,40 @@ def _work(policy):
     return policy.end - policy.begin if isinstance(policy, pk.RangePolicy) else 1
 
 
-def run(space, seed, quick=False, on_start=lambda name: None, on_end=lambda found: None):
-    """All pairs, a list of Judged; `on_end` is told what there is after each of them."""
+def chosen(only):
+    """[(place in the corpus, Pair)] of the pairs that were asked for; all, if nothing was.
+
+    Raises
+    ------
+    InputError
+        No pair has such a name or cause.
+    """
+    wanted = [text.strip() for text in (only or "").split(",")]
+    pairs = list(enumerate(truth.corpus()))
+    found = [
+        (k, pair)
+        for k, pair in pairs
+        if any(text in name for text in wanted for name in (pair.name, *pair.causes))
+    ]
+    if not found:
+        raise InputError(
+            f"--only: no pair's name or cause contains '{only}'; there are:"
+            f" {', '.join(pair.name for _, pair in pairs)}."
+        )
+    return found
+
+
+def run(space, seed, quick=False, only=None, on_start=lambda name: None, on_end=lambda found: None):
+    """The pairs that were asked for, a list of Judged; `on_end` is told what there is after each of them.
+
+    A pair's data depend on the seed and on its place in the corpus, not on what else is run.
+    """
 
     def known(special):
         return ceilings(space, special=special, quick=quick)
 
     found = []
-    for k, pair in enumerate(truth.corpus()):
+    for k, pair in chosen(only):
         on_start(pair.name)
         random = functools.partial(np.random.default_rng, [seed, k])
         found.append(judge(pair, space, known, random, quick))
@@ -229,24 +255,25 @@ def table(found, space, seed):
         f" clean launches accused; {sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed"
         f" {seed}"
     )
-    rows = []
-    for j in found:
-        if j.error:
-            rows.append((j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"))
-            continue
-        gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
-        named = (
-            f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
-            f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
-        )
-        rows.append(
-            (
-                j.pair.name,
-                *named,
-                f"{gains[0]}{'' if j.near else ' (off)'}",
-                gains[1],
-                *(scaled(s, "s") for s in j.seconds),
-            )
+    if n < len(found):
+        caption += (
+            f"; not judged, so in none of these numbers: {len(found) - n} of {len(found)} pairs, whose cause"
+            f" '{space}' does not have, or where it costs less than a tenth"
         )
     columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
-    return grid(f"Reasons against planted causes on {space}", columns, rows, caption)
+    return grid(f"Reasons against planted causes on {space}", columns, map(row, found), caption)
+
+
+def row(j):
+    """The cells of a Judged."""
+    if j.error:
+        return j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"
+    gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
+    return (
+        j.pair.name,
+        f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
+        f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
+        f"{gains[0]}{'' if j.near else ' (off)'}",
+        gains[1],
+        *(scaled(s, "s") for s in j.seconds),
+    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, LoweringError, SpaceError
 
 N = 1003  # neither a multiple of 8 nor of 16 lanes
 
@@ -392,3 +392,12 @@ def test_special_functions_whose_range_llvm_knows():
     ((of, n),) = [(of, n) for (_, name, of), n in found.items() if name == "special random.randint"]
     lanes = int(of[1:].split(" x ")[0])
     assert n == 3 * -(-N // lanes)
+
+
+def test_code_that_llvm_refuses_is_an_error_of_the_house():
+    """Also behind the counters of a build that counts, whose text is read a second time."""
+    from portable.backends.cpu import engine
+
+    text = "define void @entry() {\n  ret void\n}\n"
+    with pytest.raises(LoweringError, match="kernel 'k' was lowered to code that LLVM refuses"):
+        engine.rewritten(text, "k", lambda optimised: optimised.replace("ret void", "return"))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.errors import InputError
 from roofline import __main__ as cli
 from roofline import timing, truth, validate
 from roofline.timing import Samples
@@ -125,7 +126,20 @@ def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
     assert (
         "not judged: space: 'serial' runs one team at a time" in told
         and "0 of 0 planted causes named" in told
+        and "not judged, so in none of these numbers: 1 of 1 pairs" in " ".join(told.split())
     )
+
+
+def test_pairs_are_chosen_by_name_or_cause():
+    """And keep their data, whatever else is run."""
+    every = [pair.name for pair in truth.corpus()]
+    ((k, pair),) = validate.chosen("one team for all")
+    assert every[k] == pair.name == "one team for all"
+    by_cause = validate.chosen("divergence, launch")
+    assert {cause for _, pair in by_cause for cause in pair.causes} == {"divergence", "launch"}
+    assert [pair.name for _, pair in validate.chosen(None)] == every
+    with pytest.raises(InputError, match="no pair's name or cause contains 'moon'; there are: mandelbrot"):
+        validate.chosen("moon")
 
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)

@@ -11,10 +11,8 @@ import ctypes
 import functools
 import re
 
-import llvmlite.binding as llvm
-
 from ...compiler.counting import SPECIAL
-from ...compiler.optimise import optimise
+from ...compiler.optimise import optimise, verified
 from ...compiler.signature import without_scatter
 from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
@@ -68,9 +66,7 @@ def ptx(entry, capability, name, allocate):
     entry.address = allocate(
         8 * sum(n_blocks(part) for part in entry.functions(text)[0] if part.startswith("define "))
     )
-    module = llvm.parse_assembly(entry.instrumented(text))
-    module.verify()
-    return machine.emit_assembly(module)
+    return machine.emit_assembly(verified(entry.instrumented(text), name))
 
 
 class _Counting(launches.Compiled):
