@@ -21,71 +21,40 @@ overfetch         the lines that are touched; or the elements at scattered place
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
                   accesses, of those that they come from (on a GPU a sector each); without, the elements alone
 integer division  at its rate, which is that of one lane at a time
+conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
+spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
+                  on a GPU those of each thread, once at least, and with each operation at most
+banks             accesses to scratch, as often as the bank with most words is asked (GPU)
 together          atomic operations that all go to one place; without, each to its own
 integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
+
+special           what is left then, where special functions are most of the roof itself: without, the rest
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """
 
 import collections
 import math
-import re
-from dataclasses import dataclass, replace
 
 import portable as pk
+from roofline import compiled
+from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of
 from roofline.counting import WARP
 from roofline.mix import lanes_and_type
 from roofline.touched import accesses
-from roofline.units import picked, scaled, times
+from roofline.units import scaled, times
 
-HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
-WORTH = 1.1  # gain, below which a cause is none
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
+IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
 # flops of LLVM's instructions
 ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Something that costs time: `seconds` of the call, and a clause that says so.
-
-    `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
-    is known.
-    """
-
-    name: str
-    seconds: float
-    text: str
-    provenance: str = "modelled"
-    ideal: float = 0.0
-    gain: float | None = None
-
-    def without(self, took, least):
-        """This cause with its gain, if all of the time shrinks as what it explains does; nothing gets faster
-        than `least`."""
-        return replace(self, gain=took / max(least, took * self.ideal / self.seconds))
-
-    @property
-    def told(self):
-        """The clause, with its gain."""
-        return self.text + (
-            f": up to {times(self.gain)} times as fast without" if self.gain and self.gain >= WORTH else ""
-        )
-
-    def as_dict(self, subject):
-        """The JSON object; `subject` is what the clause is about."""
-        told = {
-            **picked(self, "name seconds provenance"),
-            "text": f"{subject}{self.told}",
-        }
-        return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
 
 
 def causes(kernel, ceilings):
@@ -107,6 +76,8 @@ def causes(kernel, ceilings):
         (c for c in found if c.gain >= WORTH),
         key=lambda c: (c.name == "instructions", -round(c.gain, 2), c.name == "reread", -c.seconds),
     )
+    if not found and (cause := compiled.special(kernel, took)):
+        return [cause]
     if not found:
         waiting = _waiting(kernel, ceilings, took)
         return [waiting.without(took, least) if waiting.ideal else waiting]
@@ -142,6 +113,7 @@ def candidates(kernel, ceilings, took):
     found += _of_divisions(counts, ceilings)
     if counts.executed and counts.ptx is None and ceilings.clock:
         found += _of_instructions(kernel, ceilings, took)
+    found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
     atomics = sum(counts.atomics.values())
     if atomics and (together := ceilings.rate("atomic together int64")):
@@ -193,11 +165,14 @@ def _of_instructions(kernel, ceilings, took):
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
     if vector + special + one_by_one > 1.3 * wanted:
-        text = "the compiled code does more arithmetic than the text"
-        if one_by_one > vector + special:
+        seconds = vector + special + one_by_one
+        if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
             text = f"its {scaled(scalar)} operations run one lane at a time"
-        if one_by_one > vector + special or counts.masked <= IDLE:  # else it is that of idle lanes
-            yield Cause("executed", vector + special + one_by_one, text, ideal=wanted)
+            seconds = min(max(took, seconds), IN_A_CHAIN * seconds)
+            yield Cause("executed", seconds, text, ideal=max(wanted, seconds / LANES))
+        elif counts.masked <= IDLE:  # else it is that of idle lanes
+            text = "the compiled code does more arithmetic than the text"
+            yield Cause("executed", seconds, text, ideal=wanted)
     text = f"its {scaled(total)} instructions, of which arithmetic is a part, want that time to be started"
     yield Cause("instructions", total / (PER_CYCLE * cycles), text, ideal=wanted)
     if scattered:
@@ -371,12 +346,6 @@ def _of_parallelism(kernel, ceilings, took):
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
         least, most = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
         yield Cause("parallelism", min(max(took, least), most), text, ideal=kernel.bound.seconds)
-
-
-def extent_of(kernel):
-    """How many indices or teams a launch has, and which of both."""
-    number, _, unit = kernel.counts.policy.rpartition(" ")
-    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
 
 
 def _waiting(kernel, ceilings, took):

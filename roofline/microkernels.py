@@ -71,6 +71,27 @@ def integers(i, trips, b, c, out):
     out[i] = total
 
 
+def _converting(there, back):
+    """A kernel of FEW conversions a trip by `there`, and as many by `back`; each pair costs an addition."""
+
+    @pk.kernel
+    def converted(i, trips, b, c, out):
+        x = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            x[k] = out[i] + k
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x[k] = back(there(x[k])) + b
+        out[i] = x[0] + x[1] + x[2] + x[3] + c
+
+    return converted
+
+
+CONVERSIONS = {  # pairs of them, there and back
+    "int64": _converting(pk.int64, pk.float64),
+    "float32": _converting(pk.float32, pk.float64),
+}
+
 FUNCTIONS = (
     "exp",
     "fast_exp",

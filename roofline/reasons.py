@@ -97,17 +97,15 @@ def _outside(analysis, ceilings):
         f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its",
         f"{n:,} launch{'es' * (n > 1)}",
     )
+    inside = analysis.seconds - analysis.outside
     if n * each > HALF * analysis.outside:
-        return Cause(
-            "calls",
-            analysis.outside,
-            f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}",
-            "measured",
-        )
+        text = f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}"
+        least = max(inside, n * (ceilings.rate("launch") or 0.0))
+        return Cause("calls", analysis.outside, text, "measured", gain=analysis.seconds / least)
     host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
-    return Cause(
-        "outside", analysis.outside, f"{begin} {launches}, in Python, copies and waiting{host}", "measured"
-    )
+    text = f"{begin} {launches}, in Python, copies and waiting{host}"
+    gain = analysis.seconds / inside if inside > 0.0 else None
+    return Cause("outside", analysis.outside, text, "measured", gain=gain)
 
 
 def _spread(analysis, lost):

@@ -22,6 +22,9 @@ ISSUED = "", "issued", ""
 LINE = 64  # bytes that a cache moves at once
 # Of a recorded access: its line, from bit STORES on whether it reads (1) and writes (2), then the worker
 STORES, WORKER = 46, 48
+# Of a GPU's shared memory: banks, and bytes of a word; every so many accesses are looked at
+WORDS, BANK, SAMPLED = 32, 4, 17
+PASSES = "banks taken", "banks least"
 HASH = 0x9E3779B97F4A7C15  # of a line: the upper bits of its product, Knuth's multiplicative hashing
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
@@ -110,6 +113,22 @@ class Tally(_Named):
         count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
         return self.b.zext(count, I64)
 
+    def _places(self, how, pointer, size):
+        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
+        n = 1 if how == "uniform" else self.W
+        whole = ir.IntType(self.W)
+        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
+        if how == "uniform" and self.W > 1:
+            live = self.b.icmp_unsigned("!=", live, whole(0))
+        vector = ir.VectorType(I64, n)
+        if how == "scattered":
+            return self.b.ptrtoint(pointer, vector), live
+        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
+        addresses = ir.Constant(vector, ir.Undefined)
+        for k, place in enumerate(places):
+            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
+        return addresses, live
+
     def flush(self, base):
         """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same
         time."""
@@ -167,22 +186,6 @@ class Touching(Tally):
         key = "", f"moves {label}", ""
         self.counters[key] = self.counters.setdefault(key, None) or self.slot(I64)
         return self.counters[key]
-
-    def _places(self, how, pointer, size):
-        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
-        n = 1 if how == "uniform" else self.W
-        whole = ir.IntType(self.W)
-        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
-        if how == "uniform" and self.W > 1:
-            live = self.b.icmp_unsigned("!=", live, whole(0))
-        vector = ir.VectorType(I64, n)
-        if how == "scattered":
-            return self.b.ptrtoint(pointer, vector), live
-        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
-        addresses = ir.Constant(vector, ir.Undefined)
-        for k, place in enumerate(places):
-            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
-        return addresses, live
 
 
 def _outlined(module, result, types, name):
@@ -263,6 +266,76 @@ class Packs(Tally):
     def add(self, key, all_lanes=False):
         super().add(key)
         super().add(ISSUED, all_lanes=True)
+
+
+class Banks(Tally):
+    """Also samples accesses to scratch: words that the lanes of a pack, a GPU's warp, take of one bank, one
+    after the other, of which the bank with most decides; and how often there would be one alone.
+
+    As NVIDIA documents it: 32 banks hold successive words of four bytes, and give one word at a time, to as
+    many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
+    """
+
+    def locate(self, view, indices, pairs=False):
+        how, pointer = super().locate(view, indices, pairs)
+        if not self.silent and view.store == "(scratch)":
+            size = itemsize(view.dtype)
+            addresses, live = self._places(how, pointer, size)
+            seen = self.slot(I64)
+            n = self.b.load(seen, typ=I64)
+            self.b.store(self.b.add(n, I64(1)), seen)
+            with self.b.if_then(self.b.icmp_unsigned("==", self.b.urem(n, I64(SAMPLED)), I64(0))):
+                both = self.b.call(self._passes(addresses.type.count, max(size, BANK)), [addresses, live])
+                for k, name in enumerate(PASSES):
+                    more = self.b.extract_value(both, k)
+                    place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
+                    self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
+        return how, pointer
+
+    def _passes(self, n, unit):
+        """The function that gives, of the places of n lanes and the bits of those that take part, how many
+        words come one after the other, and how many would without conflicts."""
+        name = f"passes.{n}.{unit}"
+        if name not in self.b.module.globals:
+            types = [ir.VectorType(I64, n), ir.IntType(n)]
+            function = _outlined(self.b.module, ir.LiteralStructType([I64, I64]), types, name)
+            outer, self.b = self.b, ir.IRBuilder(function.append_basic_block())
+            self.b.ret(self._conflicts(*function.args, unit))
+            self.b = outer
+        return self.b.module.globals[name]
+
+    def _conflicts(self, addresses, live, unit):
+        b, n, at_once = self.b, addresses.type.count, WORDS * BANK // unit
+        bits, word = ir.IntType(n), b.lshr(addresses, self._all(I64(unit.bit_length() - 1), n))
+        bank, first, taken, least = b.and_(word, self._all(I64(at_once - 1), n)), bits(0), I64(0), I64(0)
+        for k in range(n):  # lanes that want a word which none before them, at once, wants
+            earlier = self._alike(word, k, bits((1 << k) - (1 << k // at_once * at_once)), live)
+            own = b.and_(b.lshr(live, bits(k)) if k else live, bits(1))
+            own = b.and_(own, b.zext(b.icmp_unsigned("==", earlier, bits(0)), bits))
+            first = b.or_(first, b.shl(own, bits(k)) if k else own)
+        for start in range(0, n, at_once):
+            together, most = bits(min(1 << n, 1 << start + at_once) - (1 << start)), bits(0)
+            for k in range(start, min(n, start + at_once)):
+                each = self.call(f"llvm.ctpop.i{n}", [self._alike(bank, k, together, first)], bits)
+                most = b.select(b.icmp_unsigned(">", each, most), each, most)
+            any_one = b.icmp_unsigned("!=", b.and_(live, together), bits(0))
+            taken = b.add(taken, b.zext(most, I64) if n < 64 else most)
+            least = b.add(least, b.zext(any_one, I64))
+        both = ir.Constant(ir.LiteralStructType([I64, I64]), ir.Undefined)
+        return b.insert_value(b.insert_value(both, taken, 0), least, 1)
+
+    def _alike(self, values, k, among, which):
+        """Bits of those lanes that have the value of lane k."""
+        n = values.type.count
+        same = self.b.icmp_unsigned("==", values, self._all(self.b.extract_element(values, I64(k)), n))
+        return self.b.and_(self.b.and_(self.b.bitcast(same, ir.IntType(n)), among), which)
+
+    def _all(self, x, n):
+        """A vector of n times x."""
+        vector = ir.Constant(ir.VectorType(x.type, n), ir.Undefined)
+        for k in range(n):
+            vector = self.b.insert_element(vector, x, I64(k))
+        return vector
 
 
 class Marked(_Named):

@@ -4,6 +4,8 @@ text       operations of the text, one index after the other: a team has one mem
 touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many
            are written
 lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
+banks      the same for packs of 32; and, of a sample of the accesses to scratch, how often a GPU's shared memory
+           would be asked, and how often if no two words were in one bank
 executed   instructions of the optimised code, by line
 """
 
@@ -14,7 +16,7 @@ import re
 
 
 from ... import locks
-from ...compiler.counting import Packs, Recorder, Tally, Touching
+from ...compiler.counting import Banks, Packs, Recorder, Tally, Touching
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
@@ -88,6 +90,10 @@ class _Touched(_Text):
 
 class _Lanes(_Tallied):
     emitter = Packs
+
+
+class _Banks(_Tallied):
+    emitter = Banks
 
 
 class _WideTeam(CpuTeam):
@@ -164,8 +170,8 @@ def _made(kernel, policy_kind, specs, reducers, build):
             kernel, policy_kind, specs, reducers
         )
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    name, _, width = build.partition(":")
-    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes}[name]
+    name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
+    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes, "banks": _Banks}[name]
     if width == "lanes":
         entry = type(entry.__name__, (entry,), {"lanes": staticmethod(Entry.lanes)})
     elif width:

@@ -148,8 +148,10 @@ def _linked(code):
 
 @locks.alone
 def assembly(text, kernel_name):
-    """The machine code of an IR text, readable."""
-    tm = machine()
+    """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
+    stack."""
+    tm = new_machine()
+    tm.set_asm_verbosity(True)
     return tm.emit_assembly(optimise(text, tm, kernel_name))
 
 
