@@ -25,10 +25,12 @@ class Cause:
     ideal: float = 0.0
     gain: float | None = None
 
-    def without(self, took, least):
-        """This cause with its gain, if all of the time shrinks as what it explains does; nothing gets faster
-        than `least`."""
-        return replace(self, gain=took / max(least, took * self.ideal / self.seconds))
+    def without(self, took, least, launch=0.0):
+        """This cause with its gain, if all of the time but `launch` shrinks as what it explains does; nothing
+        gets faster than `least`."""
+        launch = min(launch, took) if self.name != "launch" else 0.0
+        left = launch + (took - launch) * self.ideal / self.seconds
+        return replace(self, gain=took / max(least, left))
 
     @property
     def told(self):

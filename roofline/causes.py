@@ -39,6 +39,7 @@ import math
 
 import portable as pk
 from roofline import compiled
+from roofline.attainable import atomics
 from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of
 from roofline.counting import WARP
 from roofline.mix import lanes_and_type
@@ -65,10 +66,11 @@ def causes(kernel, ceilings):
     again less than that each element brings one, if the gain is the same.
     """
     n = len(kernel.times)
-    took, least = kernel.seconds / n, kernel.bound.seconds
+    took = kernel.seconds / n
+    least, launch = max(kernel.bound.seconds, _stream(kernel, ceilings)), kernel.bound.wants["launch"]
     work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
     found = [
-        c.without(took, work if c.name == "launch" else least)
+        c.without(took, work if c.name == "launch" else least, launch)
         for c in candidates(kernel, ceilings, took)
         if HALF * took <= c.seconds <= REFUTED * took
     ]
@@ -80,11 +82,21 @@ def causes(kernel, ceilings):
         return [cause]
     if not found:
         waiting = _waiting(kernel, ceilings, took)
-        return [waiting.without(took, least) if waiting.ideal else waiting]
+        return [waiting.without(took, least, launch) if waiting.ideal else waiting]
     kinds = {}
     for c in found:
         kinds.setdefault(c.name.partition(" ")[0] if c.name.startswith("memory ") else c.name, c)
     return list(kinds.values())
+
+
+def _stream(kernel, ceilings):
+    """Seconds of the compulsory bytes as a copy or a triad moves them, where something is written that is not
+    read: a cache fetches its lines before, which the roof, an update at best, leaves out."""
+    counts, level = kernel.counts, kernel.bound.level
+    if all(written <= read for read, written in counts.arrays.values()):
+        return 0.0
+    rates = [ceilings.rate(f"{pattern} {level}") for pattern in ("copy", "bandwidth")]
+    return counts.compulsory / max(filter(None, rates), default=math.inf)
 
 
 def candidates(kernel, ceilings, took):
@@ -115,17 +127,10 @@ def candidates(kernel, ceilings, took):
         found += _of_instructions(kernel, ceilings, took)
     found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
-    atomics = sum(counts.atomics.values())
-    if atomics and (together := ceilings.rate("atomic together int64")):
-        text = f"its {scaled(atomics)} atomic operations wait for each other where they meet in one place"
-        found.append(
-            Cause(
-                "together",
-                atomics / together,
-                text,
-                ideal=atomics / ceilings.rate("atomic apart int64"),
-            )
-        )
+    if together := atomics(counts, ceilings, "together"):
+        n = sum(counts.atomics.values())
+        text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
+        found.append(Cause("together", together, text, ideal=atomics(counts, ceilings, "apart")))
     if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
         found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
@@ -188,6 +193,10 @@ def _of_instructions(kernel, ceilings, took):
             found.append((elements / rate, level))
         if each:
             found.append((sum(each.values()), max(each, key=each.get)))
+        # the loads themselves stay as many, from the nearest cache
+        ideal = kernel.bound.seconds + scattered / (
+            ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
+        )
         for once, level in found:
             text = (
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
@@ -195,7 +204,7 @@ def _of_instructions(kernel, ceilings, took):
             )
             # a line that is written is read before, and goes back, for which nobody need wait
             twice = (1.0 + written / scattered) * once
-            yield Cause("overfetch", min(max(took, once), twice), text, ideal=kernel.bound.seconds)
+            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal)
 
 
 def _lines_from(kernel, ceilings, others):

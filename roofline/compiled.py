@@ -43,7 +43,8 @@ def _spills(kernel, ceilings, took):
     if counts.spilled and (rate := ceilings.rate("copy L1")):
         seconds = wants["arithmetic"] + counts.spilled / rate
         text = f"registers are too few: {scaled(counts.spilled, 'B')} go to the stack and come back"
-        yield Cause("spills", seconds, text, ideal=kernel.bound.seconds)
+        rest = max(s for name, s in wants.items() if name not in ("requested", "launch"))
+        yield Cause("spills", seconds, text, ideal=rest)
     if counts.local and counts.executed:
         ran = counts.executed_totals["flops"]
         near, (extent, unit) = ceilings.bandwidth(ceilings.levels[0][0]), extent_of(kernel)

@@ -26,7 +26,7 @@ import portable as pk
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
-from roofline.mix import ARITHMETIC, ptx_mix, spilled
+from roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
 from roofline.touched import SIZES, accesses, beyond, by_names, compulsory, scattered, summed
 
 WARP = 32  # members that a GPU's smallest team has
@@ -99,7 +99,7 @@ def count(
             data.restore()
             found = pk.count(wanted, kernel, *data.args, build="banks")
             banks = tuple(found.get(("", f"banks {name}", ""), 0) for name in ("taken", "least"))
-    if executed and not on_device and _much_arithmetic(text):
+    if executed and not on_device and _much_arithmetic(instructions):
         spills = _spills(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan), instructions)
     if executed and on_device:
         with data.on_device():
@@ -161,20 +161,18 @@ def _reaches_scratch(text):
     return any(operation.endswith("(scratch)") for _, operation, _ in text)
 
 
-def _much_arithmetic(text):
-    """Whether arithmetic is most of a text, so that registers may be too few: it saves a look at the code."""
-    flops = sum(n for (_, operation, dtype), n in text.items() if operation in "+-*/fma" and "float" in dtype)
-    return flops > 4 * sum(n for (_, name, _), n in text.items() if accesses(name, ("load ", "store ")))
+def _much_arithmetic(executed):
+    """Whether code does so much arithmetic that registers may be too few: it saves a look at the others."""
+    totals = executed_totals(executed)
+    return 4 * sum(totals["flops"].values()) > totals["loaded"] + totals["stored"]
 
 
 def _spills(assembly, executed):
-    """Bytes that a launch wrote to its stack and read again, in the loop with most of its arithmetic: as many
-    a trip as the machine code says, and trips as arithmetic that ran."""
+    """Bytes that a launch wrote to its stack and read again for want of registers: in the block of loops with
+    most arithmetic, as many as the machine code says, as often as arithmetic ran."""
     each, arithmetic = spilled(assembly)
-    if not each or not arithmetic:
-        return 0
     ran = sum(n for (_, name, _), n in executed.items() if name in ARITHMETIC)
-    return round(each * ran / arithmetic)
+    return round(each * ran / max(arithmetic, 1))
 
 
 def _on_host(policy):

@@ -154,8 +154,8 @@ def _conversions(space, quick):
     n, trips = _indices(space, quick), 2 if quick else 16 if space.name == "cuda" else 128
     policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
     for other, kernel in kernels.CONVERSIONS.items():
-        method = f"float64 to {other} and back, {kernels.FEW} a trip, {trips} trips of {n:,} indices"
-        out, amount = _view(space, np.ones(n), "float64"), 2 * kernels.FEW * trips * n
+        method = f"float64 to {other} and back, {kernels.CHAINS} chains, {trips} trips of {n:,} indices"
+        out, amount = _view(space, np.ones(n), "float64"), 2 * kernels.CHAINS * trips * n
         args = trips, *_CONSTANTS["no fma"], out
         yield _plan(space, f"convert {other}", "op", amount, method, policy, kernel, *args)
 
@@ -189,16 +189,15 @@ def _indices(space, quick):
 
 def _atomics(space, gpu, quick):
     n, trips = (64, 2) if quick else (2**18 if gpu else 1024 * space.n_threads, 16)
-    policy, (counts, place) = (
-        pk.RangePolicy(0, n, space=space),
-        (_view(space, np.zeros(n), "int64") for _ in range(2)),
-    )
-    for name, where, kernel, args in (
-        ("apart", "each to its own place", kernels.atomic_apart, (counts,)),
-        ("together", "all to one place", kernels.atomic_together, (place, counts)),
-    ):
-        method = f"additions of {n:,} indices, {where}"
-        yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, *args)
+    policy, place = pk.RangePolicy(0, n, space=space), _view(space, np.zeros(n), "int64")
+    for dtype in ("int64", "float64"):
+        sums = _view(space, np.zeros(n), dtype)
+        for name, where, kernel, args in (
+            ("apart", "each to its own place", kernels.atomic_apart, (sums,)),
+            ("together", "all to one place", kernels.atomic_together, (place, sums)),
+        ):
+            how = f"additions of {n:,} indices, {where}"
+            yield _plan(space, f"atomic {name} {dtype}", "op", n * trips, how, policy, kernel, trips, *args)
 
 
 def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):

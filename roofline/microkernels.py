@@ -72,17 +72,20 @@ def integers(i, trips, b, c, out):
 
 
 def _converting(there, back):
-    """A kernel of FEW conversions a trip by `there`, and as many by `back`; each pair costs an addition."""
+    """A kernel of CHAINS conversions a trip by `there`, and as many by `back`; each pair costs an addition."""
 
     @pk.kernel
     def converted(i, trips, b, c, out):
-        x = pk.local(FEW, out.dtype)
-        for k in range(pk.static(FEW)):
+        x = pk.local(CHAINS, out.dtype)
+        for k in range(pk.static(CHAINS)):
             x[k] = out[i] + k
         for _ in range(trips):
-            for k in range(pk.static(FEW)):
-                x[k] = back(there(x[k])) + b
-        out[i] = x[0] + x[1] + x[2] + x[3] + c
+            for k in range(pk.static(CHAINS)):
+                x[k] = back(there(x[k])) + c
+        total = b
+        for k in range(pk.static(CHAINS)):
+            total += x[k]
+        out[i] = total
 
     return converted
 

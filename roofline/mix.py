@@ -193,22 +193,22 @@ def conversions(executed):
 _ARITHMETIC = re.compile(
     r"\s(?:v?(?:add|sub|mul|div)[ps][sd]|vf?n?m(?:add|sub)\d+[ps][sd]|f(?:n?m?add|n?msub|n?mul|div|ml[as]))\s"
 )
+DEEPER = 8  # trips of a loop, as far as nobody knows: an inner one's instructions count so much more
 _KEPT = re.compile(r"(\d+)-byte (?:Folded )?(?:Spill|Reload)")
 
 
 def spilled(assembly):
-    """(bytes written to the stack and read again, floating-point instructions) of a trip of that loop within
-    loops which has most of these, by LLVM's remarks in the machine code; (0, 0) without loops."""
-    loops, inner = collections.defaultdict(lambda: [0, 0]), None
+    """(bytes written to the stack and read again, floating-point instructions) of the block of code, of those
+    in the deepest loops, that has most of these, by LLVM's remarks in the machine code; (0, 0) without
+    loops."""
+    blocks = [[0, 0, 0]]  # depth of its loop, arithmetic, bytes
     for line in assembly.splitlines():
         if re.match(r"\.?L?BB\d+_\d+:|[#/]+ %bb\.\d+:", line.strip()):
-            name, inner = line.strip().lstrip(".L").partition(":")[0], None
-        if "Inner Loop Header" in line:
-            inner = name
-        elif found := re.search(r"in Loop: Header=(BB\d+_\d+)", line):
-            inner = found[1]
-        if inner and _ARITHMETIC.search(line):
-            loops[inner][1] += 1
-        if inner and (kept := _KEPT.search(line)):
-            loops[inner][0] += int(kept[1])
-    return tuple(max(loops.values(), key=lambda loop: loop[1], default=(0, 0)))
+            blocks.append([0, 0, 0])
+        if depth := re.search(r" Depth=(\d+)", line):
+            blocks[-1][0] = max(blocks[-1][0], int(depth[1]))
+        blocks[-1][1] += bool(_ARITHMETIC.search(line))
+        if kept := _KEPT.search(line):
+            blocks[-1][2] += int(kept[1])
+    loops = [(arithmetic * DEEPER**depth, kept, arithmetic) for depth, arithmetic, kept in blocks if depth]
+    return max(loops, default=(0, 0, 0))[1:]

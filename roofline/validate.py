@@ -190,9 +190,9 @@ def _told(launch, seconds, known):
         return _told_of_call(launch, seconds, known)
     counts = count(*launch)
     roofs = known(set(counts.special))
-    analysis = analyse_launch(launch[1].name, counts, seconds, roofs)
     # timed as it was launched, one by one, not in a graph
     by_call = replace(roofs, items=roofs.items | {"launch": roofs.items["launch call"]})
+    analysis = analyse_launch(launch[1].name, counts, seconds, by_call)
     (kernel,) = analysis.kernels
     seen = {
         "seconds": seconds,

@@ -1,5 +1,6 @@
 """Pairs about arithmetic: special functions, conversions, chains, registers."""
 
+import functools
 import math
 
 import portable as pk
@@ -143,23 +144,28 @@ def a_map_that_is_applied_again(space, random, scale):
     return _two(space, n, x, (map_once, trips), (map_eight, trips))
 
 
-@pk.kernel
-def side_by_side(i, width, turns, trips, x, out):
-    total, a = 0.0, pk.local(width, x.dtype)
-    for turn in range(turns):
-        for k in range(width):
-            a[k] = x[i] + (turn + k)
-        for _ in range(trips):
-            for k in range(width):
-                a[k] = a[k] * 0.999 + 0.001
-        for k in range(width):
-            total += a[k]
-    out[i] = total
+@functools.cache
+def _chains(width):
+    """So many chains of each index at once, in several turns."""
+
+    @pk.kernel
+    def chains(i, turns, trips, x, out):
+        total, a = 0.0, pk.local(width, x.dtype)
+        for turn in range(turns):
+            for k in range(pk.static(width)):
+                a[k] = x[i] + (turn + k)
+            for _ in range(trips):
+                for k in range(pk.static(width)):
+                    a[k] = a[k] * 0.999 + 0.001
+            for k in range(pk.static(width)):
+                total += a[k]
+        out[i] = total
+
+    return chains
 
 
 def _many(space):
-    """More numbers than registers hold, in eights: 32 for each pack of a CPU, 255 halves for a thread of a
-    GPU."""
+    """More numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a GPU."""
     return 192 if str(space).startswith("cuda") else 64
 
 
@@ -167,35 +173,35 @@ def more_chains_than_registers(space, random, scale):
     """Against sixteen at a time."""
     n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space)
     (x,) = _there(space, random.random(n))
-    return _two(
-        space,
-        n,
-        x,
-        (side_by_side, pk.static(many), 1, trips),
-        (side_by_side, pk.static(16), many // 16, trips),
-    )
+    return _two(space, n, x, (_chains(many), 1, trips), (_chains(16), many // 16, trips))
 
 
-@pk.kernel
-def filters(i, width, turns, trips, x, out):
-    total, state, rate = 0.0, pk.local(width, x.dtype), pk.local(width, x.dtype)
-    for turn in range(turns):
-        for k in range(width):
-            state[k] = 0.0
-            rate[k] = x[i] * (0.01 * (turn + k))
-        for t in range(trips):
-            for k in range(width):
-                state[k] = state[k] * rate[k] + x[t]
-        for k in range(width):
-            total += state[k]
-    out[i] = total
+@functools.cache
+def _filters(width):
+    """So many filters of each index at once, each with a state and a rate, in several turns."""
+
+    @pk.kernel
+    def filters(i, turns, trips, x, out):
+        total, state, rate = 0.0, pk.local(width, x.dtype), pk.local(width, x.dtype)
+        for turn in range(turns):
+            for k in range(pk.static(width)):
+                state[k] = 0.0
+                rate[k] = x[i] * (0.01 * (turn + k))
+            for t in range(trips):
+                for k in range(pk.static(width)):
+                    state[k] = state[k] * rate[k] + x[t]
+            for k in range(pk.static(width)):
+                total += state[k]
+        out[i] = total
+
+    return filters
 
 
 def filters_that_no_registers_hold(space, random, scale):
-    """Each has a state and a rate; against eight at a time."""
-    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space)
+    """Against eight at a time."""
+    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space) // 2
     (x,) = _there(space, random.random(n))
-    return _two(space, n, x, (filters, pk.static(many), 1, trips), (filters, pk.static(8), many // 8, trips))
+    return _two(space, n, x, (_filters(many), 1, trips), (_filters(8), many // 8, trips))
 
 
 ALL = [
