@@ -49,6 +49,7 @@ from roofline.units import scaled, times
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
+MORE = 1.3  # times what a text has: its code does more
 IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
@@ -67,7 +68,7 @@ def causes(kernel, ceilings):
     """
     n = len(kernel.times)
     took = kernel.seconds / n
-    least, launch = max(kernel.bound.seconds, _stream(kernel, ceilings)), kernel.bound.wants["launch"]
+    least, launch = max(kernel.bound.seconds, _stream(kernel, ceilings)), ceilings.rate("launch")
     work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
     found = [
         c.without(took, work if c.name == "launch" else least, launch)
@@ -78,7 +79,7 @@ def causes(kernel, ceilings):
         (c for c in found if c.gain >= WORTH),
         key=lambda c: (c.name == "instructions", -round(c.gain, 2), c.name == "reread", -c.seconds),
     )
-    if not found and (cause := compiled.special(kernel, took)):
+    if not found and (cause := compiled.special(kernel, ceilings, took)):
         return [cause]
     if not found:
         waiting = _waiting(kernel, ceilings, took)
@@ -169,7 +170,9 @@ def _of_instructions(kernel, ceilings, took):
                 vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
-    if vector + special + one_by_one > 1.3 * wanted:
+    ran, flops = sum(counts.executed_totals["flops"].values()), counts.flops
+    more = ran > MORE * flops or special > MORE * kernel.bound.special
+    if (more or one_by_one > vector + special) and vector + special + one_by_one > MORE * wanted:
         seconds = vector + special + one_by_one
         if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
             text = f"its {scaled(scalar)} operations run one lane at a time"
@@ -333,6 +336,11 @@ def _of_memory(kernel, ceilings, took):
         yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
 
 
+def _packed(counts):
+    """Whether a CPU's code has packs of lanes."""
+    return any(lanes_and_type(of)[0] > 1 for _, _, of in counts.executed or ())
+
+
 def _of_parallelism(kernel, ceilings, took):
     """The roof, were there only that part of the machine which so few indices or teams can fill.
 
@@ -341,10 +349,11 @@ def _of_parallelism(kernel, ceilings, took):
     """
     extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
-    most = wide = slots
     if ceilings.space.startswith("cuda"):
         wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
         most = slots if unit == "teams" else wide
+    else:  # a thread works on a pack at a time
+        most = wide = slots if unit == "teams" or not _packed(kernel.counts) else slots * LANES
     if extent < wide:
         own = (
             f"its {extent:,} {unit} fill"

@@ -2,10 +2,11 @@
 
 import math
 
-from roofline.cause import HALF, Cause, extent_of
+from roofline.cause import HALF, WORTH, Cause, extent_of
 from roofline.counting import WARP
 from roofline.units import scaled
 
+THIRD = 1 / 3  # of the time
 WORD = 8  # bytes of the largest number that a spill keeps
 
 
@@ -67,12 +68,15 @@ def _banks(counts, ceilings):
         yield Cause("banks", alone * taken / least, text, ideal=alone)
 
 
-def special(kernel, took):
-    """Special functions, where they are most of the roof, and the roof most of the time; else None."""
+def special(kernel, ceilings, took):
+    """Special functions, where they are most of the arithmetic, and a good part of the time; else None. They
+    are asked for last, so what else the time was spent on nobody knows."""
     wants, of_special = kernel.bound.wants, kernel.bound.special
-    if of_special < HALF * took:
+    if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
-    rest = [wants["arithmetic"] - of_special, *(s for name, s in wants.items() if name != "arithmetic")]
-    n = sum(kernel.counts.special.values())
-    text = f"its {scaled(n)} special functions take most of that time"
-    return Cause("special", of_special, text, ideal=max(rest), gain=took / max(took - of_special, *rest))
+    others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
+    rest = max(wants["arithmetic"] - of_special, *others)
+    text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
+    cause = Cause("special", wants["arithmetic"], text, ideal=rest)
+    found = cause.without(took, rest, ceilings.rate("launch"))
+    return found if found.gain >= WORTH else None

@@ -72,7 +72,7 @@ def integers(i, trips, b, c, out):
 
 
 def _converting(there, back):
-    """A kernel of CHAINS conversions a trip by `there`, and as many by `back`; each pair costs an addition."""
+    """A kernel of CHAINS conversions a trip by `there`, and as many by `back`; a pair costs an addition."""
 
     @pk.kernel
     def converted(i, trips, b, c, out):

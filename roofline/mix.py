@@ -37,6 +37,7 @@ _INTEGER = {
 }
 # of LLVM's instructions, one machine instruction each
 ARITHMETIC = {"fadd", "fsub", "fmul", "fdiv", "fma", "fmuladd"}
+_INTEGER |= {f"{name} by constant" for name in ("sdiv", "udiv", "srem", "urem")}
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
 _PTX_TYPES = {
     "f64": "float64",

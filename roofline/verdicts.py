@@ -72,7 +72,7 @@ CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it me
     ),
     "conversions": (
         "conversions between types",
-        "Values kept in the type that they are used in, and constants of the arrays' own precision, need none.",
+        "Values kept in the type that they are used in, and constants of the arrays' precision, need none.",
     ),
     "spills": (
         "registers that are too few",
@@ -84,7 +84,7 @@ CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it me
     ),
     "special": (
         "special functions",
-        "pk.fast_exp and pk.fast_log cost less; a product in place of a power, or a factor that is kept, none.",
+        "pk.fast_exp and pk.fast_log cost less; a product in place of a power costs none.",
     ),
     "together": (
         "atomic operations that meet",
@@ -155,7 +155,7 @@ def verdict(result):
 def _without_special(roof):
     """How many times as fast a method were without special functions, at its share of the roof."""
     rest = [seconds for name, seconds in roof.wants.items() if name != "arithmetic"]
-    return roof.wants["arithmetic"] / max(roof.wants["arithmetic"] * (1.0 - roof.special_share), *rest)
+    return roof.wants["arithmetic"] / max([roof.wants["arithmetic"] * (1.0 - roof.special_share), *rest])
 
 
 def advice(result):

@@ -33,6 +33,7 @@ _COSTLESS = (
     "extractvalue",
     "insertvalue",
 )
+_DIVISIONS = "sdiv", "udiv", "srem", "urem"
 # where a line says which step an instruction does, if there are several, and to what type; in others the type
 # stands behind the name
 _TYPES = {
@@ -149,6 +150,8 @@ def _instruction(line):
         return None
     found = re.match(_TYPES.get(name, rf"\w+{_FLAGS} ({_VALUE})"), text)
     *step, of = found.groups() if found else ("",)
+    if name in _DIVISIONS and not text.partition(", ")[2].startswith("%"):
+        step = ["by constant"]  # which is a product, or a shift
     return " ".join((name, *step)), of
 
 

@@ -300,29 +300,44 @@ class Banks(Tally):
             types = [ir.VectorType(I64, n), ir.IntType(n)]
             function = _outlined(self.b.module, ir.LiteralStructType([I64, I64]), types, name)
             outer, self.b = self.b, ir.IRBuilder(function.append_basic_block())
-            self.b.ret(self._conflicts(*function.args, unit))
+            both = ir.Constant(function.function_type.return_type, ir.Undefined)
+            for k, x in enumerate(self._conflicts(*function.args, unit)):
+                both = self.b.insert_value(both, x, k)
+            self.b.ret(both)
             self.b = outer
         return self.b.module.globals[name]
 
     def _conflicts(self, addresses, live, unit):
-        b, n, at_once = self.b, addresses.type.count, WORDS * BANK // unit
-        bits, word = ir.IntType(n), b.lshr(addresses, self._all(I64(unit.bit_length() - 1), n))
-        bank, first, taken, least = b.and_(word, self._all(I64(at_once - 1), n)), bits(0), I64(0), I64(0)
-        for k in range(n):  # lanes that want a word which none before them, at once, wants
-            earlier = self._alike(word, k, bits((1 << k) - (1 << k // at_once * at_once)), live)
-            own = b.and_(b.lshr(live, bits(k)) if k else live, bits(1))
-            own = b.and_(own, b.zext(b.icmp_unsigned("==", earlier, bits(0)), bits))
-            first = b.or_(first, b.shl(own, bits(k)) if k else own)
+        n, at_once = addresses.type.count, WORDS * BANK // unit
+        word = self.b.lshr(addresses, self._all(I64(unit.bit_length() - 1), n))
+        bank, first = self.b.and_(word, self._all(I64(at_once - 1), n)), self._first(word, live, at_once)
+        taken = least = I64(0)
         for start in range(0, n, at_once):
-            together, most = bits(min(1 << n, 1 << start + at_once) - (1 << start)), bits(0)
-            for k in range(start, min(n, start + at_once)):
-                each = self.call(f"llvm.ctpop.i{n}", [self._alike(bank, k, together, first)], bits)
-                most = b.select(b.icmp_unsigned(">", each, most), each, most)
-            any_one = b.icmp_unsigned("!=", b.and_(live, together), bits(0))
-            taken = b.add(taken, b.zext(most, I64) if n < 64 else most)
-            least = b.add(least, b.zext(any_one, I64))
-        both = ir.Constant(ir.LiteralStructType([I64, I64]), ir.Undefined)
-        return b.insert_value(b.insert_value(both, taken, 0), least, 1)
+            lanes = range(start, min(n, start + at_once))
+            among = live.type(sum(1 << k for k in lanes))
+            any_one = self.b.icmp_unsigned("!=", self.b.and_(live, among), live.type(0))
+            least = self.b.add(least, self.b.zext(any_one, I64))
+            taken = self.b.add(taken, self.b.zext(self._most(bank, lanes, among, first), I64))
+        return taken, least
+
+    def _most(self, bank, lanes, among, first):
+        """How many words the bank with most has to give to these lanes."""
+        most, name = first.type(0), f"llvm.ctpop.i{first.type.width}"
+        for k in lanes:
+            each = self.call(name, [self._alike(bank, k, among, first)], first.type)
+            most = self.b.select(self.b.icmp_unsigned(">", each, most), each, most)
+        return most
+
+    def _first(self, word, live, at_once):
+        """Bits of the lanes that want a word which no lane before them wants at the same time."""
+        b, n, bits = self.b, word.type.count, live.type
+        first = bits(0)
+        for k in range(n):
+            earlier = self._alike(word, k, bits((1 << k) - (1 << k // at_once * at_once)), live)
+            alone = b.zext(b.icmp_unsigned("==", earlier, bits(0)), bits) if n > 1 else bits(1)
+            own = b.and_(b.and_(live, bits(1 << k)), b.shl(alone, bits(k)) if k else alone)
+            first = b.or_(first, own)
+        return first
 
     def _alike(self, values, k, among, which):
         """Bits of those lanes that have the value of lane k."""

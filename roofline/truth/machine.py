@@ -89,7 +89,7 @@ def launches_one_by_one(space, random, scale):
 
 def sums_in_python_between_launches(space, random, scale):
     """Of numbers that a launch gave, against a reduction in the launch."""
-    n, times = _draw(random, 20_000, scale), 5 if scale else 1
+    n, times = _draw(random, 300_000, scale), 3 if scale else 1
     x = np.asarray(random.random(n))
     there, out = pk.copy_of(x, space), pk.zeros(n, space=space)
 

@@ -401,3 +401,21 @@ def test_code_that_llvm_refuses_is_an_error_of_the_house():
     text = "define void @entry() {\n  ret void\n}\n"
     with pytest.raises(LoweringError, match="kernel 'k' was lowered to code that LLVM refuses"):
         engine.rewritten(text, "k", lambda optimised: optimised.replace("ret void", "return"))
+
+
+@pk.kernel
+def halves(i, width, x, out):
+    out[i] = x[i] // 6 + x[i] // width
+
+
+def test_integers_divided_by_a_constant_are_told_apart():
+    """That is a product and shifts; a division by a number that nobody knows takes many cycles."""
+    x = np.arange(N)
+    found = totals(
+        pk.count(pk.RangePolicy(0, N, space="serial"), halves, 7, x, np.zeros_like(x), build="executed")
+    )
+    divided = {
+        name.rpartition(" <")[0] for name in found if name.startswith(("sdiv", "srem", "udiv", "urem"))
+    }
+    assert any(name.endswith(" by constant") for name in divided)
+    assert any(not name.endswith(" by constant") for name in divided)

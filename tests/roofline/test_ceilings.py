@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import json
 import os
+import time
 import warnings
 from types import SimpleNamespace
 
@@ -359,11 +360,20 @@ def test_bests_of_one_moment_are_doubted_where_they_are_many():
     ]
 
 
+def test_repeats_are_spread_over_more_than_a_moment(monkeypatch):
+    """What stands in a few milliseconds may have met the same neighbour all the time."""
+    plan = measuring.Plan("fma float64", "flop", 1.0, lambda: time.sleep(2e-3), lambda: None, "")
+    start = time.perf_counter()
+    assert len(plan.measure(quick=False).values) > measuring.REPEATS
+    assert time.perf_counter() - start >= measuring.SPREAD_SECONDS
+
+
 def test_repeats_go_on_until_the_best_stands(monkeypatch):
+    monkeypatch.setattr(measuring, "SPREAD_SECONDS", 0.0)
     for noise, wanted in (
         (lambda k: 1.0, measuring.REPEATS),
         (lambda k: 2.0 / (k + 1) if k < 30 else 0.05, 33),
-        (lambda k: 2.0 / (k + 1), 60),
+        (lambda k: 2.0 / (k + 1), 103),  # until one step is within 2 %,
     ):
         seen = []
 

@@ -64,7 +64,8 @@ def test_where_the_host_is_busy(machine):
     counts = shown.counted()["axpy"]
     roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
     assert (
-        "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+        "in Python, copies and waiting; the host is busiest in reading 70%: up to 100 times as fast without."
+        in reason(roof, machine)["text"]
     )
 
 
@@ -167,9 +168,9 @@ def test_one_lane_at_a_time(machine):
 
 
 def test_scattered_elements(machine):
-    executed = {("", "masked.gather", "<8 x double>"): shown.N}
+    executed = {("", "masked.gather", "<8 x double>"): 4 * shown.N}
     counts = dataclasses.replace(shown.counted()["copy"], executed=executed)
-    name, text = why(machine, counts, 8 * shown.N / (2 * CLOCK))
+    name, text = why(machine, counts, 4 * 8 * shown.N / (2 * CLOCK))
     assert name == "scattered" and "at scattered places" in text
 
 
@@ -349,7 +350,7 @@ def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, mon
     counts = dataclasses.replace(counts, ptx={})
     kernel = shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds)
     found = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
-    assert [c.gain for c in found] == ([pytest.approx(slow)] if named else [])
+    assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if named else [])
 
 
 def test_divisions_of_a_gpus_code(with_gathers):

@@ -4,8 +4,8 @@ text       operations of the text, one index after the other: a team has one mem
 touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many
            are written
 lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
-banks      the same for packs of 32; and, of a sample of the accesses to scratch, how often a GPU's shared memory
-           would be asked, and how often if no two words were in one bank
+banks      the same for packs of 32; and, of a sample of the accesses to scratch, how often a GPU's shared
+           memory would be asked, and how often if no two words were in one bank
 executed   instructions of the optimised code, by line
 """
 
