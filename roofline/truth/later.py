@@ -197,7 +197,7 @@ def sines_and_cosines_in_every_step(space, random, scale):
 def integer_states(i, trips, x, out):
     n, total = pk.local(8, pk.int64), 0.0
     for k in range(pk.static(8)):
-        n[k] = pk.int64(x[i]) + k
+        n[k] = pk.int64(x[i] + k)
     for _ in range(trips):
         for k in range(pk.static(8)):
             n[k] = pk.int64(0.5 * pk.float64(n[k]) + 100.0)
@@ -210,7 +210,7 @@ def integer_states(i, trips, x, out):
 def float_states(i, trips, x, out):
     n, total = pk.local(8, pk.float64), 0.0
     for k in range(pk.static(8)):
-        n[k] = pk.trunc(x[i]) + k
+        n[k] = pk.trunc(x[i] + k)
     for _ in range(trips):
         for k in range(pk.static(8)):
             n[k] = pk.trunc(0.5 * n[k] + 100.0)
