@@ -419,3 +419,39 @@ def test_integers_divided_by_a_constant_are_told_apart():
     }
     assert any(name.endswith(" by constant") for name in divided)
     assert any(not name.endswith(" by constant") for name in divided)
+
+
+@pk.kernel
+def strided_scratch(team, stride, out):
+    kept = team.scratch(33 * 32, out.dtype)
+    for j in team.thread_range(33 * 32):
+        kept[j] = 1
+    team.barrier()
+    for j in team.thread_range(32):
+        total = kept[0]
+        for k in range(3):
+            total += kept[j * stride + k]
+        out[team.league_rank, j] = total
+
+
+def conflicts(words, n_bytes):
+    """How often banks are asked, by hand: 32 of four bytes; as many lanes at once as 128 bytes hold."""
+    at_once, taken = 128 // n_bytes, 0
+    for start in range(0, 32, at_once):
+        different = set(words[start : start + at_once])
+        taken += max(collections.Counter(w % at_once for w in different).values())
+    return taken, 32 // at_once
+
+
+@pytest.mark.parametrize("stride", [0, 1, 2, 8, 16, 32, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_words_in_one_bank_of_a_gpus_scratch(cpu, stride, dtype):
+    """Of a sample: all accesses that are not in order are alike."""
+    out = np.zeros((17, 32), dtype)
+    found = pk.count(pk.TeamPolicy(17), strided_scratch, stride, out, build="banks")
+    taken, least = (found["", f"banks {name}", ""] for name in ("taken", "least"))
+    size = out.itemsize
+    each = conflicts([j * stride for j in range(32)], size)
+    assert least > 0 and (taken > least) == (each[0] > each[1])
+    assert (taken - least) % (each[0] - each[1]) == 0 if each[0] > each[1] else taken == least
+    assert pk.count(pk.TeamPolicy(1), row_sums, out.astype(float), np.zeros(1), build="banks")
