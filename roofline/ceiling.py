@@ -241,11 +241,11 @@ def ceilings(
 ) -> Ceilings:
     """The ceilings of a space on this machine.
 
-    Measured on the first call, which takes less than a minute, then read from a file of the user's cache folder
-    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the
-    software, an age of 30 days, or a machine that is quieter than it was then calls for a new measurement.
-    What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot be
-    written costs a warning, never the result.
+    Measured on the first call, which takes less than a minute, then read from a file of the user's cache
+    folder (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of
+    the software, an age of 30 days, or a machine that is quieter than it was then calls for a new
+    measurement. What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot
+    be written costs a warning, never the result.
 
     Parameters
     ----------

@@ -455,3 +455,18 @@ def test_words_in_one_bank_of_a_gpus_scratch(cpu, stride, dtype):
     assert least > 0 and (taken > least) == (each[0] > each[1])
     assert (taken - least) % (each[0] - each[1]) == 0 if each[0] > each[1] else taken == least
     assert pk.count(pk.TeamPolicy(1), row_sums, out.astype(float), np.zeros(1), build="banks")
+
+
+@pk.kernel
+def strided(i, step, rounds, x, out):
+    total = 0.0
+    for r in range(rounds):
+        for k in range(i, x.shape[0], step):
+            total += math.exp(-x[k] * r)
+    out[i] = total
+
+
+def test_executed_instructions_have_names_whatever_llvm_calls_its_values(cpu):
+    """It makes values such as %.us-phi23, whose lines were once read as instructions of that name."""
+    found = pk.count(8, strided, 8, 3, np.ones(4096), np.zeros(8), build="executed")
+    assert found and not [name for _, name, _ in found if name.startswith("%")]

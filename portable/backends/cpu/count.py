@@ -12,7 +12,6 @@ executed   instructions of the optimised code, by line
 from __future__ import annotations
 
 import ctypes
-import re
 
 
 from ... import locks
@@ -22,7 +21,7 @@ from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.tree import flat
 from ...compiler.values import I64, PTR, Value, ViewValue
-from ..count import Executed, is_special, n_blocks, special
+from ..count import Executed
 from . import engine, space as launches
 from .lanes import CpuTeam, Unwatched
 from .lower import Entry
@@ -124,16 +123,16 @@ class _Executed(Executed):
 
     def instrumented(self, text):
         parts, every = self.functions(text)
-        own = [k for k in every if not is_special(parts[k])]
-        self.inside = dict(special(parts[k]) for k in set(every) - set(own))
-        n = sum(n_blocks(parts[k]) for k in own)
+        own = [k for k in every if not every[k].is_special]
+        self.inside = dict(every[k].special() for k in set(every) - set(own))
+        n = sum(every[k].n_counters for k in own)
         for k in own:
-            parts[k] = self.with_counters(parts[k], self._row(parts[k], n))
-        return "".join(parts)
+            parts[k] = self.with_counters(every[k], self._row(every[k], n))
+        return "\n".join(parts)
 
     def _row(self, function, n):
         """Where the counters of this call's worker begin."""
-        names = re.findall(r"(%[\w.]+)(?=[,)])", function.partition("{\n")[0])
+        names = [f"%{a.name or k}" for k, a in enumerate(function.value.arguments)]
         worker = names[3] if len(names) > 3 else "0"
         place = 8 * (self.signature.n_words + EXTRA.index("counter"))
         return (
