@@ -276,6 +276,10 @@ class Banks(Tally):
     many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
     """
 
+    def __init__(self, *args):
+        self.passes = {}  # the functions that there are, by lanes and bytes of an element
+        super().__init__(*args)
+
     def locate(self, view, indices, pairs=False):
         how, pointer = super().locate(view, indices, pairs)
         if not self.silent and view.store == "(scratch)":
@@ -285,70 +289,71 @@ class Banks(Tally):
             n = self.b.load(seen, typ=I64)
             self.b.store(self.b.add(n, I64(1)), seen)
             with self.b.if_then(self.b.icmp_unsigned("==", self.b.urem(n, I64(SAMPLED)), I64(0))):
-                both = self.b.call(self._passes(addresses.type.count, max(size, BANK)), [addresses, live])
+                key = addresses.type.count, max(size, BANK)
+                if key not in self.passes:
+                    self.passes[key] = _Passes(self.b.module, *key).function
+                both = self.b.call(self.passes[key], [addresses, live])
                 for k, name in enumerate(PASSES):
                     more = self.b.extract_value(both, k)
                     place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
                     self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
         return how, pointer
 
-    def _passes(self, n, unit):
-        """The function that gives, of the places of n lanes and the bits of those that take part, how many
-        words come one after the other, and how many would without conflicts."""
-        name = f"passes.{n}.{unit}"
-        if name not in self.b.module.globals:
-            types = [ir.VectorType(I64, n), ir.IntType(n)]
-            function = _outlined(self.b.module, ir.LiteralStructType([I64, I64]), types, name)
-            outer, self.b = self.b, ir.IRBuilder(function.append_basic_block())
-            both = ir.Constant(function.function_type.return_type, ir.Undefined)
-            for k, x in enumerate(self._conflicts(*function.args, unit)):
-                both = self.b.insert_value(both, x, k)
-            self.b.ret(both)
-            self.b = outer
-        return self.b.module.globals[name]
 
-    def _conflicts(self, addresses, live, unit):
-        n, at_once = addresses.type.count, WORDS * BANK // unit
-        word = self.b.lshr(addresses, self._all(I64(unit.bit_length() - 1), n))
-        bank, first = self.b.and_(word, self._all(I64(at_once - 1), n)), self._first(word, live, at_once)
+class _Passes:
+    """Writes, into a function of its own, how many words of an access come one after the other: of the places
+    of n lanes and the bits of those that take part (that number, and what it would be without conflicts)."""
+
+    def __init__(self, module, n, unit):
+        self.n, self.bits, self.at_once = n, ir.IntType(n), WORDS * BANK // unit
+        types = [ir.VectorType(I64, n), self.bits]
+        self.function = _outlined(module, ir.LiteralStructType([I64, I64]), types, f"passes.{n}.{unit}")
+        self.b = ir.IRBuilder(self.function.append_basic_block())
+        addresses, live = self.function.args
+        word = self.b.lshr(addresses, self.all(I64(unit.bit_length() - 1)))
+        both = ir.Constant(self.function.function_type.return_type, ir.Undefined)
+        for k, x in enumerate(self.conflicts(word, live)):
+            both = self.b.insert_value(both, x, k)
+        self.b.ret(both)
+
+    def conflicts(self, word, live):
+        bank, first = self.b.and_(word, self.all(I64(self.at_once - 1))), self.first(word, live)
         taken = least = I64(0)
-        for start in range(0, n, at_once):
-            lanes = range(start, min(n, start + at_once))
-            among = live.type(sum(1 << k for k in lanes))
-            any_one = self.b.icmp_unsigned("!=", self.b.and_(live, among), live.type(0))
+        for start in range(0, self.n, self.at_once):
+            lanes = range(start, min(self.n, start + self.at_once))
+            among = self.bits(sum(1 << k for k in lanes))
+            any_one = self.b.icmp_unsigned("!=", self.b.and_(live, among), self.bits(0))
             least = self.b.add(least, self.b.zext(any_one, I64))
-            taken = self.b.add(taken, self.b.zext(self._most(bank, lanes, among, first), I64))
+            taken = self.b.add(taken, self.b.zext(self.most(bank, lanes, among, first), I64))
         return taken, least
 
-    def _most(self, bank, lanes, among, first):
+    def most(self, bank, lanes, among, first):
         """How many words the bank with most has to give to these lanes."""
-        most, name = first.type(0), f"llvm.ctpop.i{first.type.width}"
+        most = self.bits(0)
         for k in lanes:
-            each = self.call(name, [self._alike(bank, k, among, first)], first.type)
+            each = self.b.ctpop(self.alike(bank, k, among, first))
             most = self.b.select(self.b.icmp_unsigned(">", each, most), each, most)
         return most
 
-    def _first(self, word, live, at_once):
+    def first(self, word, live):
         """Bits of the lanes that want a word which no lane before them wants at the same time."""
-        b, n, bits = self.b, word.type.count, live.type
-        first = bits(0)
-        for k in range(n):
-            earlier = self._alike(word, k, bits((1 << k) - (1 << k // at_once * at_once)), live)
-            alone = b.zext(b.icmp_unsigned("==", earlier, bits(0)), bits) if n > 1 else bits(1)
-            own = b.and_(b.and_(live, bits(1 << k)), b.shl(alone, bits(k)) if k else alone)
-            first = b.or_(first, own)
+        b, first = self.b, self.bits(0)
+        for k in range(self.n):
+            before = self.bits((1 << k) - (1 << k // self.at_once * self.at_once))
+            earlier = self.alike(word, k, before, live)
+            alone = b.select(b.icmp_unsigned("==", earlier, self.bits(0)), self.bits(1 << k), self.bits(0))
+            first = b.or_(first, b.and_(live, alone))
         return first
 
-    def _alike(self, values, k, among, which):
+    def alike(self, values, k, among, which):
         """Bits of those lanes that have the value of lane k."""
-        n = values.type.count
-        same = self.b.icmp_unsigned("==", values, self._all(self.b.extract_element(values, I64(k)), n))
-        return self.b.and_(self.b.and_(self.b.bitcast(same, ir.IntType(n)), among), which)
+        same = self.b.icmp_unsigned("==", values, self.all(self.b.extract_element(values, I64(k))))
+        return self.b.and_(self.b.and_(self.b.bitcast(same, self.bits), among), which)
 
-    def _all(self, x, n):
-        """A vector of n times x."""
-        vector = ir.Constant(ir.VectorType(x.type, n), ir.Undefined)
-        for k in range(n):
+    def all(self, x):
+        """A vector of as many lanes, all of them x."""
+        vector = ir.Constant(ir.VectorType(I64, self.n), ir.Undefined)
+        for k in range(self.n):
             vector = self.b.insert_element(vector, x, I64(k))
         return vector
 
