@@ -11,7 +11,7 @@ from .backends import registry
 from .errors import InputError, SpaceError
 from .kernel import Kernel
 
-BUILDS = ("text", "touched", "lanes", "executed")
+BUILDS = ("text", "touched", "lanes", "banks", "executed")
 
 
 def count(
@@ -44,7 +44,9 @@ def count(
         the text's operations for packs of lanes, each lane that takes part; and as ("",
         "issued", "") how many lanes the packs had for all of these operations together, masked off or not.
         "lanes:32": in packs of so many, and teams have as many members. "touched:lanes", "touched:32": what
-        is touched, by packs so. "executed": instructions of the
+        is touched, by packs so. "banks": as "lanes:32" without "issued"; and as ("", "banks taken", ""), of a
+        sample of the accesses to scratch, how often a GPU's shared memory would be asked, and as ("", "banks
+        least", "") how often if no two words of an access were in one bank. "executed": instructions of the
         optimised code, also those of the loops around the kernel. Sums of a ScatterView are the text's
         atomics; executed are those of private copies, where the launch has them.
 

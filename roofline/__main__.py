@@ -254,19 +254,26 @@ def _compare(options, space):
                     options.rounds,
                     outcomes[-1],
                     on_start=lambda label: progress.update(task, description=label, advance=1),
+                    on_row=lambda row: print(outcomes[-1].told_row(row), file=sys.stderr, flush=True),
                 )
+                _tell_duel(outcomes[-1])
     except KeyboardInterrupt:
         interrupted = True
-    console = _console()
-    for outcome in outcomes:
-        console.print(outcome.table())
-        for peer, reason in outcome.absent:
-            print(f"not here: {peer}: {reason}")
-        for problem in outcome.problems:
-            print(f"disagrees: {problem}", file=sys.stderr)
+        if outcomes:
+            _tell_duel(outcomes[-1])
     told = {"case": options.case, "space": space, "duels": [outcome.as_dict() for outcome in outcomes]}
     kept = _keep_json(options, compare.SCHEMA_VERSION, facts, interrupted=interrupted, **told)
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _tell_duel(outcome):
+    """Print a duel's table as soon as it is done: a run of many may be broken off."""
+    _console().print(outcome.table())
+    for peer, reason in outcome.absent:
+        print(f"not here: {peer}: {reason}")
+    for problem in outcome.problems:
+        print(f"disagrees: {problem}", file=sys.stderr)
+    sys.stdout.flush()
 
 
 def _compare_against(options, space):
@@ -329,6 +336,7 @@ def _validate(options, space):
         return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
 
     def keep(found):  # of a run that is broken off what was judged is there
+        print("; ".join(filter(None, validate.row(found[-1]))), file=sys.stderr, flush=True)
         if options.json:
             with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
                 _keep_json(options, validate.SCHEMA_VERSION, facts, **document(found))
@@ -336,7 +344,12 @@ def _validate(options, space):
     with _progress() as progress:
         task = progress.add_task("ceilings", total=None)
         found = validate.run(
-            space, seed, options.quick, lambda name: progress.update(task, description=name), keep
+            space,
+            seed,
+            options.quick,
+            options.only,
+            lambda name: progress.update(task, description=name),
+            keep,
         )
     _console().print(validate.table(found, space, seed))
     kept = _keep_json(options, validate.SCHEMA_VERSION, facts, **document(found))

@@ -79,12 +79,23 @@ def bound(counts, ceilings):
         "arithmetic": arithmetic,
         "integer": _integer(counts, executed, ceilings),
         f"memory {level}": counts.compulsory / ceilings.bandwidth(level),
-        "atomics": sum(counts.atomics.values()) / ceilings.rate("atomic apart int64"),
+        "atomics": atomics(counts, ceilings, "apart"),
         "launch": ceilings.rate("launch"),
     }
     if executed and "bandwidth L1" in ceilings.items:
         wants["requested"] = (executed["loaded"] + executed["stored"]) / ceilings.bandwidth("L1")
     return Bound(_ranked(wants), level, special, notes)
+
+
+def atomics(counts, ceilings, where):
+    """Seconds of the atomic operations, each to its own place ("apart") or all to one ("together"): at the
+    rate of additions of integers or floats."""
+    seconds = 0.0
+    for (_, dtype), n in counts.atomics.items():
+        kind = "float64" if dtype.startswith("float") else "int64"
+        rate = ceilings.rate(f"atomic {where} {kind}") or ceilings.rate(f"atomic {where} int64")
+        seconds += n / (rate or math.inf)
+    return seconds
 
 
 def _ranked(wants):
@@ -147,7 +158,7 @@ def shares(counts, ceilings):
         wants[place] = (
             _arithmetic(line, None, ceilings, [])[0]
             + integer / ceilings.rate("integer int64")
-            + sum(line.atomics.values()) / ceilings.rate("atomic apart int64")
+            + atomics(line, ceilings, "apart")
             + (line.loaded + line.stored + line.scratch) / near
         )
     total = sum(wants.values())

@@ -21,71 +21,42 @@ overfetch         the lines that are touched; or the elements at scattered place
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
                   accesses, of those that they come from (on a GPU a sector each); without, the elements alone
 integer division  at its rate, which is that of one lane at a time
+conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
+spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
+                  on a GPU those of each thread, once at least, and with each operation at most
+banks             accesses to scratch, as often as the bank with most words is asked (GPU)
 together          atomic operations that all go to one place; without, each to its own
 integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
+
+special           what is left then, where special functions are most of the roof itself: without, the rest
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """
 
 import collections
 import math
-import re
-from dataclasses import dataclass, replace
 
 import portable as pk
+from roofline import compiled
+from roofline.attainable import atomics
+from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of
 from roofline.counting import WARP
 from roofline.mix import lanes_and_type
 from roofline.touched import accesses
-from roofline.units import picked, scaled, times
+from roofline.units import scaled, times
 
-HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
-WORTH = 1.1  # gain, below which a cause is none
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
+MORE = 1.3  # times what a text has: its code does more
+IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
 # flops of LLVM's instructions
 ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Something that costs time: `seconds` of the call, and a clause that says so.
-
-    `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
-    is known.
-    """
-
-    name: str
-    seconds: float
-    text: str
-    provenance: str = "modelled"
-    ideal: float = 0.0
-    gain: float | None = None
-
-    def without(self, took, least):
-        """This cause with its gain, if all of the time shrinks as what it explains does; nothing gets faster
-        than `least`."""
-        return replace(self, gain=took / max(least, took * self.ideal / self.seconds))
-
-    @property
-    def told(self):
-        """The clause, with its gain."""
-        return self.text + (
-            f": up to {times(self.gain)} times as fast without" if self.gain and self.gain >= WORTH else ""
-        )
-
-    def as_dict(self, subject):
-        """The JSON object; `subject` is what the clause is about."""
-        told = {
-            **picked(self, "name seconds provenance"),
-            "text": f"{subject}{self.told}",
-        }
-        return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
 
 
 def causes(kernel, ceilings):
@@ -96,10 +67,11 @@ def causes(kernel, ceilings):
     again less than that each element brings one, if the gain is the same.
     """
     n = len(kernel.times)
-    took, least = kernel.seconds / n, kernel.bound.seconds
+    took = kernel.seconds / n
+    least, launch = max(kernel.bound.seconds, _stream(kernel, ceilings)), ceilings.rate("launch")
     work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
     found = [
-        c.without(took, work if c.name == "launch" else least)
+        c.without(took, work if c.name == "launch" else least, launch)
         for c in candidates(kernel, ceilings, took)
         if HALF * took <= c.seconds <= REFUTED * took
     ]
@@ -107,13 +79,25 @@ def causes(kernel, ceilings):
         (c for c in found if c.gain >= WORTH),
         key=lambda c: (c.name == "instructions", -round(c.gain, 2), c.name == "reread", -c.seconds),
     )
+    if not found and (cause := compiled.special(kernel, ceilings, took)):
+        return [cause]
     if not found:
         waiting = _waiting(kernel, ceilings, took)
-        return [waiting.without(took, least) if waiting.ideal else waiting]
+        return [waiting.without(took, least, launch) if waiting.ideal else waiting]
     kinds = {}
     for c in found:
         kinds.setdefault(c.name.partition(" ")[0] if c.name.startswith("memory ") else c.name, c)
     return list(kinds.values())
+
+
+def _stream(kernel, ceilings):
+    """Seconds of the compulsory bytes as a copy or a triad moves them, where something is written that is not
+    read: a cache fetches its lines before, which the roof, an update at best, leaves out."""
+    counts, level = kernel.counts, kernel.bound.level
+    if all(written <= read for read, written in counts.arrays.values()):
+        return 0.0
+    rates = [ceilings.rate(f"{pattern} {level}") for pattern in ("copy", "bandwidth")]
+    return counts.compulsory / max(filter(None, rates), default=math.inf)
 
 
 def candidates(kernel, ceilings, took):
@@ -142,18 +126,12 @@ def candidates(kernel, ceilings, took):
     found += _of_divisions(counts, ceilings)
     if counts.executed and counts.ptx is None and ceilings.clock:
         found += _of_instructions(kernel, ceilings, took)
+    found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
-    atomics = sum(counts.atomics.values())
-    if atomics and (together := ceilings.rate("atomic together int64")):
-        text = f"its {scaled(atomics)} atomic operations wait for each other where they meet in one place"
-        found.append(
-            Cause(
-                "together",
-                atomics / together,
-                text,
-                ideal=atomics / ceilings.rate("atomic apart int64"),
-            )
-        )
+    if together := atomics(counts, ceilings, "together"):
+        n = sum(counts.atomics.values())
+        text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
+        found.append(Cause("together", together, text, ideal=atomics(counts, ceilings, "apart")))
     if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
         found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
@@ -192,12 +170,17 @@ def _of_instructions(kernel, ceilings, took):
                 vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
-    if vector + special + one_by_one > 1.3 * wanted:
-        text = "the compiled code does more arithmetic than the text"
-        if one_by_one > vector + special:
+    ran, flops = sum(counts.executed_totals["flops"].values()), counts.flops
+    more = ran > MORE * flops or special > MORE * kernel.bound.special
+    if (more or one_by_one > vector + special) and vector + special + one_by_one > MORE * wanted:
+        seconds = vector + special + one_by_one
+        if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
             text = f"its {scaled(scalar)} operations run one lane at a time"
-        if one_by_one > vector + special or counts.masked <= IDLE:  # else it is that of idle lanes
-            yield Cause("executed", vector + special + one_by_one, text, ideal=wanted)
+            seconds = min(max(took, seconds), IN_A_CHAIN * seconds)
+            yield Cause("executed", seconds, text, ideal=max(wanted, seconds / LANES))
+        elif counts.masked <= IDLE:  # else it is that of idle lanes
+            text = "the compiled code does more arithmetic than the text"
+            yield Cause("executed", seconds, text, ideal=wanted)
     text = f"its {scaled(total)} instructions, of which arithmetic is a part, want that time to be started"
     yield Cause("instructions", total / (PER_CYCLE * cycles), text, ideal=wanted)
     if scattered:
@@ -213,6 +196,10 @@ def _of_instructions(kernel, ceilings, took):
             found.append((elements / rate, level))
         if each:
             found.append((sum(each.values()), max(each, key=each.get)))
+        # the loads themselves stay as many, from the nearest cache
+        ideal = kernel.bound.seconds + scattered / (
+            ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
+        )
         for once, level in found:
             text = (
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
@@ -220,7 +207,7 @@ def _of_instructions(kernel, ceilings, took):
             )
             # a line that is written is read before, and goes back, for which nobody need wait
             twice = (1.0 + written / scattered) * once
-            yield Cause("overfetch", min(max(took, once), twice), text, ideal=kernel.bound.seconds)
+            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal)
 
 
 def _lines_from(kernel, ceilings, others):
@@ -349,6 +336,11 @@ def _of_memory(kernel, ceilings, took):
         yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
 
 
+def _packed(counts):
+    """Whether a CPU's code has packs of lanes."""
+    return any(lanes_and_type(of)[0] > 1 for _, _, of in counts.executed or ())
+
+
 def _of_parallelism(kernel, ceilings, took):
     """The roof, were there only that part of the machine which so few indices or teams can fill.
 
@@ -357,10 +349,11 @@ def _of_parallelism(kernel, ceilings, took):
     """
     extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
-    most = wide = slots
     if ceilings.space.startswith("cuda"):
         wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
         most = slots if unit == "teams" else wide
+    else:  # a thread works on a pack at a time
+        most = wide = slots if unit == "teams" or not _packed(kernel.counts) else slots * LANES
     if extent < wide:
         own = (
             f"its {extent:,} {unit} fill"
@@ -371,12 +364,6 @@ def _of_parallelism(kernel, ceilings, took):
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
         least, most = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
         yield Cause("parallelism", min(max(took, least), most), text, ideal=kernel.bound.seconds)
-
-
-def extent_of(kernel):
-    """How many indices or teams a launch has, and which of both."""
-    number, _, unit = kernel.counts.policy.rpartition(" ")
-    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
 
 
 def _waiting(kernel, ceilings, took):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
 _held = {}  # by key: one process holds all its kernels against the same ceilings
-TRIES = 3  # more measurements of what was too low, which shows in an order that no machine can have
+TRIES = 6  # more measurements of what was too low, which shows in an order that no machine can have
 QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
 
 
@@ -241,11 +241,11 @@ def ceilings(
 ) -> Ceilings:
     """The ceilings of a space on this machine.
 
-    Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
-    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the
-    software, an age of 30 days, or a machine that is quieter than it was then calls for a new measurement.
-    What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot be
-    written costs a warning, never the result.
+    Measured on the first call, which takes less than a minute, then read from a file of the user's cache
+    folder (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of
+    the software, an age of 30 days, or a machine that is quieter than it was then calls for a new
+    measurement. What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot
+    be written costs a warning, never the result.
 
     Parameters
     ----------

@@ -72,6 +72,11 @@ class Outcome:
         medians = [row.ours_seconds.median for row in self.rows] + ([self.alone.median] if self.alone else [])
         return work / min(medians) if work and medians else None
 
+    def told_row(self, row):
+        """One line on a row, for whoever waits for the table."""
+        times = f"ours {scaled(row.ours_seconds.median, 's')}, peer {scaled(row.peer_seconds.median, 's')}"
+        return f"{self.duel.title}: {row.peer}: {times}, peer / ours {row.ratio.median:.3g}"
+
     def table(self):
         """The terminal's table."""
         caption = "times: median (quartiles); peer / ours: above 1, ours is faster"
@@ -105,7 +110,13 @@ def _cell(samples, unit):
     return f"{scaled(samples.median, unit)} ({spread(samples, unit)})"
 
 
-def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label: None):
+def run(
+    duel: Duel,
+    rounds: int | None,
+    outcome: Outcome,
+    on_start=lambda label: None,
+    on_row=lambda row: None,
+):
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 
     A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's
@@ -120,6 +131,8 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
         Filled in place, so that an interruption loses nothing.
     on_start : callable of str
         Told each peer before it starts.
+    on_row : callable of Row
+        Told each row when it is done.
     """
     outcome.absent += duel.absent
     rounds = rounds or duel.rounds
@@ -162,6 +175,7 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
                 difference,
             )
         )
+        on_row(outcome.rows[-1])
     if duel.peers and not outcome.rows:
         outcome.alone = _alone(duel, rounds)
     if outcome.alone and duel.ours.result:

@@ -26,7 +26,7 @@ import portable as pk
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
-from roofline.mix import ptx_mix
+from roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
 from roofline.touched import SIZES, accesses, beyond, by_names, compulsory, scattered, summed
 
 WARP = 32  # members that a GPU's smallest team has
@@ -86,11 +86,21 @@ def count(
             data.restore()
         if executed and not on_device:
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx, apart, alike, occupancy = None, 0, 0, ""
+    ptx, apart, alike, occupancy, local = None, 0, 0, "", 0
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
         if not reducer:
-            apart, alike, occupancy = _explained(pk.explain(policy, kernel, *args), text, moves, wanted)
+            found = pk.explain(policy, kernel, *args)
+            apart, alike, occupancy = _explained(found, text, moves, wanted)
+            local = int(found.facts.get("spills and local arrays, bytes a thread", 0))
+    banks, spills = (0, 0), 0
+    if executed and on_device and not reducer and _reaches_scratch(text):
+        if not _as_many_members(kernel, wanted) or wanted.team_size == WARP:
+            data.restore()
+            found = pk.count(wanted, kernel, *data.args, build="banks")
+            banks = tuple(found.get(("", f"banks {name}", ""), 0) for name in ("taken", "least"))
+    if executed and not on_device and _much_arithmetic(instructions):
+        spills = _spills(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan), instructions)
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
@@ -110,6 +120,9 @@ def count(
         moves,
         passed_on,
         alike,
+        spills,
+        local,
+        banks,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
@@ -142,6 +155,24 @@ def _explained(found, text, moves, policy):
     )
     occupancy = f"{registers} registers a thread leave room for {room} of its threads" if room else ""
     return apart, alike, occupancy
+
+
+def _reaches_scratch(text):
+    return any(operation.endswith("(scratch)") for _, operation, _ in text)
+
+
+def _much_arithmetic(executed):
+    """Whether code does so much arithmetic that registers may be too few: it saves a look at the others."""
+    totals = executed_totals(executed)
+    return 4 * sum(totals["flops"].values()) > totals["loaded"] + totals["stored"]
+
+
+def _spills(assembly, executed):
+    """Bytes that a launch wrote to its stack and read again for want of registers: in the block of loops with
+    most arithmetic, as many as the machine code says, as often as arithmetic ran."""
+    each, arithmetic = spilled(assembly)
+    ran = sum(n for (_, name, _), n in executed.items() if name in ARITHMETIC)
+    return round(each * ran / max(arithmetic, 1))
 
 
 def _on_host(policy):

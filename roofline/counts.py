@@ -17,7 +17,7 @@ import numpy as np
 import portable as pk
 from roofline.units import picked
 from roofline.grid import grid
-from roofline.mix import executed_totals
+from roofline.mix import conversions, executed_totals
 from roofline.touched import SIZES, accesses
 
 if TYPE_CHECKING:
@@ -80,6 +80,13 @@ class Counts:
     alike : int
         Bytes of loads, each thread its own, of which a whole warp wants the same element (cuda, without
         reducers).
+    spilled : int
+        Bytes that registers had no room for, written to the stack and read again in loops; of a CPU's code.
+    local : int
+        Bytes of a GPU's thread that registers had no room for, or that are its own arrays.
+    banks : (int, int)
+        Of a sample of a GPU's accesses to scratch: how often its memory is asked, and how often it would be
+        if no two words of a warp were in one bank.
     """
 
     kernel: str
@@ -97,6 +104,9 @@ class Counts:
     moves: dict[str, int] = field(default_factory=dict)
     beyond: dict[int, tuple[int, int]] = field(default_factory=dict)
     alike: int = 0
+    spilled: int = 0
+    local: int = 0
+    banks: tuple[int, int] = (0, 0)
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -134,6 +144,12 @@ class Counts:
         return self._sum(
             lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC)
         )
+
+    @property
+    def conversions(self) -> dict[str, int]:
+        """Conversions between integers and floats, or floats of two sizes, that ran: {"int64 to float64": n};
+        none where executed operations were not counted."""
+        return conversions(self.executed or {})
 
     @property
     def comparisons(self) -> int:
@@ -375,5 +391,8 @@ def mean(weighted):
         beyond={size: both for size, both in both_ways("beyond").items() if size in common},
         apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
         alike=round(sum(weight * counts.alike for weight, counts in weighted) / total),
+        spilled=round(sum(weight * counts.spilled for weight, counts in weighted) / total),
+        local=max(counts.local for _, counts in weighted),
+        banks=tuple(sum(weight * counts.banks[k] for weight, counts in weighted) for k in (0, 1)),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
     )

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ _TEAM = 256  # threads a team on a GPU
 CHUNK = 64
 SCALE = 1e-3  # the triad's
 IN_GRAPH = 100  # launches
-REPEATS, MOST_REPEATS = 15, 60  # of a measurement
+# Of a measurement: short repeats, of which some meet no other work, over so long that they do not all meet
+# the same
+REPEATS, MOST_REPEATS, REPEAT_SECONDS, SPREAD_SECONDS = 15, 1000, 1e-3, 0.3
 _CONSTANTS = {
     "fma": (0.999, 0.001),
     "no fma": (1.0, 1e-6),
@@ -49,8 +52,13 @@ class Plan:
     def measure(self, quick):
         """The rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on until the
         best of them stands."""
-        many = {"repeats": 3} if quick else {"repeats": REPEATS, "most": MOST_REPEATS, "enough": steady}
-        seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else 0.01, **many)
+        start = time.perf_counter()
+
+        def enough(values):
+            return time.perf_counter() - start >= SPREAD_SECONDS and steady(values)
+
+        many = {"repeats": 3} if quick else {"repeats": REPEATS, "most": MOST_REPEATS, "enough": enough}
+        seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else REPEAT_SECONDS, **many)
         values = tuple(v / self.amount if self.unit == "s" else self.amount / v for v in seconds.values)
         return Samples(values, seconds.calls)
 
@@ -75,7 +83,7 @@ def plans(space, quick):
     """
     gpu = space.name == "cuda"
     levels = gpu_levels(space, quick) if gpu else cpu_levels(space)
-    found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
+    found = [*_arithmetic(space, quick), *_conversions(space, quick), *_atomics(space, gpu, quick)]
     found += (_gpu_bandwidth if gpu else _cpu_bandwidth)(space, levels, quick)
     found += _launch(space, gpu)
     cycles = (
@@ -141,6 +149,17 @@ def _arithmetic(space, quick):
         )
 
 
+def _conversions(space, quick):
+    """Conversions there and back, of which each is taken to cost half."""
+    n, trips = _indices(space, quick), 2 if quick else 16 if space.name == "cuda" else 128
+    policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
+    for other, kernel in kernels.CONVERSIONS.items():
+        method = f"float64 to {other} and back, {kernels.CHAINS} chains, {trips} trips of {n:,} indices"
+        out, amount = _view(space, np.ones(n), "float64"), 2 * kernels.CHAINS * trips * n
+        args = trips, *_CONSTANTS["no fma"], out
+        yield _plan(space, f"convert {other}", "op", amount, method, policy, kernel, *args)
+
+
 def special(space, name, dtype, quick=False):
     """The plan of a special function, or None for one that nobody can measure."""
     kernel = kernels.special(name)
@@ -170,16 +189,15 @@ def _indices(space, quick):
 
 def _atomics(space, gpu, quick):
     n, trips = (64, 2) if quick else (2**18 if gpu else 1024 * space.n_threads, 16)
-    policy, (counts, place) = (
-        pk.RangePolicy(0, n, space=space),
-        (_view(space, np.zeros(n), "int64") for _ in range(2)),
-    )
-    for name, where, kernel, args in (
-        ("apart", "each to its own place", kernels.atomic_apart, (counts,)),
-        ("together", "all to one place", kernels.atomic_together, (place, counts)),
-    ):
-        method = f"additions of {n:,} indices, {where}"
-        yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, *args)
+    policy, place = pk.RangePolicy(0, n, space=space), _view(space, np.zeros(n), "int64")
+    for dtype in ("int64", "float64"):
+        sums = _view(space, np.zeros(n), dtype)
+        for name, where, kernel, args in (
+            ("apart", "each to its own place", kernels.atomic_apart, (sums,)),
+            ("together", "all to one place", kernels.atomic_together, (place, sums)),
+        ):
+            how = f"additions of {n:,} indices, {where}"
+            yield _plan(space, f"atomic {name} {dtype}", "op", n * trips, how, policy, kernel, trips, *args)
 
 
 def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):

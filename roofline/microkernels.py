@@ -71,6 +71,30 @@ def integers(i, trips, b, c, out):
     out[i] = total
 
 
+def _converting(there, back):
+    """A kernel of CHAINS conversions a trip by `there`, and as many by `back`; a pair costs an addition."""
+
+    @pk.kernel
+    def converted(i, trips, b, c, out):
+        x = pk.local(CHAINS, out.dtype)
+        for k in range(pk.static(CHAINS)):
+            x[k] = out[i] + k
+        for _ in range(trips):
+            for k in range(pk.static(CHAINS)):
+                x[k] = back(there(x[k])) + c
+        total = b
+        for k in range(pk.static(CHAINS)):
+            total += x[k]
+        out[i] = total
+
+    return converted
+
+
+CONVERSIONS = {  # pairs of them, there and back
+    "int64": _converting(pk.int64, pk.float64),
+    "float32": _converting(pk.float32, pk.float64),
+}
+
 FUNCTIONS = (
     "exp",
     "fast_exp",

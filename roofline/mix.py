@@ -35,6 +35,9 @@ _INTEGER = {
     "umax",
     "abs",
 }
+# of LLVM's instructions, one machine instruction each
+ARITHMETIC = {"fadd", "fsub", "fmul", "fdiv", "fma", "fmuladd"}
+_INTEGER |= {f"{name} by constant" for name in ("sdiv", "udiv", "srem", "urem")}
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
 _PTX_TYPES = {
     "f64": "float64",
@@ -166,3 +169,47 @@ def ptx_mix(ptx):
         if kind:
             found[kind] += 1
     return dict(found)
+
+
+_FROM_INTEGER, _TO_INTEGER = ("sitofp", "uitofp"), ("fptosi", "fptoui", "fptosi.sat", "fptoui.sat")
+_OF_LLVM = {
+    "fpext": "float32 to float64",
+    "fptrunc": "float64 to float32",
+    **dict.fromkeys(_FROM_INTEGER, "int64 to float64"),
+    **dict.fromkeys(_TO_INTEGER, "float64 to int64"),
+}
+
+
+def conversions(executed):
+    """Conversions that ran, each lane one, by what was converted: {"int64 to float64": n, ...}; integers of
+    any size are told as int64."""
+    found = collections.Counter()
+    for (_, name, of), n in executed.items():
+        if name in _OF_LLVM:
+            found[_OF_LLVM[name]] += n * lanes_and_type(of)[0]
+    return dict(found)
+
+
+# Floating-point instructions of x86-64 and of aarch64, of whole registers or of one number
+_ARITHMETIC = re.compile(
+    r"\s(?:v?(?:add|sub|mul|div)[ps][sd]|vf?n?m(?:add|sub)\d+[ps][sd]|f(?:n?m?add|n?msub|n?mul|div|ml[as]))\s"
+)
+DEEPER = 8  # trips of a loop, as far as nobody knows: an inner one's instructions count so much more
+_KEPT = re.compile(r"(\d+)-byte (?:Folded )?(?:Spill|Reload)")
+
+
+def spilled(assembly):
+    """(bytes written to the stack and read again, floating-point instructions) of the block of code, of those
+    in the deepest loops, that has most of these, by LLVM's remarks in the machine code; (0, 0) without
+    loops."""
+    blocks = [[0, 0, 0]]  # depth of its loop, arithmetic, bytes
+    for line in assembly.splitlines():
+        if re.match(r"\.?L?BB\d+_\d+:|[#/]+ %bb\.\d+:", line.strip()):
+            blocks.append([0, 0, 0])
+        if depth := re.search(r" Depth=(\d+)", line):
+            blocks[-1][0] = max(blocks[-1][0], int(depth[1]))
+        blocks[-1][1] += bool(_ARITHMETIC.search(line))
+        if kept := _KEPT.search(line):
+            blocks[-1][2] += int(kept[1])
+    loops = [(arithmetic * DEEPER**depth, kept, arithmetic) for depth, arithmetic, kept in blocks if depth]
+    return max(loops, default=(0, 0, 0))[1:]

@@ -125,6 +125,14 @@ OPTIONS = (
         "--seed",
         {"type": int, "help": "of the pairs' sizes and data (default: another one each time)"},
     ),
+    (
+        "validate",
+        "--only",
+        {
+            "metavar": "TEXT,...",
+            "help": "the pairs whose name, or a cause that was planted in them, contains one of these",
+        },
+    ),
     _flag("validate", "--quick", "tiny inputs: shows that everything runs, and judges nothing of worth"),
     ("scaleout", "--cores", {"type": positive, "help": "of this machine that workers share (default: all)"}),
     (

@@ -1,9 +1,9 @@
 """What must hold between ceilings, whatever the machine: where it does not, one of two was measured too low.
 
 A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many
-numbers of 32 bits as of 64; and what a nearer memory level holds need not come from a farther one. A roof is
-the best repeat, which other work on the machine can only lower, so of two in the wrong order it is the lower
-one that is doubtful.
+numbers of 32 bits as of 64, on a CPU just that many; and what a nearer memory level holds need not come from
+a farther one. A roof is the best repeat, which other work on the machine can only lower, so of two in the
+wrong order it is the lower one that is doubtful.
 """
 
 from roofline.units import scaled
@@ -19,6 +19,8 @@ ORDERS = [(f"fma {dtype}", f"no fma {dtype}") for dtype in ("float64", "float32"
 ORDERS += [(f"{kind} float32", f"{kind} float64") for kind in ("fma", "no fma")] + [
     ("integer int32", "integer int64")
 ]
+# what a CPU's registers hold half as many of does not take more than twice as long; a GPU has other units
+HALVES = ["fma float", "no fma float", "integer int"]
 
 
 def steady(values):
@@ -43,6 +45,12 @@ def disorder(ceilings):
         high, low = ceilings.rate(more), ceilings.rate(less)
         if high is not None and low is not None and high < SLACK * low:
             found.append(({more}, _sentence(more, high, less, low, f"{ceilings.items[more].unit}/s")))
+    for kind in HALVES if not ceilings.space.startswith("cuda") else ():
+        wide, narrow = f"{kind}64", f"{kind}32"
+        low, high = ceilings.rate(wide), ceilings.rate(narrow)
+        if low is not None and high is not None and low < 0.5 * SLACK * high:
+            unit = f"{ceilings.items[wide].unit}/s"
+            found.append(({wide}, _sentence(wide, low, f"half of {narrow}", 0.5 * high, unit)))
     known = [level for level, _ in ceilings.levels if ceilings.measured_at(level)]
     for near, far in zip(known, known[1:], strict=False):
         high, low = ceilings.bandwidth(near), ceilings.bandwidth(far)

@@ -17,6 +17,8 @@ from roofline.units import scaled
 from roofline.verdicts import HELP
 
 DISTURBED = 0.7  # of the median: a fastest repeat below says that something else took the time
+# times what passes outside of kernels: launches that one by one would cost so much came from a graph
+FAR = 4.0
 OUTSIDE = 0.25  # of a call's time, from which what passes outside of kernels is a reason
 # Of what a call loses: told, kernels named for it, and what one of these loses at least.
 TOLD, MOST, LEAST = 0.7, 3, 0.05
@@ -97,17 +99,15 @@ def _outside(analysis, ceilings):
         f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its",
         f"{n:,} launch{'es' * (n > 1)}",
     )
-    if n * each > HALF * analysis.outside:
-        return Cause(
-            "calls",
-            analysis.outside,
-            f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}",
-            "measured",
-        )
+    if HALF * analysis.outside < n * each < FAR * analysis.outside:
+        text = f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}"
+        gain = analysis.seconds / analysis.attainable  # as a graph of them at its roof
+        return Cause("calls", analysis.outside, text, "measured", gain=gain)
     host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
-    return Cause(
-        "outside", analysis.outside, f"{begin} {launches}, in Python, copies and waiting{host}", "measured"
-    )
+    text = f"{begin} {launches}, in Python, copies and waiting{host}"
+    inside = analysis.seconds - analysis.outside
+    gain = analysis.seconds / inside if inside > 0.0 else None
+    return Cause("outside", analysis.outside, text, "measured", gain=gain)
 
 
 def _spread(analysis, lost):

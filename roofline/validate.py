@@ -17,11 +17,15 @@ from roofline.grid import grid
 import portable as pk
 from portable.errors import InputError
 from roofline import timing, truth
-from roofline.attainable import LOW, analyse_launch
+from roofline.attainable import LOW, analyse, analyse_launch
 from roofline.ceiling import ceilings
 from roofline.counting import count
-from roofline.causes import WORTH, candidates, causes
+from roofline.cause import WORTH
+from roofline.causes import candidates, causes
+from roofline.compiled import special
 from roofline.physics import steady
+from roofline.profiling import profile
+from roofline.reasons import reason
 from roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
@@ -128,8 +132,9 @@ def judge(pair, space, known, random, quick=False):
         return Judged(pair, error=str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
         return Judged(pair, error=one_line(error))
-    work = [_work(launch[0]) for launch in launches]
-    measured = each[0] / each[1] if pair.causes != ("launch",) else (each[0] / work[0]) / (each[1] / work[1])
+    measured = each[0] / each[1]
+    if pair.causes == ("launch",):  # over other sizes
+        measured *= _work(launches[1][0]) / _work(launches[0][0])
     (first, text, gain, _), (clean, *_) = told
     made = Judged(pair, first, clean, gain, measured, text, tuple(each), launches=tuple(t[-1] for t in told))
     if measured < WORTH and not (quick or made.accused):
@@ -145,18 +150,23 @@ def _ample(pair, space, known, random):
     scale, ample = 1.0, AMPLE * known(()).rate("launch call")
     while True:
         launches = pair.make(space, random(), scale)
-        call, wait = functools.partial(pk.parallel_for, *launches[1]), functools.partial(pk.fence, space)
+        call, wait = _call(launches[1]), functools.partial(pk.fence, space)
         took = min(timing.measure(call, wait, min_time=1e-3, repeats=3).values)
         if took >= ample or scale >= LARGEST:
             return launches
         scale *= min(STEP, 1.2 * ample / took)
 
 
+def _call(side):
+    """One side of a pair as a call: a launch, or what is one already."""
+    return side if callable(side) else functools.partial(pk.parallel_for, *side)
+
+
 def _seconds(launches, space, quick):
     """[seconds of the one with the cause, seconds of the clean one]: the fastest of samples in turn, until
     they stand."""
     wait = functools.partial(pk.fence, space)
-    calls = {name: functools.partial(pk.parallel_for, *launch) for name, launch in zip(SIDES, launches)}
+    calls = {name: _call(launch) for name, launch in zip(SIDES, launches)}
     values = {name: [] for name in SIDES}
     for _ in range(1 if quick else ROUNDS // AT_ONCE):
         found = timing.alternate(
@@ -174,13 +184,15 @@ def _seconds(launches, space, quick):
 
 
 def _told(launch, seconds, known):
-    """(name, clause, gain, all that led to them) of the first cause of a launch that took so long; of one
-    near its roof none."""
+    """(name, clause, gain, all that led to them) of the first cause of a launch, or a call, that took so
+    long; of one near its roof none, but its special functions."""
+    if callable(launch):
+        return _told_of_call(launch, seconds, known)
     counts = count(*launch)
     roofs = known(set(counts.special))
-    analysis = analyse_launch(launch[1].name, counts, seconds, roofs)
     # timed as it was launched, one by one, not in a graph
     by_call = replace(roofs, items=roofs.items | {"launch": roofs.items["launch call"]})
+    analysis = analyse_launch(launch[1].name, counts, seconds, roofs)
     (kernel,) = analysis.kernels
     seen = {
         "seconds": seconds,
@@ -190,25 +202,67 @@ def _told(launch, seconds, known):
         **picked(counts, "policy apart moves occupancy line_bytes"),
         **counts.as_dict(),
     }
-    if analysis.share >= LOW:
+    if analysis.share < LOW:
+        cause = causes(kernel, by_call)[0]
+    elif not (cause := special(kernel, by_call, seconds)):
         return "", f"{analysis.share:.0%} of its roof", None, seen
-    cause = causes(kernel, by_call)[0]
     return cause.name, cause.told, cause.gain, seen
+
+
+def _told_of_call(call, seconds, known):
+    """The same of a call, as a report tells it, by the quietest of several profiles."""
+    profiles = []
+    for _ in range(AT_ONCE):
+        with profile(apart=True) as made:
+            call()
+        profiles.append(made)
+    analysis = analyse(min(profiles, key=lambda one: one.seconds), seconds, known, executed=False)
+    seen = {"seconds": seconds, "share": analysis.share, "outside": analysis.outside}
+    if not (why := reason(analysis, analysis.ceilings)):
+        return "", f"{analysis.share:.0%} of its roof", None, seen
+    cause = why["causes"][0]
+    return cause["name"], cause["text"], cause["gain"], seen | {"causes": why["causes"]}
 
 
 def _work(policy):
     """Indices of a policy that is launched over other sizes."""
-    return policy.end - policy.begin if isinstance(policy, pk.RangePolicy) else 1
+    return math.prod(policy.extents) if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
 
 
-def run(space, seed, quick=False, on_start=lambda name: None, on_end=lambda found: None):
-    """All pairs, a list of Judged; `on_end` is told what there is after each of them."""
+def chosen(only):
+    """[(place in the corpus, Pair)] of the pairs that were asked for; all, if nothing was.
+
+    Raises
+    ------
+    InputError
+        No pair has such a name or cause.
+    """
+    wanted = [text.strip() for text in (only or "").split(",")]
+    pairs = list(enumerate(truth.corpus()))
+    found = [
+        (k, pair)
+        for k, pair in pairs
+        if any(text in name for text in wanted for name in (pair.name, *pair.causes))
+    ]
+    if not found:
+        raise InputError(
+            f"--only: no pair's name or cause contains '{only}'; there are:"
+            f" {', '.join(pair.name for _, pair in pairs)}."
+        )
+    return found
+
+
+def run(space, seed, quick=False, only=None, on_start=lambda name: None, on_end=lambda found: None):
+    """The pairs that were asked for, a list of Judged; `on_end` is told what there is after each of them.
+
+    A pair's data depend on the seed and on its place in the corpus, not on what else is run.
+    """
 
     def known(special):
         return ceilings(space, special=special, quick=quick)
 
     found = []
-    for k, pair in enumerate(truth.corpus()):
+    for k, pair in chosen(only):
         on_start(pair.name)
         random = functools.partial(np.random.default_rng, [seed, k])
         found.append(judge(pair, space, known, random, quick))
@@ -223,30 +277,32 @@ def rates(space, quick=False):
 
 def table(found, space, seed):
     """The terminal's table."""
-    n = sum(not j.refused for j in found)
+    judged = [j for j in found if not j.refused]
+    n = len(judged)
+    right, accused, near = (sum(getattr(j, what) for j in judged) for what in ("right", "accused", "near"))
     caption = (
-        f"{sum(j.right for j in found)} of {n} planted causes named; {sum(j.accused for j in found)} of {n}"
-        f" clean launches accused; {sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed"
-        f" {seed}"
+        f"{right} of {n} planted causes named; {accused} of {n} clean launches accused; {near} of {n} gains"
+        f" within {NEAR - 1:.0%}; seed {seed}"
     )
-    rows = []
-    for j in found:
-        if j.error:
-            rows.append((j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"))
-            continue
-        gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
-        named = (
-            f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
-            f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
-        )
-        rows.append(
-            (
-                j.pair.name,
-                *named,
-                f"{gains[0]}{'' if j.near else ' (off)'}",
-                gains[1],
-                *(scaled(s, "s") for s in j.seconds),
-            )
+    if n < len(found):
+        caption += (
+            f"; not judged, so in none of these numbers: {len(found) - n} of {len(found)} pairs, whose cause"
+            f" '{space}' does not have, or where it costs less than a tenth"
         )
     columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
-    return grid(f"Reasons against planted causes on {space}", columns, rows, caption)
+    return grid(f"Reasons against planted causes on {space}", columns, map(row, found), caption)
+
+
+def row(j):
+    """The cells of a Judged."""
+    if j.error:
+        return j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"
+    gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
+    return (
+        j.pair.name,
+        f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
+        f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
+        f"{gains[0]}{'' if j.near else ' (off)'}",
+        gains[1],
+        *(scaled(s, "s") for s in j.seconds),
+    )

@@ -70,6 +70,22 @@ CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it me
             " less."
         ),
     ),
+    "conversions": (
+        "conversions between types",
+        "Values kept in the type that they are used in, and constants of the arrays' precision, need none.",
+    ),
+    "spills": (
+        "registers that are too few",
+        "Fewer values at once for each index, in several turns, stay in registers; pk.explain tells.",
+    ),
+    "banks": (
+        "words in one bank of scratch",
+        "Rows of scratch that are one number longer, or members that lie side by side, meet in no bank.",
+    ),
+    "special": (
+        "special functions",
+        "pk.fast_exp and pk.fast_log cost less; a product in place of a power costs none.",
+    ),
     "together": (
         "atomic operations that meet",
         "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
@@ -136,6 +152,12 @@ def verdict(result):
     )
 
 
+def _without_special(roof):
+    """How many times as fast a method were without special functions, at its share of the roof."""
+    rest = [seconds for name, seconds in roof.wants.items() if name != "arithmetic"]
+    return roof.wants["arithmetic"] / max([roof.wants["arithmetic"] * (1.0 - roof.special_share), *rest])
+
+
 def advice(result):
     """What might help, each with its evidence; a list of sentences, empty where nothing stands out."""
     roof, found = result.roof, []
@@ -148,7 +170,7 @@ def advice(result):
     if roof.by == "arithmetic" and special > 0.5:
         found.append(
             f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of"
-            " them."
+            f" them; without any it could be up to {times(_without_special(roof))} times as fast."
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")

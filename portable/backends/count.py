@@ -1,8 +1,9 @@
 """Executed counts on every machine: optimised LLVM code with a counter in each basic block, and what a block
 does.
 
-A block's instructions are known when the code is; a count of the block's runs times these is exact. Machines
-differ in where the counters lie.
+A block's instructions are known when the code is; a count of the block's runs times these is exact. What an
+instruction does is asked of LLVM; its printed line is kept beside, for counters are put between lines, and
+names a few things that LLVM's C interface does not. Machines differ in where the counters lie.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import collections
 import re
 
+import llvmlite.binding as llvm
+
 from ..compiler.counting import SPECIAL, Marked
 
-_TERMINATOR = r"  (?:ret|br|switch|unreachable) ?"
-_VALUE = r"(?:<\d+ x \w+>|\{.*?\}|\w+)"
-_FLAGS = (
-    r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast"
-    r"|atomic|volatile))*"
-)
-_ORDERED = r"\S+ (?:syncscope\(.*?\) )?(?:monotonic|acquire|release|acq_rel|seq_cst)"
-# so many at once
-_BYTES = r"  (?:tail |musttail |notail )?call void @llvm\.mem(?:set|cpy|move)\.[\w.]+\(.*?, i64 ([^,]+), i1"
+_TERMINATORS = "ret", "br", "switch", "unreachable"
+# of what fills or copies memory: what it does with each byte
+_BYTES = {
+    "llvm.memset": ("store",),
+    "llvm.memcpy": ("load", "store"),
+    "llvm.memmove": ("load", "store"),
+}
+_NO_WORK = "llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental"
 _COSTLESS = (
     "phi",
     "getelementptr",
@@ -33,15 +35,40 @@ _COSTLESS = (
     "extractvalue",
     "insertvalue",
 )
-# where a line says which step an instruction does, if there are several, and to what type; in others the type
-# stands behind the name
-_TYPES = {
-    "icmp": rf"icmp{_FLAGS} \w+ ({_VALUE})",
-    "fcmp": rf"fcmp{_FLAGS} \w+ ({_VALUE})",
-    "select": rf"select.*?, ({_VALUE}) [^,]*, ",
-    "atomicrmw": rf"atomicrmw{_FLAGS} (\w+) .*, ({_VALUE}) {_ORDERED}",
-    "cmpxchg": rf"cmpxchg.*, ({_VALUE}) {_ORDERED}",
-}
+_DIVISIONS = "sdiv", "udiv", "srem", "urem"
+# an instruction's type is that of its first operand, but of these of the result, or of the last operand
+_OF_RESULT, _OF_LAST = ("load", "select"), ("atomicrmw", "cmpxchg")
+
+
+class Function:
+    """A function of an optimised module: its printed lines, and LLVM's own view of it."""
+
+    def __init__(self, value, text):
+        self.value, self.lines = value, text.split("\n")
+        self.is_special = value.name.startswith(SPECIAL)  # counts as one operation
+
+    @property
+    def body(self):
+        """(line, instruction) pairs, as they are printed; None for lines that begin none."""
+        instructions = (i for block in self.value.blocks for i in block.instructions)
+        for line in self.lines[1:]:
+            begins = line.startswith("  ") and line[2:3] not in (" ", "]", ";", "#")
+            yield line, next(instructions) if begins else None
+
+    @property
+    def n_counters(self):
+        """One for each basic block, and for what fills or copies memory."""
+        return sum(i is not None and (i.opcode in _TERMINATORS or bool(_moved(i))) for _, i in self.body)
+
+    def special(self):
+        """(name, instructions) of a special function; none of one that branches, for which way it goes is
+        not seen."""
+        mix = collections.Counter(
+            found
+            for line, i in self.body
+            if i is not None and i.opcode not in _TERMINATORS and (found := _does(i, line))
+        )
+        return _short(self.value.name), mix if self.n_counters == 1 else {}
 
 
 class Executed:
@@ -55,45 +82,57 @@ class Executed:
     emitter = Marked
 
     def functions(self, text):
-        """The code in parts, as a list, and which of them are functions; lines of the kernel become known."""
-        self.mixes, self.lines = (
-            [],
-            dict(re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", text, re.MULTILINE)),
-        )
-        parts = re.split(r"^(define .*?^}$)", text, flags=re.MULTILINE | re.DOTALL)
-        return parts, [k for k, part in enumerate(parts) if part.startswith("define ")]
+        """The code in parts, as a list, and {k: Function} of those that are functions; lines of the kernel
+        become known."""
+        self.mixes, self.lines = [], {}
+        parts, defined = [[]], {}
+        module = llvm.parse_assembly(text)
+        values = (f for f in module.functions if not f.is_declaration)
+        for line in text.split("\n"):
+            if line.startswith("define "):
+                defined[len(parts)] = next(values)
+                parts.append([])
+            parts[-1].append(line)
+            if line == "}":
+                parts.append([])
+            mark, _, place = line.partition(" = !DILocation(line: ")
+            if place:
+                self.lines[mark] = int(place.partition(",")[0])
+        parts = ["\n".join(part) for part in parts]
+        return parts, {k: Function(value, parts[k]) for k, value in defined.items()}
 
     def with_counters(self, function, top=(), inside=None):
         """A function that counts the runs of its blocks, after the lines `top`; `inside` names a special
         function."""
-        head, _, body = function.partition("{\n")
-        label, _, rest = body.partition("\n")
-        lines, mix = [label, *top], collections.Counter()
-        for line in rest.split("\n"):
-            if re.match(_TERMINATOR, line):
+        lines, mix = [function.lines[0]], collections.Counter()
+        for line, instruction in function.body:
+            if instruction is None:
+                lines.append(line)
+                continue
+            if top:
+                lines, top = lines + list(top), ()
+            if instruction.opcode in _TERMINATORS:
                 lines += self.bump(len(self.mixes))
                 self.mixes.append(mix)
                 mix = collections.Counter()
-            elif moved := re.match(_BYTES, line):
-                lines += self.bump(len(self.mixes), moved[1])
-                words = ("store",) if "@llvm.memset" in line else ("load", "store")
+            elif words := _moved(instruction):
+                lines += self.bump(len(self.mixes), line.partition(", i64 ")[2].partition(",")[0])
                 self.mixes.append(collections.Counter({(self._line(line), word, "i8"): 1 for word in words}))
-            elif not self.is_free(line) and (found := _instruction(line)):
+            elif not self.is_free(instruction) and (found := _does(instruction, line)):
                 name, of = found
                 mix[
                     (self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)
                 ] += 1
             lines.append(line)
-        return head + "{\n" + "\n".join(lines)
+        return "\n".join(lines)
 
-    def is_free(self, line):
+    def is_free(self, instruction):
         """Whether an instruction is no work on this machine."""
         return False
 
     def _line(self, text):
-        mark = re.search(r"!dbg !(\d+)", text)
-        number = int(self.lines.get(mark[1], 0)) if mark else 0
-        return self.lower.lines[number]
+        mark = text.partition("!dbg ")[2].partition(",")[0]
+        return self.lower.lines[self.lines.get(mark, 0)]
 
     def counted(self, totals, inside=()):
         """How often each (line, instruction, type) ran, from the runs of blocks: rows of them, one a worker.
@@ -110,24 +149,17 @@ class Executed:
         return {key: count for key, count in result.items() if count}
 
 
-def n_blocks(function):
-    """The counters of a function's code: of its basic blocks, and of what fills or copies memory."""
-    return len(re.findall(f"^(?:{_TERMINATOR}|{_BYTES})", function, re.MULTILINE))
+def _callee(call):
+    """The name of what a call calls, which is its last operand."""
+    *_, callee = call.operands
+    return callee.name
 
 
-def is_special(function):
-    """Whether code is that of a function that counts as one operation."""
-    return SPECIAL in function.partition("{\n")[0]  # a range of what it returns has brackets before the name
-
-
-def special(function):
-    """(name, instructions) of a special function; none of one that branches, for which way it goes is not
-    seen."""
-    lines = function.partition("{\n")[2].split("\n")
-    mix = collections.Counter(
-        found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line))
-    )
-    return _short(re.search(r'@"?([^"(]+)', function)[1]), mix if n_blocks(function) == 1 else {}
+def _moved(instruction):
+    """What is done with each byte by an instruction that fills or copies memory, in words; else nothing."""
+    if instruction.opcode != "call":
+        return ()
+    return _BYTES.get(".".join(_callee(instruction).split(".")[:2]), ())
 
 
 def _short(callee):
@@ -136,29 +168,30 @@ def _short(callee):
     return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
 
 
-def _instruction(line):
-    """(name, type) of a line of LLVM code: what it does, and to what; None for what costs nothing or is no
-    instruction."""
-    text = re.sub(r"^  (?:%[\w.]+ = )?", "", line)
-    if text == line or text.startswith(("#dbg", ";")):
-        return None
-    name = text.split(" ")[0]
-    if name in ("tail", "call", "musttail", "notail"):
-        return _call(text)
+def _does(instruction, line):
+    """(name, type) of an instruction: what it does, and to what; None for what costs nothing.
+
+    Which atomic operation it is stands in its line alone.
+    """
+    name, operands = instruction.opcode, list(instruction.operands)
+    if name == "call":
+        return _call(str(instruction.type), _callee(instruction), operands)
     if name in _COSTLESS:
         return None
-    found = re.match(_TYPES.get(name, rf"\w+{_FLAGS} ({_VALUE})"), text)
-    *step, of = found.groups() if found else ("",)
-    return " ".join((name, *step)), of
+    of = operands[-1] if name in _OF_LAST else operands[0] if operands else instruction
+    of = str((instruction if name in _OF_RESULT else of).type).partition(" addrspace")[0]
+    if name == "atomicrmw":
+        return f"{name} {line.partition(' ptr ')[0].rpartition(' ')[2]}", of
+    if name in _DIVISIONS and operands[1].is_constant:
+        return f"{name} by constant", of  # which is a product, or a shift
+    return name, of
 
 
-def _call(text):
-    """(name, type) of a call, or None, as of other instructions."""
-    result, callee, first = re.search(rf"({_VALUE}) @\"?([^\"(]+)\"?\(({_VALUE})?", text).groups()
-    if callee.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental")):
+def _call(result, callee, operands):
+    if callee.startswith(_NO_WORK):
         return None
     if callee.startswith(SPECIAL):
         return _short(callee), result
     name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", callee.removeprefix("llvm."))
     of_argument = result == "void" or name.startswith("vector.reduce")
-    return name, first if of_argument else result
+    return name, str(operands[0].type).partition(" addrspace")[0] if of_argument else result

@@ -22,6 +22,9 @@ ISSUED = "", "issued", ""
 LINE = 64  # bytes that a cache moves at once
 # Of a recorded access: its line, from bit STORES on whether it reads (1) and writes (2), then the worker
 STORES, WORKER = 46, 48
+# Of a GPU's shared memory: banks, and bytes of a word; every so many accesses are looked at
+WORDS, BANK, SAMPLED = 32, 4, 17
+PASSES = "banks taken", "banks least"
 HASH = 0x9E3779B97F4A7C15  # of a line: the upper bits of its product, Knuth's multiplicative hashing
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
@@ -110,6 +113,22 @@ class Tally(_Named):
         count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
         return self.b.zext(count, I64)
 
+    def _places(self, how, pointer, size):
+        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
+        n = 1 if how == "uniform" else self.W
+        whole = ir.IntType(self.W)
+        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
+        if how == "uniform" and self.W > 1:
+            live = self.b.icmp_unsigned("!=", live, whole(0))
+        vector = ir.VectorType(I64, n)
+        if how == "scattered":
+            return self.b.ptrtoint(pointer, vector), live
+        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
+        addresses = ir.Constant(vector, ir.Undefined)
+        for k, place in enumerate(places):
+            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
+        return addresses, live
+
     def flush(self, base):
         """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same
         time."""
@@ -167,22 +186,6 @@ class Touching(Tally):
         key = "", f"moves {label}", ""
         self.counters[key] = self.counters.setdefault(key, None) or self.slot(I64)
         return self.counters[key]
-
-    def _places(self, how, pointer, size):
-        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
-        n = 1 if how == "uniform" else self.W
-        whole = ir.IntType(self.W)
-        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
-        if how == "uniform" and self.W > 1:
-            live = self.b.icmp_unsigned("!=", live, whole(0))
-        vector = ir.VectorType(I64, n)
-        if how == "scattered":
-            return self.b.ptrtoint(pointer, vector), live
-        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
-        addresses = ir.Constant(vector, ir.Undefined)
-        for k, place in enumerate(places):
-            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
-        return addresses, live
 
 
 def _outlined(module, result, types, name):
@@ -263,6 +266,96 @@ class Packs(Tally):
     def add(self, key, all_lanes=False):
         super().add(key)
         super().add(ISSUED, all_lanes=True)
+
+
+class Banks(Tally):
+    """Also samples accesses to scratch: words that the lanes of a pack, a GPU's warp, take of one bank, one
+    after the other, of which the bank with most decides; and how often there would be one alone.
+
+    As NVIDIA documents it: 32 banks hold successive words of four bytes, and give one word at a time, to as
+    many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
+    """
+
+    def __init__(self, *args):
+        self.passes = {}  # the functions that there are, by lanes and bytes of an element
+        super().__init__(*args)
+
+    def locate(self, view, indices, pairs=False):
+        how, pointer = super().locate(view, indices, pairs)
+        if not self.silent and view.store == "(scratch)":
+            size = itemsize(view.dtype)
+            addresses, live = self._places(how, pointer, size)
+            seen = self.slot(I64)
+            n = self.b.load(seen, typ=I64)
+            self.b.store(self.b.add(n, I64(1)), seen)
+            with self.b.if_then(self.b.icmp_unsigned("==", self.b.urem(n, I64(SAMPLED)), I64(0))):
+                key = addresses.type.count, max(size, BANK)
+                if key not in self.passes:
+                    self.passes[key] = _Passes(self.b.module, *key).function
+                both = self.b.call(self.passes[key], [addresses, live])
+                for k, name in enumerate(PASSES):
+                    more = self.b.extract_value(both, k)
+                    place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
+                    self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
+        return how, pointer
+
+
+class _Passes:
+    """Writes, into a function of its own, how many words of an access come one after the other: of the places
+    of n lanes and the bits of those that take part (that number, and what it would be without conflicts)."""
+
+    def __init__(self, module, n, unit):
+        self.n, self.bits, self.at_once = n, ir.IntType(n), WORDS * BANK // unit
+        types = [ir.VectorType(I64, n), self.bits]
+        self.function = _outlined(module, ir.LiteralStructType([I64, I64]), types, f"passes.{n}.{unit}")
+        self.b = ir.IRBuilder(self.function.append_basic_block())
+        addresses, live = self.function.args
+        word = self.b.lshr(addresses, self.all(I64(unit.bit_length() - 1)))
+        both = ir.Constant(self.function.function_type.return_type, ir.Undefined)
+        for k, x in enumerate(self.conflicts(word, live)):
+            both = self.b.insert_value(both, x, k)
+        self.b.ret(both)
+
+    def conflicts(self, word, live):
+        bank, first = self.b.and_(word, self.all(I64(self.at_once - 1))), self.first(word, live)
+        taken = least = I64(0)
+        for start in range(0, self.n, self.at_once):
+            lanes = range(start, min(self.n, start + self.at_once))
+            among = self.bits(sum(1 << k for k in lanes))
+            any_one = self.b.icmp_unsigned("!=", self.b.and_(live, among), self.bits(0))
+            least = self.b.add(least, self.b.zext(any_one, I64))
+            taken = self.b.add(taken, self.b.zext(self.most(bank, lanes, among, first), I64))
+        return taken, least
+
+    def most(self, bank, lanes, among, first):
+        """How many words the bank with most has to give to these lanes."""
+        most = self.bits(0)
+        for k in lanes:
+            each = self.b.ctpop(self.alike(bank, k, among, first))
+            most = self.b.select(self.b.icmp_unsigned(">", each, most), each, most)
+        return most
+
+    def first(self, word, live):
+        """Bits of the lanes that want a word which no lane before them wants at the same time."""
+        b, first = self.b, self.bits(0)
+        for k in range(self.n):
+            before = self.bits((1 << k) - (1 << k // self.at_once * self.at_once))
+            earlier = self.alike(word, k, before, live)
+            alone = b.select(b.icmp_unsigned("==", earlier, self.bits(0)), self.bits(1 << k), self.bits(0))
+            first = b.or_(first, b.and_(live, alone))
+        return first
+
+    def alike(self, values, k, among, which):
+        """Bits of those lanes that have the value of lane k."""
+        same = self.b.icmp_unsigned("==", values, self.all(self.b.extract_element(values, I64(k))))
+        return self.b.and_(self.b.and_(self.b.bitcast(same, self.bits), among), which)
+
+    def all(self, x):
+        """A vector of as many lanes, all of them x."""
+        vector = ir.Constant(ir.VectorType(I64, self.n), ir.Undefined)
+        for k in range(self.n):
+            vector = self.b.insert_element(vector, x, I64(k))
+        return vector
 
 
 class Marked(_Named):

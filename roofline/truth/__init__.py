@@ -8,12 +8,12 @@ drawn when a pair is made, so that no rule can be fitted to them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofline.truth import pairs
+from roofline.truth import arithmetic, later, machine, pairs
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two launches of one work.
+    """Two launches, or calls, of one work.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Pair:
     causes : tuple of str
         Names that `roofline.reasons` may give what was planted.
     make : callable of (space, Generator, scale) that gives the launch with the cause and the one without,
-    (policy, kernel, *args)
+    (policy, kernel, *args); or two callables without arguments, of which each makes launches
     """
 
     name: str
@@ -31,4 +31,5 @@ class Pair:
 
 def corpus():
     """All pairs, in the order in which they are told."""
-    return [Pair(make.__name__.replace("_", " "), causes, make) for causes, make in pairs.ALL]
+    every = [*pairs.ALL, *arithmetic.ALL, *machine.ALL, *later.ALL]
+    return [Pair(make.__name__.replace("_", " "), causes, make) for causes, make in every]

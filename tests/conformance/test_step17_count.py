@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, LoweringError, SpaceError
 
 N = 1003  # neither a multiple of 8 nor of 16 lanes
 
@@ -392,3 +392,81 @@ def test_special_functions_whose_range_llvm_knows():
     ((of, n),) = [(of, n) for (_, name, of), n in found.items() if name == "special random.randint"]
     lanes = int(of[1:].split(" x ")[0])
     assert n == 3 * -(-N // lanes)
+
+
+def test_code_that_llvm_refuses_is_an_error_of_the_house():
+    """Also behind the counters of a build that counts, whose text is read a second time."""
+    from portable.backends.cpu import engine
+
+    text = "define void @entry() {\n  ret void\n}\n"
+    with pytest.raises(LoweringError, match="kernel 'k' was lowered to code that LLVM refuses"):
+        engine.rewritten(text, "k", lambda optimised: optimised.replace("ret void", "return"))
+
+
+@pk.kernel
+def halves(i, width, x, out):
+    out[i] = x[i] // 6 + x[i] // width
+
+
+def test_integers_divided_by_a_constant_are_told_apart():
+    """That is a product and shifts; a division by a number that nobody knows takes many cycles."""
+    x = np.arange(N)
+    found = totals(
+        pk.count(pk.RangePolicy(0, N, space="serial"), halves, 7, x, np.zeros_like(x), build="executed")
+    )
+    divided = {
+        name.rpartition(" <")[0] for name in found if name.startswith(("sdiv", "srem", "udiv", "urem"))
+    }
+    assert any(name.endswith(" by constant") for name in divided)
+    assert any(not name.endswith(" by constant") for name in divided)
+
+
+@pk.kernel
+def strided_scratch(team, stride, out):
+    kept = team.scratch(33 * 32, out.dtype)
+    for j in team.thread_range(33 * 32):
+        kept[j] = 1
+    team.barrier()
+    for j in team.thread_range(32):
+        total = kept[0]
+        for k in range(3):
+            total += kept[j * stride + k]
+        out[team.league_rank, j] = total
+
+
+def conflicts(words, n_bytes):
+    """How often banks are asked, by hand: 32 of four bytes; as many lanes at once as 128 bytes hold."""
+    at_once, taken = 128 // n_bytes, 0
+    for start in range(0, 32, at_once):
+        different = set(words[start : start + at_once])
+        taken += max(collections.Counter(w % at_once for w in different).values())
+    return taken, 32 // at_once
+
+
+@pytest.mark.parametrize("stride", [0, 1, 2, 8, 16, 32, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_words_in_one_bank_of_a_gpus_scratch(cpu, stride, dtype):
+    """Of a sample: all accesses that are not in order are alike."""
+    out = np.zeros((17, 32), dtype)
+    found = pk.count(pk.TeamPolicy(17), strided_scratch, stride, out, build="banks")
+    taken, least = (found["", f"banks {name}", ""] for name in ("taken", "least"))
+    size = out.itemsize
+    each = conflicts([j * stride for j in range(32)], size)
+    assert least > 0 and (taken > least) == (each[0] > each[1])
+    assert (taken - least) % (each[0] - each[1]) == 0 if each[0] > each[1] else taken == least
+    assert pk.count(pk.TeamPolicy(1), row_sums, out.astype(float), np.zeros(1), build="banks")
+
+
+@pk.kernel
+def strided(i, step, rounds, x, out):
+    total = 0.0
+    for r in range(rounds):
+        for k in range(i, x.shape[0], step):
+            total += math.exp(-x[k] * r)
+    out[i] = total
+
+
+def test_executed_instructions_have_names_whatever_llvm_calls_its_values(cpu):
+    """It makes values such as %.us-phi23, whose lines were once read as instructions of that name."""
+    found = pk.count(8, strided, 8, 3, np.ones(4096), np.zeros(8), build="executed")
+    assert found and not [name for _, name, _ in found if name.startswith("%")]

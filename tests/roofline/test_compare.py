@@ -108,6 +108,15 @@ def test_bytes_become_a_rate():
     assert "ours moves" not in shown(fight(side("a")))
 
 
+def test_rows_are_told_as_they_come():
+    """Of a run that is killed what was measured is there."""
+    told = []
+    outcome = Outcome(Duel("work", side("ours"), [side("a"), side("b")], [], 1e-6))
+    compare.run(outcome.duel, 3, outcome, on_row=lambda row: told.append(outcome.told_row(row)))
+    assert [line.split(",")[0].rpartition(" ours")[0] for line in told] == ["work: a:", "work: b:"]
+    assert all("peer / ours" in line for line in told)
+
+
 def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)  # an import then fails as if it were not installed
     for name in ("launch_numba", "numba_threads"):

@@ -1,5 +1,9 @@
 """Instructions in kinds."""
 
+import numpy as np
+
+import portable as pk
+from roofline import mix
 from roofline.mix import executed_totals, lanes_and_type, ptx_mix
 
 
@@ -73,3 +77,49 @@ def test_ptx_is_told_by_kind_and_type():
         "logic int32": 1,
         "neg float64": 1,
     }
+
+
+@pk.kernel
+def chains(i, trips, x, out):
+    a = pk.local(64, x.dtype)
+    for k in range(pk.static(64)):
+        a[k] = x[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(64)):
+            a[k] = a[k] * 0.999 + 0.001
+    total = 0.0
+    for k in range(pk.static(64)):
+        total += a[k]
+    out[i] = total
+
+
+@pk.kernel
+def few_chains(i, trips, x, out):
+    a = pk.local(4, x.dtype)
+    for k in range(pk.static(4)):
+        a[k] = x[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(4)):
+            a[k] = a[k] * 0.999 + 0.001
+    out[i] = a[0] + a[1] + a[2] + a[3]
+
+
+def test_what_a_loop_writes_to_the_stack():
+    """64 packs are more than any machine's registers: most of them go to the stack and back in each trip."""
+    x, found = np.ones(64), {}
+    for kernel in (chains, few_chains):
+        args = pk.RangePolicy(0, 64, space="serial"), kernel, 10, x, np.zeros(64)
+        found[kernel] = mix.spilled(pk.listing(*args))
+        assert pk.explain(*args).facts["spills in the assembly"] >= (kernel is chains)
+    assert found[few_chains][0] == 0 and found[few_chains][1] >= 4
+    each, arithmetic = found[chains]
+    assert arithmetic >= 64 and each >= 16 * arithmetic
+
+
+def test_a_listing_without_loops_spills_nothing():
+    assert mix.spilled("\tret\n") == (0, 0)
+    aarch64 = (
+        ".LBB0_1:  // =>This Inner Loop Header: Depth=1\n\tstr q0, [sp]  // 16-byte Folded Spill\n"
+        "\tfmla v0.2d, v1.2d, v2.2d\n"
+    )
+    assert mix.spilled(aarch64) == (16, 1)

@@ -64,7 +64,8 @@ def test_where_the_host_is_busy(machine):
     counts = shown.counted()["axpy"]
     roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
     assert (
-        "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+        "in Python, copies and waiting; the host is busiest in reading 70%: up to 100 times as fast without."
+        in reason(roof, machine)["text"]
     )
 
 
@@ -167,9 +168,9 @@ def test_one_lane_at_a_time(machine):
 
 
 def test_scattered_elements(machine):
-    executed = {("", "masked.gather", "<8 x double>"): shown.N}
+    executed = {("", "masked.gather", "<8 x double>"): 4 * shown.N}
     counts = dataclasses.replace(shown.counted()["copy"], executed=executed)
-    name, text = why(machine, counts, 8 * shown.N / (2 * CLOCK))
+    name, text = why(machine, counts, 4 * 8 * shown.N / (2 * CLOCK))
     assert name == "scattered" and "at scattered places" in text
 
 
@@ -349,7 +350,7 @@ def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, mon
     counts = dataclasses.replace(counts, ptx={})
     kernel = shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds)
     found = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
-    assert [c.gain for c in found] == ([pytest.approx(slow)] if named else [])
+    assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if named else [])
 
 
 def test_divisions_of_a_gpus_code(with_gathers):
@@ -463,3 +464,114 @@ def test_lines_at_scattered_places_come_from_the_level_that_keeps_them(with_gath
     found = causes(shown_kernel(machine, counts, 1.2 * seconds), machine)
     assert found[0].name == "overfetch" and found[0].seconds == pytest.approx(1.2 * seconds, rel=0.05)
     assert seconds < 0.5 * n * n / 1e7  # which all of them from memory would explain no more
+
+
+@pytest.fixture(scope="module")
+def with_conversions(machine):
+    """The made-up machine, with rates of conversions, of float32, and of copies in the first cache."""
+    more = {
+        "convert int64": ("op", 1e9),
+        "convert float32": ("op", 2e9),
+        "fma float32": ("flop", 64e9),
+        "no fma float32": ("flop", 32e9),
+        "copy L1": ("B", 100e9),
+    }
+    items = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in more.items()}
+    return dataclasses.replace(machine, items=machine.items | items)
+
+
+@pk.kernel
+def whole(i, x, y):
+    for _ in range(10):
+        y[i] += pk.float64(pk.int64(x[i] + y[i]))
+
+
+def test_conversions_cost_their_rate(with_conversions):
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, whole, np.ones(shown.N), np.zeros(shown.N))
+    n = sum(counts.conversions.values())
+    assert set(counts.conversions) == {"float64 to int64", "int64 to float64"} and n >= 20 * shown.N
+    name, text = why(with_conversions, counts, n / 1e9)
+    assert name == "conversions" and "conversions between types" in text and ": up to " in text
+    assert why(with_conversions, counts, 10 * n / 1e9)[0] != "conversions"  # they explain a tenth
+
+
+@pytest.mark.parametrize("slow, named", [(1.0, True), (0.3, False), (3.0, False)])
+def test_what_registers_have_no_room_for(with_conversions, slow, named):
+    counts = dataclasses.replace(shown.counted()["axpy"], spilled=10**8)
+    name, text = why(with_conversions, counts, slow * 1e8 / 100e9)
+    assert (name == "spills") is named
+    assert not named or "registers are too few: 100 MB go to the stack and come back" in text
+
+
+def test_memory_of_a_gpus_threads(machine):
+    """How much lies there is known, not how often it is reached: once each at least, with every operation at
+    most."""
+    counts = dataclasses.replace(
+        shown.counted()["axpy"], executed={("", "fma", "double"): 10**8}, ptx={}, local=512
+    )
+    least, most = 2 * 512 * shown.N / 128e9, 2 * 8 * 2 * 10**8 / 128e9
+    for slow, named in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):
+        kernel = shown_kernel(machine, counts, slow)
+        found = [c for c in causes(kernel, machine) if c.name == "spills"]
+        assert bool(found) is named
+
+
+def on_banks(machine):
+    shared = dataclasses.replace(
+        machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,))
+    )
+    return dataclasses.replace(machine, items=machine.items | {"bandwidth shared": shared})
+
+
+@pytest.mark.parametrize("banks, named", [((320, 10), True), ((10, 10), False), ((0, 0), False)])
+def test_words_in_one_bank(machine, banks, named):
+    counts = dataclasses.replace(
+        shown.counted()["copy"],
+        executed=None,
+        text={("", "load (scratch)", "float64"): 10**9},
+        banks=banks,
+    )
+    name, text = why(on_banks(machine), counts, 32 * 8e-3)
+    assert (name == "banks") is named
+    assert not named or "are asked 32 times as often as they had to: up to " in text
+
+
+def test_special_functions_are_named_where_nothing_else_is_found(machine):
+    """They are part of the roof; the kernel is near it, or waits beside."""
+    with pk.use("serial"):
+        counts = roofline.count(64, busy_index, 1000, np.zeros(64))
+    least = bound(counts, machine).seconds
+    for slow, named in ((2.5, True), (10.0, False)):
+        name, text = why(machine, counts, slow * least)
+        assert (name == "special") is named
+    assert "special functions take most" in why(machine, counts, 2.0 * least)[1]
+
+
+def test_launches_of_a_graph_are_not_told_to_be_called_one_by_one(machine):
+    """600 launches would have cost the host 600 microseconds: what passes outside is a tenth of it."""
+    rates = {"launch": 1e-9, "launch call": 1e-6}
+    items = {name: Ceiling(name, "s", Samples((rate,)), "made up") for name, rate in rates.items()}
+    quick = dataclasses.replace(machine, items=machine.items | items)
+    with pk.use("serial"):
+        counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
+    least = bound(counts, quick)
+    for seconds, named in ((6e-5, False), (6e-4, True)):
+        found = reason(Analysis(seconds, [("k", counts, least, 2e-9)] * 600, []), quick)["causes"]
+        assert ("calls" in [cause["name"] for cause in found]) is named
+
+
+def test_indices_of_one_pack_fill_one_core(machine):
+    two = dataclasses.replace(machine, space="threads:2")
+    with pk.use("threads:2"):
+        counts = roofline.count(8, busy_index, 100_000, np.zeros(8))
+    least = bound(counts, two).seconds
+    assert "parallelism" in [c.name for c in causes(shown_kernel(two, counts, 2 * least), two)]
+
+
+@pk.kernel
+def busy_index(i, n, out):
+    total = 0.0
+    for j in range(n):
+        total += pk.exp(float(i + j) * 1e-6)
+    out[i] = total

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import portable as pk
+import roofline
+from portable.errors import InputError
 from roofline import __main__ as cli
 from roofline import timing, truth, validate
 from roofline.timing import Samples
@@ -125,21 +127,51 @@ def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
     assert (
         "not judged: space: 'serial' runs one team at a time" in told
         and "0 of 0 planted causes named" in told
+        and "not judged, so in none of these numbers: 1 of 1 pairs" in " ".join(told.split())
     )
 
 
+def test_pairs_are_chosen_by_name_or_cause():
+    """And keep their data, whatever else is run."""
+    every = [pair.name for pair in truth.corpus()]
+    ((k, pair),) = validate.chosen("one team for all")
+    assert every[k] == pair.name == "one team for all"
+    by_cause = validate.chosen("divergence, together")
+    assert {cause for _, pair in by_cause for cause in pair.causes} == {"divergence", "together"}
+    assert [pair.name for _, pair in validate.chosen(None)] == every
+    with pytest.raises(InputError, match="no pair's name or cause contains 'moon'; there are: mandel"):
+        validate.chosen("moon")
+
+
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
-def test_both_launches_of_a_pair_do_the_same_work(pair):
+def test_both_launches_of_a_pair_do_the_same_work(pair, monkeypatch):
     """Of the same numbers in another order, or of as many elements: the operations of both texts are as many,
-    but for indices."""
+    but for indices, and for what was planted."""
+    monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # to look at the work alone
     random, space = np.random.default_rng(5), "threads:2"
     with pk.use(space):
-        with_, without = pair.make(space, random, 0)
-        counts = [validate.count(*launch, executed=False) for launch in (with_, without)]
-    flops, special = ([getattr(c, name) for c in counts] for name in ("flops", "special"))
-    if pair.name in ("a launch for few", "one chain of operations"):
-        return  # of other sizes; with eight starting points and their sum
+        counts = [_counted(side) for side in pair.make(space, random, 0)]
+    flops, special = ([sum(getattr(c, name) for c in found) for found in counts] for name in QUANTITIES)
+    if {"launch", "waiting", "special", "outside"}.intersection(pair.causes):
+        return  # of other sizes; with eight starting points; without the functions; with a reduction
     assert flops[0] == flops[1] and special[0] == special[1]
+
+
+QUANTITIES = "flops", "n_special"
+
+
+class _Sums:
+    def __init__(self, counts):
+        self.flops, self.n_special = counts.flops, sum(counts.special.values())
+
+
+def _counted(side):
+    """Counts of one side's launches; a call makes several."""
+    if not callable(side):
+        return [_Sums(validate.count(*side, executed=False))]
+    with roofline.profile() as made:
+        side()
+    return [_Sums(c) for _, found in made.counts(executed=False) for c in found]
 
 
 def test_data_are_drawn_anew():

@@ -4,23 +4,24 @@ text       operations of the text, one index after the other: a team has one mem
 touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many
            are written
 lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
+banks      the same for packs of 32; and, of a sample of the accesses to scratch, how often a GPU's shared
+           memory would be asked, and how often if no two words were in one bank
 executed   instructions of the optimised code, by line
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
 
 
 from ... import locks
-from ...compiler.counting import Packs, Recorder, Tally, Touching
+from ...compiler.counting import Banks, Packs, Recorder, Tally, Touching
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.tree import flat
 from ...compiler.values import I64, PTR, Value, ViewValue
-from ..count import Executed, is_special, n_blocks, special
+from ..count import Executed
 from . import engine, space as launches
 from .lanes import CpuTeam, Unwatched
 from .lower import Entry
@@ -90,6 +91,10 @@ class _Lanes(_Tallied):
     emitter = Packs
 
 
+class _Banks(_Tallied):
+    emitter = Banks
+
+
 class _WideTeam(CpuTeam):
     """Of more members than registers have lanes: LLVM compresses no such vectors."""
 
@@ -118,16 +123,16 @@ class _Executed(Executed):
 
     def instrumented(self, text):
         parts, every = self.functions(text)
-        own = [k for k in every if not is_special(parts[k])]
-        self.inside = dict(special(parts[k]) for k in set(every) - set(own))
-        n = sum(n_blocks(parts[k]) for k in own)
+        own = [k for k in every if not every[k].is_special]
+        self.inside = dict(every[k].special() for k in set(every) - set(own))
+        n = sum(every[k].n_counters for k in own)
         for k in own:
-            parts[k] = self.with_counters(parts[k], self._row(parts[k], n))
-        return "".join(parts)
+            parts[k] = self.with_counters(every[k], self._row(every[k], n))
+        return "\n".join(parts)
 
     def _row(self, function, n):
         """Where the counters of this call's worker begin."""
-        names = re.findall(r"(%[\w.]+)(?=[,)])", function.partition("{\n")[0])
+        names = [f"%{a.name or k}" for k, a in enumerate(function.value.arguments)]
         worker = names[3] if len(names) > 3 else "0"
         place = 8 * (self.signature.n_words + EXTRA.index("counter"))
         return (
@@ -164,8 +169,8 @@ def _made(kernel, policy_kind, specs, reducers, build):
             kernel, policy_kind, specs, reducers
         )
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    name, _, width = build.partition(":")
-    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes}[name]
+    name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
+    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes, "banks": _Banks}[name]
     if width == "lanes":
         entry = type(entry.__name__, (entry,), {"lanes": staticmethod(Entry.lanes)})
     elif width:

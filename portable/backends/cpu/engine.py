@@ -11,7 +11,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from ... import cache, locks
-from ...compiler.optimise import optimise
+from ...compiler.optimise import optimise, verified
 from ...errors import InputError, OutOfMemoryError
 
 try:
@@ -123,9 +123,7 @@ def rewritten(text, kernel_name, change):
     """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
     cached."""
     tm = machine()
-    module = llvm.parse_assembly(change(str(optimise(text, tm, kernel_name))))
-    module.verify()
-    return _linked(tm.emit_object(module))
+    return _linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
 
 
 @locks.alone
@@ -150,8 +148,10 @@ def _linked(code):
 
 @locks.alone
 def assembly(text, kernel_name):
-    """The machine code of an IR text, readable."""
-    tm = machine()
+    """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
+    stack."""
+    tm = new_machine()
+    tm.set_asm_verbosity(True)
     return tm.emit_assembly(optimise(text, tm, kernel_name))
 
 

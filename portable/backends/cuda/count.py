@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
 
-import llvmlite.binding as llvm
-
-from ...compiler.counting import SPECIAL
-from ...compiler.optimise import optimise
+from ...compiler.optimise import optimise, verified
 from ...compiler.signature import without_scatter
-from ..count import Executed, is_special, n_blocks, special
+from ..count import Executed
 from . import engine, space as launches
 from .lower import Entry
 from .scan import ScanEntry
-
-
-_PLACES = r"^  (\S+) = getelementptr [^,]*, ptr (%[\w.]+),"  # of words in the argument block
 
 
 class _Executed(Executed):
@@ -32,21 +25,23 @@ class _Executed(Executed):
 
     def instrumented(self, text):
         parts, every = self.functions(text)
-        for k in every:
-            self.block_names = set(re.findall(r"(%[\w.]+)\) ", parts[k].partition("{\n")[0]))
-            self.block_names |= {
-                name for name, of in re.findall(_PLACES, parts[k], re.MULTILINE) if of in self.block_names
-            }
-            name = special(parts[k])[0].split(" ")[1] if is_special(parts[k]) else None
-            parts[k] = self.with_counters(parts[k], inside=name)
-        names = sorted(set(re.findall(rf'@"({SPECIAL}[^"]*)"', text)))
-        # PTX has no such names
-        return re.sub(rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts))
+        for k, function in every.items():
+            self.places = set(map(str, function.value.arguments))  # in the argument block
+            name = function.special()[0].split(" ")[1] if function.is_special else None
+            parts[k] = self.with_counters(function, inside=name)
+        found = "\n".join(parts)
+        for k, name in enumerate(sorted(f.value.name for f in every.values() if f.is_special)):
+            found = found.replace(f'@"{name}"', f"@special_{k}")  # PTX has no such names
+        return found
 
-    def is_free(self, line):
+    def is_free(self, instruction):
         """Arguments are read from constant memory, as operands of other instructions."""
-        read = re.match(r"  \S+ = load .*?, ptr (%[\w.]+)", line)
-        return read is not None and read[1] in self.block_names
+        if instruction.opcode not in ("load", "getelementptr"):
+            return False
+        found = str(next(instruction.operands)) in self.places
+        if found and instruction.opcode == "getelementptr":
+            self.places.add(str(instruction))
+        return found
 
     def bump(self, k, by=1):
         place = f"inttoptr (i64 {self.address + 8 * k} to ptr addrspace(1))"
@@ -65,12 +60,8 @@ def ptx(entry, capability, name, allocate):
     """PTX of an entry with counters at the address that `allocate` gives for so many bytes."""
     machine = engine.machine(capability)
     text = str(optimise(entry.text, machine, name))
-    entry.address = allocate(
-        8 * sum(n_blocks(part) for part in entry.functions(text)[0] if part.startswith("define "))
-    )
-    module = llvm.parse_assembly(entry.instrumented(text))
-    module.verify()
-    return machine.emit_assembly(module)
+    entry.address = allocate(8 * sum(function.n_counters for function in entry.functions(text)[1].values()))
+    return machine.emit_assembly(verified(entry.instrumented(text), name))
 
 
 class _Counting(launches.Compiled):

@@ -1,0 +1,54 @@
+"""What a cause is: something that costs a kernel time, the time that it explains, and what it gains."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from roofline.units import picked, times
+
+HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
+WORTH = 1.1  # gain, below which a cause is none
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that costs time: `seconds` of the call, and a clause that says so.
+
+    `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
+    is known.
+    """
+
+    name: str
+    seconds: float
+    text: str
+    provenance: str = "modelled"
+    ideal: float = 0.0
+    gain: float | None = None
+
+    def without(self, took, least, launch=0.0):
+        """This cause with its gain, if all of the time but `launch` shrinks as what it explains does; nothing
+        gets faster than `least`."""
+        launch = min(launch, took) if self.name != "launch" else 0.0
+        left = launch + (took - launch) * self.ideal / self.seconds
+        return replace(self, gain=took / max(least, left))
+
+    @property
+    def told(self):
+        """The clause, with its gain."""
+        return self.text + (
+            f": up to {times(self.gain)} times as fast without" if self.gain and self.gain >= WORTH else ""
+        )
+
+    def as_dict(self, subject):
+        """The JSON object; `subject` is what the clause is about."""
+        told = {
+            **picked(self, "name seconds provenance"),
+            "text": f"{subject}{self.told}",
+        }
+        return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
+
+
+def extent_of(kernel):
+    """How many indices or teams a launch has, and which of both."""
+    number, _, unit = kernel.counts.policy.rpartition(" ")
+    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit

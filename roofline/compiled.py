@@ -1,0 +1,82 @@
+"""Causes that the compiled code shows: conversions, spills, words in one bank; and special functions."""
+
+import math
+
+from roofline.cause import HALF, WORTH, Cause, extent_of
+from roofline.counting import WARP
+from roofline.units import scaled
+
+THIRD = 1 / 3  # of the time
+WORD = 8  # bytes of the largest number that a spill keeps
+
+
+def of_code(kernel, ceilings, took):
+    """The time of one launch by what its code does beside its arithmetic, as Causes."""
+    yield from _conversions(kernel, ceilings)
+    yield from _spills(kernel, ceilings, took)
+    yield from _banks(kernel.counts, ceilings)
+
+
+def _conversions(kernel, ceilings):
+    """Conversions at their rate; they share the units of arithmetic."""
+    counts, wants = kernel.counts, kernel.bound.wants
+    n = {other: _of(counts.conversions, other) for other in ("int64", "float32")}
+    seconds = sum(m / (ceilings.rate(f"convert {other}") or math.inf) for other, m in n.items())
+    if not seconds:
+        return
+    rest = wants["arithmetic"]
+    if n.get("float32"):  # what float64 does between two conversions, float32 does at its own rate
+        rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
+    least = max([rest, *(s for name, s in wants.items() if name not in ("arithmetic", "launch"))])
+    text = f"its {scaled(sum(n.values()))} conversions between types take most of that time"
+    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least)
+
+
+def _of(conversions, other):
+    """Those from a type, or to it, and float64."""
+    return sum(n for name, n in conversions.items() if other in name)
+
+
+def _spills(kernel, ceilings, took):
+    """What registers have no room for, beside the arithmetic; of a GPU's thread it is known how much, and not
+    how often."""
+    counts, wants = kernel.counts, kernel.bound.wants
+    if counts.spilled and (rate := ceilings.rate("copy L1")):
+        seconds = wants["arithmetic"] + counts.spilled / rate
+        text = f"registers are too few: {scaled(counts.spilled, 'B')} go to the stack and come back"
+        rest = max(s for name, s in wants.items() if name not in ("requested", "launch"))
+        yield Cause("spills", seconds, text, ideal=rest)
+    if counts.local and counts.executed:
+        ran = counts.executed_totals["flops"]
+        near, (extent, unit) = ceilings.bandwidth(ceilings.levels[0][0]), extent_of(kernel)
+        threads = extent * (WARP if unit == "teams" else 1)
+        least = max(2 * counts.local * threads / near, kernel.bound.seconds)
+        most = 2 * WORD * sum(ran.values()) / near
+        text = f"registers are too few: {counts.local:,} bytes of each thread lie in memory"
+        yield Cause("spills", min(max(took, least), max(least, most)), text, ideal=kernel.bound.seconds)
+
+
+def _banks(counts, ceilings):
+    """Accesses to scratch of which several words are in one bank, which gives one at a time."""
+    taken, least = counts.banks
+    if taken > least and "bandwidth shared" in ceilings.items:
+        alone = counts.scratch / ceilings.bandwidth("shared")
+        text = (
+            f"its accesses to scratch meet in the same banks, which are asked {taken / least:.2g} times as"
+            " often as they had to"
+        )
+        yield Cause("banks", alone * taken / least, text, ideal=alone)
+
+
+def special(kernel, ceilings, took):
+    """Special functions, where they are most of the arithmetic, and a good part of the time; else None. They
+    are asked for last, so what else the time was spent on nobody knows."""
+    wants, of_special = kernel.bound.wants, kernel.bound.special
+    if of_special < max(HALF * wants["arithmetic"], THIRD * took):
+        return None
+    others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
+    rest = max(wants["arithmetic"] - of_special, *others)
+    text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
+    cause = Cause("special", wants["arithmetic"], text, ideal=rest)
+    found = cause.without(took, rest, ceilings.rate("launch"))
+    return found if found.gain >= WORTH else None

@@ -1,0 +1,215 @@
+"""Pairs about arithmetic: special functions, conversions, chains, registers."""
+
+import functools
+import math
+
+import portable as pk
+from roofline.truth.pairs import _draw, _range, _there
+
+
+def _two(space, n, x, *kernels):
+    """Launches of (kernel, arguments before x), each with an array of its own to write."""
+    return tuple(
+        (_range(space, n), kernel, *args, x, pk.zeros(n, x.dtype, space)) for kernel, *args in kernels
+    )
+
+
+@pk.kernel
+def by_powers(i, power, x, out):
+    v = x[i]
+    out[i] = v**power + (0.5 + v) ** power + (0.25 + v) ** power
+
+
+@pk.kernel
+def by_products(i, x, out):
+    v = x[i]
+    a, b = 0.5 + v, 0.25 + v
+    out[i] = v * v * v + a * a * a + b * b * b
+
+
+def powers_of_whole_numbers(space, random, scale):
+    n = _draw(random, 60_000, scale)
+    (x,) = _there(space, random.uniform(0.5, 2.0, n))
+    return _two(space, n, x, (by_powers, 3.0), (by_products,))
+
+
+@pk.kernel
+def decay_anew(i, steps, x, out):
+    total = 0.0
+    for k in range(steps):
+        total += math.exp(-x[i] * k)
+    out[i] = total
+
+
+@pk.kernel
+def decay_on(i, steps, x, out):
+    total, left, factor = 0.0, 1.0, math.exp(-x[i])
+    for _ in range(steps):
+        total += left
+        left *= factor
+    out[i] = total
+
+
+def an_exponential_in_every_step(space, random, scale):
+    """Against one exponential, and a product in every step."""
+    n, steps = _draw(random, 10_000, scale), int(random.integers(30, 60))
+    (x,) = _there(space, random.uniform(0.1, 1.0, n))
+    return _two(space, n, x, (decay_anew, steps), (decay_on, steps))
+
+
+@pk.kernel
+def fraction_of_int(i, trips, x, out):
+    v, total = x[i], 0.0
+    for k in range(trips):
+        w = v + 0.37 * k
+        total += w - pk.float64(pk.int64(w))
+    out[i] = total
+
+
+@pk.kernel
+def fraction_of_floor(i, trips, x, out):
+    v, total = x[i], 0.0
+    for k in range(trips):
+        w = v + 0.37 * k
+        total += w - pk.floor(w)
+    out[i] = total
+
+
+def fractions_by_way_of_integers(space, random, scale):
+    n, trips = _draw(random, 20_000, scale), int(random.integers(80, 120))
+    (x,) = _there(space, 100.0 * random.random(n))
+    return _two(space, n, x, (fraction_of_int, trips), (fraction_of_floor, trips))
+
+
+@pk.kernel
+def wide_steps(i, trips, x, out):
+    a = pk.local(8, x.dtype)
+    for k in range(pk.static(8)):
+        a[k] = x[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(8)):
+            a[k] = pk.float32(pk.float64(a[k]) * 0.999 + 0.001)
+    total = a[0]
+    for k in range(pk.static(7)):
+        total += a[k + 1]
+    out[i] = total
+
+
+@pk.kernel
+def narrow_steps(i, trips, x, out):
+    a = pk.local(8, x.dtype)
+    for k in range(pk.static(8)):
+        a[k] = x[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(8)):
+            a[k] = a[k] * 0.999 + 0.001
+    total = a[0]
+    for k in range(pk.static(7)):
+        total += a[k + 1]
+    out[i] = total
+
+
+def float64_in_the_midst_of_float32(space, random, scale):
+    n, trips = _draw(random, 20_000, scale), int(random.integers(40, 60))
+    (x,) = _there(space, random.random(n).astype("float32"))
+    return _two(space, n, x, (wide_steps, trips), (narrow_steps, trips))
+
+
+@pk.kernel
+def map_once(i, trips, x, out):
+    v = x[i]
+    for _ in range(8 * trips):
+        v = 3.6 * v * (1.0 - v)
+    out[i] = v
+
+
+@pk.kernel
+def map_eight(i, trips, x, out):
+    v = pk.local(8, x.dtype)
+    for k in range(pk.static(8)):
+        v[k] = x[i] / (1.0 + k)
+    for _ in range(trips):
+        for k in range(pk.static(8)):
+            v[k] = 3.6 * v[k] * (1.0 - v[k])
+    total = v[0]
+    for k in range(pk.static(7)):
+        total += v[k + 1]
+    out[i] = total
+
+
+def a_map_that_is_applied_again(space, random, scale):
+    """One number, whose every step waits for the one before, against eight side by side."""
+    n, trips = _draw(random, 20_000, scale), int(random.integers(30, 60))
+    (x,) = _there(space, random.uniform(0.1, 0.9, n).astype("float32"))
+    return _two(space, n, x, (map_once, trips), (map_eight, trips))
+
+
+@functools.cache
+def _chains(width):
+    """So many chains of each index at once, in several turns."""
+
+    @pk.kernel
+    def chains(i, turns, trips, x, out):
+        total, a = 0.0, pk.local(width, x.dtype)
+        for turn in range(turns):
+            for k in range(pk.static(width)):
+                a[k] = x[i] + (turn + k)
+            for _ in range(trips):
+                for k in range(pk.static(width)):
+                    a[k] = a[k] * 0.999 + 0.001
+            for k in range(pk.static(width)):
+                total += a[k]
+        out[i] = total
+
+    return chains
+
+
+def _many(space):
+    """More numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a GPU."""
+    return 192 if str(space).startswith("cuda") else 64
+
+
+def more_chains_than_registers(space, random, scale):
+    """Against sixteen at a time."""
+    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space)
+    (x,) = _there(space, random.random(n))
+    return _two(space, n, x, (_chains(many), 1, trips), (_chains(16), many // 16, trips))
+
+
+@functools.cache
+def _filters(width):
+    """So many filters of each index at once, each with a state and a rate, in several turns."""
+
+    @pk.kernel
+    def filters(i, turns, trips, x, out):
+        total, state, rate = 0.0, pk.local(width, x.dtype), pk.local(width, x.dtype)
+        for turn in range(turns):
+            for k in range(pk.static(width)):
+                state[k] = 0.0
+                rate[k] = x[i] * (0.01 * (turn + k))
+            for t in range(trips):
+                for k in range(pk.static(width)):
+                    state[k] = state[k] * rate[k] + x[t]
+            for k in range(pk.static(width)):
+                total += state[k]
+        out[i] = total
+
+    return filters
+
+
+def filters_that_no_registers_hold(space, random, scale):
+    """Against eight at a time."""
+    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space) // 2
+    (x,) = _there(space, random.random(n))
+    return _two(space, n, x, (_filters(many), 1, trips), (_filters(8), many // 8, trips))
+
+
+ALL = [
+    (("special",), powers_of_whole_numbers),
+    (("special",), an_exponential_in_every_step),
+    (("conversions",), fractions_by_way_of_integers),
+    (("conversions",), float64_in_the_midst_of_float32),
+    (("waiting",), a_map_that_is_applied_again),
+    (("spills",), more_chains_than_registers),
+    (("spills",), filters_that_no_registers_hold),
+]
