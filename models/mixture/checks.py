@@ -9,6 +9,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_finite, first_not_finite
+from ..mapped import Streamed, opened
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
@@ -19,9 +20,11 @@ def check_points(points, name="X", n_features=None):
     """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as
     float64.
 
-    What has one of these dtypes is not copied.
+    What has one of these dtypes is not copied. What is larger than memory stays where it is: see
+    `models.mapped`.
     """
-    points = _plain_numbers(points, name)
+    points = opened(points, name)
+    points = points if isinstance(points, Streamed) else _plain_numbers(points, name)
     if points.ndim != 2:
         raise ShapeError(
             f"{name} has shape {points.shape}; one row per point is wanted: shape (n_samples, n_features). "

@@ -14,6 +14,7 @@ from portable.errors import InputError, ShapeError
 from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
+from ..mapped import Streamed, opened
 from ..progress import bar
 from ..store import Store
 from . import covariance, gibbs, online, saving
@@ -112,8 +113,9 @@ class DirichletMixture(Fitted):
 
     Notes
     -----
-    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap` is read from its file
-    once an iteration and may be larger than memory.
+    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap`, a Zarr
+    or dask array, or Parquet files (by their name, or as a `pyarrow.dataset.Dataset`) are read once an
+    iteration and may be larger than memory.
 
     References
     ----------
@@ -197,7 +199,8 @@ class DirichletMixture(Fitted):
             An option out of its range, a constant column, a covariance that stopped being positive definite
             (maximum likelihood).
         """
-        names, streamed = feature_names(X), isinstance(X, np.memmap)
+        X = opened(X, "X")
+        names, streamed = feature_names(X), isinstance(X, (np.memmap, Streamed))
         random = self._check_parameters()
         X = check_points(X)
         weights = check_sample_weight(sample_weight, len(X))
@@ -414,7 +417,8 @@ class DirichletMixture(Fitted):
             check_count(n_warmup, "n_warmup", 0),
             check_count(n_thin, "n_thin", 1),
         )
-        streamed = isinstance(X, np.memmap)
+        X = opened(X, "X")
+        streamed = isinstance(X, (np.memmap, Streamed))
         X = self._check(X)
         if check_count(n_moves, "n_moves", 0) and len(X) < 2:
             raise ShapeError(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..annotations import Array, ClientLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
+from ..mapped import opened
 from . import covariance, saving
 from .blocks import Components, Points
 from .checks import check_feature_names, check_points, check_random_state
@@ -254,6 +255,7 @@ class Fitted(Parameters):
 
     def _check(self, X):
         self._check_fitted()
+        X = opened(X, "X")
         check_feature_names(X, getattr(self, "feature_names_in_", None))
         return check_points(X, n_features=self.n_features_in_)
 

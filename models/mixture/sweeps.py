@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..mapped import Mapped, read
+from ..mapped import Mapped, Part, read
 from ..sharding import Held
 from . import kernels, search_kernels
 from .sums import Sums
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
-    rows: np.ndarray | Mapped
+    rows: np.ndarray | Mapped | Part
     weights: np.ndarray | pk.View | None
 
     @property

@@ -1,6 +1,11 @@
 """Each method on data of several shards, as a function of where it runs; results as a list of arrays."""
 
+import functools
+import tempfile
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from models import edm, hawkes, mixture, tmap
 from models.hawkes import shared
@@ -39,6 +44,31 @@ def mixture_fit(**where):
         points(), **where
     )
     return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@functools.cache
+def streams():
+    """The points where they are read from: a Zarr array, a dask array over it, a Parquet file."""
+    zarr, da = pytest.importorskip("zarr"), pytest.importorskip("dask.array")
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tempfile.TemporaryDirectory()
+    array = zarr.create_array(Path(folder.name, "a"), shape=(2500, 2), chunks=(300, 1), dtype=np.float64)
+    array[:] = points()
+    path = Path(folder.name, "a.parquet")
+    parquet.write_table(pyarrow.table(dict(zip("ab", points().T))), path, row_group_size=700)
+    return folder, (array, da.from_array(array, chunks=(300, 2)) + 1.0, path)
+
+
+@job
+def mixture_streamed(**where):
+    """The first two as arrays in memory; the third is read from its file by each worker."""
+    space, found = where.pop("space", "serial"), []
+    for X in streams()[1]:
+        model = mixture.DirichletMixture(
+            2, prior=None, max_iter=2, tol=-1.0, random_state=0, space=space
+        ).fit(X, **where)
+        found += [model.means_, model.objective_history_, model.predict(X, **where)]
+    return found
 
 
 @job
