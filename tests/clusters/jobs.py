@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import edm, hawkes, mixture, tmap
+import portable as pk
+from models import edm, hawkes, mixture, resampling, tmap
 from models.hawkes import shared
 from models.mixture import blocks
 from models.tmap import packed
@@ -146,3 +147,75 @@ def hawkes_likelihood(**where):
         parents = hawkes.parent_probabilities(likelihood, params)
         found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
     return found
+
+
+def observed(n_steps=30):
+    truth = resampling.ready.linear_gaussian
+    return truth.simulate([0.9, 0.5, 0.7], n_steps, seed=1, space="serial")[1][:, 0]
+
+
+@pk.function
+def square(t, state, params):
+    return (state[0] * state[0],)
+
+
+def filtered(filters, params, **where):
+    """All that a filter tells."""
+    found = filters.run(
+        observed(),
+        40,
+        params=params,
+        seed=3,
+        keep=True,
+        variances=True,
+        quantiles=[0.25, 0.5],
+        moments=square,
+        **where,
+    )
+    names = "log_likelihood", "evidence", "sizes", "resampled", "died", "means", "variances", "quantiles"
+    return [
+        *(getattr(found, name) for name in (*names, "moments")),
+        np.array(found.states.to_numpy()),
+        np.array(found.log_weights.to_numpy()),
+        found.trajectories(3, seed=2),
+    ]
+
+
+@job
+def filter_banks(**where):
+    params = np.stack([np.linspace(0.5, 0.95, 9), np.full(9, 0.5), np.full(9, 0.7)], axis=1)
+    space, model = where.pop("space", "serial"), resampling.ready.linear_gaussian
+    filters = model.filter(space=space)
+    found = [filters.log_likelihood(observed(), 50, params=params, seed=5, **where)]
+    found += filtered(filters, params, **where) + filtered(filters, params[0], **where)
+    return found + filtered(model.filter(guided=True, ordered=True, space=space), params[:2], **where)
+
+
+SAMPLED = {
+    "priors": {"phi": resampling.priors.uniform(0.0, 1.0), "sigma": resampling.priors.half_normal(1.0)},
+    "fixed": {"tau": 0.7},
+    "n_chains": 5,
+    "n_warmup": 4,
+    "seed": 2,
+}
+
+
+def drawn(sample, n_draws, where, **options):
+    found = sample(
+        resampling.ready.linear_gaussian,
+        observed(),
+        20,
+        n_draws=n_draws,
+        **SAMPLED | options | {"space": "serial"} | where,
+    )
+    return [found.draws, found.log_likelihood, found.acceptance]
+
+
+@job
+def pmmh(**where):
+    return drawn(resampling.sample_pmmh, 6, where) + drawn(resampling.sample_pmmh, 3, where, n_blocks=4)
+
+
+@job
+def particle_gibbs(**where):
+    return drawn(resampling.sample_gibbs, 5, where, n_moves=2)

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from models import cluster, edm, mapped, mixture, processes, sharding, tmap
-from portable.errors import ClusterError, DTypeError, InputError
+from models import cluster, edm, mapped, mixture, processes, resampling, sharding, tmap
+from portable.errors import ClusterError, DTypeError, FiniteError, InputError
 
 from . import jobs
 
@@ -48,6 +48,40 @@ def test_workers_without_the_space(processes):
 def test_several_spaces_on_a_cluster(cluster_of):
     with pytest.raises(InputError, match="the name of one space is wanted"):
         mixture.DirichletMixture(2, space=["serial", "serial"]).fit(jobs.points(), client=cluster_of(1))
+
+
+def test_filters_that_stay_together(cluster_of):
+    """Rows too long for a team draw by their number within a launch for all."""
+    model = resampling.ready.linear_gaussian
+    params = np.tile([0.9, 0.5, 0.7], (3, 1))
+    for how, n, got in (
+        ({}, 5000, "method 'systematic' with 5000 particles take"),
+        ({"method": "stratified"}, 50, "method 'stratified' with 50 particles take"),
+        ({"in_place": True}, 50, "50 particles in place take"),
+    ):
+        with pytest.raises(InputError, match=f"client: filters of .*{got} a launch for all"):
+            model.filter(**how).log_likelihood(jobs.observed(), n, params=params, client=cluster_of(1))
+        with pytest.raises(InputError, match=f"space: filters of .*{got} a launch for all"):
+            model.filter(space=["serial", "serial"], **how).run(jobs.observed(), n, params=params)
+    with pytest.raises(InputError, match="the name of one space is wanted"):
+        resampling.sample_pmmh(
+            model,
+            jobs.observed(),
+            20,
+            **jobs.SAMPLED | {"space": ["serial", "serial"], "client": cluster_of(1)},
+        )
+
+
+def test_a_filter_is_named_by_its_number_among_all(cluster_of):
+    model = resampling.ready.linear_gaussian
+    params = np.tile([0.9, 0.5, 0.7], (6, 1))
+    params[4, 2] = -0.7  # the logarithm of a standard deviation is NaN
+    messages = []
+    for client in (None, cluster_of(3)):
+        with pytest.raises(FiniteError, match="step .* of filter 4") as caught:
+            model.filter(space="serial").log_likelihood(jobs.observed(), 50, params=params, client=client)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
 
 
 def test_no_spaces():

@@ -19,6 +19,7 @@ SOONER = {
     "tmap_standard_errors": 2,
     "edm_cross_map": 1,
     "edm_ccm": 1,
+    "filter_banks": 1,
 }  # where there are fewer
 
 
