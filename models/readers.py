@@ -158,8 +158,31 @@ class Dask:
         Returns
         -------
         ndarray
+
+        Raises
+        ------
+        DTypeError
+            A chunk is of another dtype than the array says, which putting them together would hide.
         """
-        return self._array[begin - self._first : end - self._first].compute(scheduler="sync")
+        import dask
+        from dask.array.core import slices_from_chunks
+
+        some = self._array[begin - self._first : end - self._first]
+        chunks = dask.compute(*(some.blocks[at] for at in np.ndindex(some.numblocks)), scheduler="sync")
+        found = np.empty(some.shape, self.dtype)
+        for place, chunk in zip(slices_from_chunks(some.chunks), chunks):
+            if type(chunk) is not np.ndarray:  # of a device, sparse, or with a mask that would be lost
+                raise DTypeError(
+                    f"{self._name}: a chunk from row {begin + place[0].start} on is a"
+                    f" {type(chunk).__name__}; arrays of NumPy are wanted"
+                )
+            if chunk.dtype != self.dtype:
+                raise DTypeError(
+                    f"{self._name}: a chunk from row {begin + place[0].start} on holds {chunk.dtype}, but the"
+                    f" whole is said to hold {self.dtype}; one dtype is wanted for all chunks"
+                )
+            found[place] = chunk
+        return found
 
     def travels(self, begin: int, end: int) -> Any:
         """What some rows take to be read elsewhere.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import mapped, mixture
+from models import mapped, mixture, tmap
 from models.store import digest
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
@@ -142,8 +142,13 @@ def test_chunks_of_another_dtype(X):
         lambda block, block_info=None: block.astype("f8" if block_info[0]["chunk-location"][0] else "f4"),
         dtype=np.float32,
     )
-    with pytest.raises(DTypeError, match="X: rows 1000 to .* hold float64, but the whole .* float32"):
+    with pytest.raises(
+        DTypeError, match="X: a chunk from row 1000 on holds float64, but the whole .* float32"
+    ):
         fit(odd)
+    masked = da.from_array(X, chunks=(1000, 2)).map_blocks(np.ma.masked_array, dtype=np.float32)
+    with pytest.raises(DTypeError, match="X: a chunk from row 0 on is a MaskedArray"):
+        fit(masked)
     with pytest.raises(DTypeError, match="X: rows 0 to .* are of type list"):
         fit(Users(X, lambda rows: rows.tolist()))
     with pytest.raises(ShapeError, match=r"X: rows 0 to .* have shape .*; .* is wanted"):
@@ -239,3 +244,40 @@ def test_a_checkpoint_of_the_array_in_memory(X, tmp_path):
             in_zarr(X, tmp_path), checkpoint=tmp_path / "kept"
         )
     np.testing.assert_array_equal(one.means_, mixture.DirichletMixture(2, max_iter=4, **how).fit(X).means_)
+
+
+# ---- what is read whole
+def test_gaps_of_a_tmap(X, tmp_path):
+    """Are those of the array in memory, and as badly off where chunks are wrong."""
+    gaps, lengths = np.abs(X[:, 0]).astype(np.float64), np.full(1000, 3)
+    wanted = tmap.Runs(gaps, lengths)
+    da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
+    for values in (zarr.array(gaps, chunks=(700,)), da.from_array(gaps, chunks=450), Users(gaps)):
+        found = tmap.Runs(values, zarr.array(lengths))
+        np.testing.assert_array_equal(found.values, wanted.values)
+        np.testing.assert_array_equal(found.lengths, wanted.lengths)
+    odd = da.from_array(gaps, chunks=500).map_blocks(
+        lambda block, block_info=None: block.astype("f4") if block_info[0]["chunk-location"][0] else block,
+        dtype=np.float64,
+    )
+    with pytest.raises(DTypeError, match="values: a chunk from row 500 on holds float32, but the whole"):
+        tmap.Runs(odd, lengths)
+    with pytest.raises(DTypeError, match="values must hold real numbers, got dtype <U|got dtype object"):
+        tmap.Runs(da.from_array(np.array(["a", "b", "c"], object), chunks=2), [3])
+
+
+def test_gaps_in_a_parquet_file(tmp_path):
+    pandas, path = pytest.importorskip("pandas"), tmp_path / "gaps.parquet"
+    frame = pandas.DataFrame({"run": ["b", "a", "b", "a"], "gap": [1.0, 2.0, 3.0, 4.0]})
+    frame.to_parquet(path)
+    found = tmap.read(path)
+    assert found.values.tolist() == [2.0, 4.0, 1.0, 3.0] and found.lengths.tolist() == [2, 2]
+    frame.assign(gap=[1.0, None, 3.0, 4.0]).to_parquet(path)
+    with pytest.raises(FiniteError, match="is nan"):
+        tmap.read(path)
+    frame.assign(gap=["1", "2", "3", "four"]).to_parquet(path)
+    with pytest.raises(DTypeError, match="gap must hold real numbers"):
+        tmap.read(path)
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match="gaps.parquet' cannot be read"):
+        tmap.read(path)
