@@ -133,20 +133,40 @@ def edm_ccm(**where):
     return [found.rho, found.p_values]
 
 
+PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+
+
+def shared_likelihood(n_events, where, **options):
+    random = np.random.default_rng(3)
+    places, times = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 1000.0, n_events))
+    space = "serial" if where.get("client") else ["serial"]
+    return hawkes.Likelihood(places, times, **options | {"space": space} | where)
+
+
 @job
 def hawkes_likelihood(**where):
     """The log-likelihood, its gradient, and parents."""
-    params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
-    random = np.random.default_rng(3)
-    places, times = random.normal(size=(300, 2)), np.sort(random.uniform(0.0, 1000.0, 300))
     found = []
     for method in ("all_pairs", "windowed"):
-        likelihood = hawkes.Likelihood(
-            places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where
-        )
-        parents = hawkes.parent_probabilities(likelihood, params)
-        found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
+        likelihood = shared_likelihood(300, where, method=method)
+        parents = hawkes.parent_probabilities(likelihood, PARAMS)
+        found += [likelihood.log_likelihood(PARAMS), *likelihood.gradient(PARAMS), parents.probabilities]
     return found
+
+
+@job
+def hawkes_chains(**where):
+    """Long enough for pairs to be listed anew."""
+    likelihood, other = (
+        shared_likelihood(120, where, background_self=own, error_bound=1e-7) for own in (True, False)
+    )
+    found = hawkes.sample_posterior(
+        likelihood, n_chains=5, n_draws=450, n_warmup=50, n_thin=2, start=PARAMS, seed=4
+    )
+    moved = hawkes.sample_posterior(  # the background too
+        other, n_chains=3, n_draws=120, n_warmup=0, start=PARAMS, fixed=("tau_x",), seed=4
+    )
+    return [value for one in (found, moved) for value in (one.draws, one.log_likelihood, one.acceptance)]
 
 
 def observed(n_steps=30):
