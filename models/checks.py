@@ -55,8 +55,8 @@ def refuse_mask(value, name):
 
 
 def as_numbers(value, name, n_dims=None):
-    """`value`, an array-like, a View, or what `models.mapped` reads, as a host array of real numbers, with that
-    many dimensions if given."""
+    """`value`, an array-like, a View, or what `models.mapped` reads, as a host array of real numbers, with
+    that many dimensions if given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
     value = opened(value, name)

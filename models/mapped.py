@@ -82,7 +82,7 @@ class Mapped:
         return found.reshape(self.shape)
 
 
-class Reader(Protocol):
+class _Reader(Protocol):
     """What gives rows of an array when it is asked for them."""
 
     shape: tuple[int, ...]
@@ -110,7 +110,7 @@ class Streamed:
 
     Parameters
     ----------
-    reader : Reader
+    reader : a reader
     name : str
         Of the argument, for messages.
     dtype : dtype, optional
@@ -129,7 +129,7 @@ class Streamed:
         The reader holds no real numbers.
     """
 
-    def __init__(self, reader: Reader, name: str, dtype: npt.DTypeLike | None = None) -> None:
+    def __init__(self, reader: _Reader, name: str, dtype: npt.DTypeLike | None = None) -> None:
         self._reader, self._name, self._key = reader, name, uuid.uuid4().hex
         own = np.dtype(reader.dtype)
         if own.kind not in "fiu":
@@ -276,7 +276,7 @@ def opened(value: Any, name: str) -> Any:
     Parameters
     ----------
     value : zarr.Array, dask.array.Array, pyarrow.dataset.Dataset, the name of a .parquet file or folder, a
-    Reader, or anything else
+    reader, or anything else
     name : str
         Of the argument, for messages.
 
@@ -315,16 +315,16 @@ class Cut:
 
     Parameters
     ----------
-    reader : Reader
+    reader : a reader
     begin, end : int
     """
 
-    def __init__(self, reader: Reader, begin: int, end: int) -> None:
+    def __init__(self, reader: _Reader, begin: int, end: int) -> None:
         self._reader, self._begin, self._end = reader, begin, end
         self.shape, self.dtype = reader.shape, reader.dtype
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As `Reader.rows`, of rows within these.
+        """As a reader's `rows`, of rows within these.
 
         Parameters
         ----------

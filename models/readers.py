@@ -20,7 +20,7 @@ class Held:
 
     Parameters
     ----------
-    reader : models.mapped.Reader
+    reader : a reader of `models.mapped`
     begin, end : int
         They are read now.
     """
@@ -30,7 +30,7 @@ class Held:
         self._begin, self._rows = begin, reader.rows(begin, end)
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As `models.mapped.Reader.rows`, of rows within these.
+        """As a reader's `rows` in `models.mapped`, of rows within these.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Zarr:
         self._away = False  # whether this was sent here
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As `models.mapped.Reader.rows`.
+        """As a reader's `rows` in `models.mapped`.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Zarr:
 
         Returns
         -------
-        models.mapped.Reader
+        a reader
         """
         import zarr
 
@@ -149,7 +149,7 @@ class Dask:
         self.cuts = np.append(0, np.cumsum(array.chunks[0])) if array.ndim else None
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As `models.mapped.Reader.rows`.
+        """As a reader's `rows` in `models.mapped`.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Dask:
 
         Returns
         -------
-        models.mapped.Reader
+        a reader
         """
         import dask
 
@@ -265,7 +265,7 @@ class Parquet:
                 )
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As `models.mapped.Reader.rows`, of whole row groups.
+        """As a reader's `rows` in `models.mapped`, of whole row groups.
 
         Parameters
         ----------

@@ -94,8 +94,8 @@ def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
     """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once
     for a model.
 
-    Both draw from `stream`, write the state to x[new, :, r, k] and return the log-weight that the step adds: 0 where nothing was
-    observed.
+    Both draw from `stream`, write the state to x[new, :, r, k] and return the log-weight that the step adds:
+    0 where nothing was observed.
     """
     guided = guide is not None
 
