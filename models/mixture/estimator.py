@@ -379,6 +379,7 @@ class DirichletMixture(Fitted):
         n_moves: Whole = 1,
         checkpoint: PathLike | None = None,
         progress: bool = False,
+        client: ClientLike = None,
     ) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
@@ -395,6 +396,9 @@ class DirichletMixture(Fitted):
             one for more draws adds to them.
         progress : bool
             Show a bar of sweeps on standard error.
+        client : distributed.Client or "local", optional
+            Whose workers share the points. Labels come back from them, a byte or two each; proposals that
+            split and merge are made here. Draws are the same for any number of workers.
 
         Returns
         -------
@@ -408,6 +412,8 @@ class DirichletMixture(Fitted):
             Without a prior; a checkpoint of another run, or in use.
         StorageError
             The checkpoint cannot be written; what was kept before stays.
+        ClusterError
+            A worker of another version or without the space; a scheduler that is gone.
         """
         self._check_fitted()
         if self.prior is None:
@@ -424,9 +430,6 @@ class DirichletMixture(Fitted):
             raise ShapeError(
                 f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0"
             )
-        points = Points(
-            X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
-        )
         n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
         settings = (
@@ -441,7 +444,13 @@ class DirichletMixture(Fitted):
                 "n_moves": n_moves,
             }
         )
-        with bar(progress) as shown, Store(checkpoint, "mixture.sample_posterior", settings) as store:
+        with (
+            bar(progress) as shown,
+            Store(checkpoint, "mixture.sample_posterior", settings) as store,
+            connected(client) as client,
+        ):
+            diagonal = covariance.is_diagonal(self.covariance)
+            points = Points(X, len(self.means_), self.space, self._centre, diagonal, streamed, client=client)
             task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
             return gibbs.sample(
                 points,

@@ -82,6 +82,18 @@ def mixture_moves(**where):
 
 
 @job
+def mixture_gibbs(**where):
+    X = points(1500)
+    model = mixture.DirichletMixture(4, max_iter=6, tol=-1.0, random_state=0, moves=False, space="serial")
+    model.fit(X)
+    model.space, found = where.pop("space", "serial"), []
+    for n_moves in (0, 2):
+        drawn = model.sample_posterior(X, 4, n_warmup=2, n_moves=n_moves, seed=3, **where)
+        found += [drawn.means, drawn.weights, drawn.covariances, drawn.log_likelihood, drawn.counts]
+    return found
+
+
+@job
 def mixture_predict(**where):
     model = mixture.DirichletMixture(3, prior=None, max_iter=3, tol=-1.0, random_state=0, space="serial").fit(
         points()
