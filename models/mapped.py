@@ -54,7 +54,17 @@ class Mapped:
         of_map = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY
         self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
         self.offset = of_map + array.__array_interface__["data"][0] - begin
-        self.nbytes, self.of = array.nbytes, Path(self.path).stat().st_size
+        self.nbytes = array.nbytes
+        try:
+            self.of = os.stat(self.path).st_size
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: OSError) -> InputError:
+        return InputError(
+            f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker must"
+            " see the file under this name"
+        )
 
     def read(self) -> np.ndarray:
         """The rows.
@@ -70,10 +80,7 @@ class Mapped:
                 file.seek(self.offset)
                 found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
         except OSError as error:
-            raise InputError(
-                f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker "
-                "must see the file under this name"
-            ) from error
+            raise self._gone(error) from error
         if size != self.of or found.size != np.prod(self.shape):
             raise InputError(
                 f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
@@ -193,6 +200,19 @@ class Streamed:
         found = np.empty((end - begin, *self.shape[1:]), self.dtype)
         return np.concatenate(parts, out=found, casting="unsafe")
 
+    def column(self, number: int) -> Streamed:
+        """One of the columns, as a vector.
+
+        Parameters
+        ----------
+        number : int
+
+        Returns
+        -------
+        Streamed
+        """
+        return Streamed(Column(self, number), self._name)
+
     def part(self, begin: int, end: int) -> Streamed:
         """The same array for one who wants no other rows than begin .. end - 1: what it takes to read these
         travels.
@@ -308,6 +328,33 @@ def _is(value: Any, module: str, name: str) -> bool:
     """Whether it is of a class of a module, which is not imported where nobody has."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
+
+
+class Column:
+    """A reader of a column of an array.
+
+    Parameters
+    ----------
+    array : Streamed
+    number : int
+    """
+
+    def __init__(self, array: Streamed, number: int) -> None:
+        self._array, self._number = array, number
+        self.shape, self.dtype = array.shape[:1], array.dtype
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows`.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+        """
+        return np.ascontiguousarray(self._array.rows(begin, end)[:, self._number])
 
 
 class Cut:

@@ -16,6 +16,14 @@ MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and gro
 
 def check_runs(values, lengths):
     """Gaps and run lengths as float64 and int64 arrays of their own, shapes (n_gaps,) and (n_runs,)."""
+    values = as_numbers(values, "values", 1).astype(np.float64)
+    lengths = check_lengths(lengths, values.size)
+    check_gaps(values, lengths)
+    return values, lengths
+
+
+def check_lengths(lengths, n_gaps):
+    """Run lengths as an int64 array of their own, shape (n_runs,), that add up to the number of gaps."""
     lengths = as_numbers(lengths, "lengths", 1)
     if not lengths.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
@@ -27,31 +35,26 @@ def check_runs(values, lengths):
     if empty.size:
         run = int(empty[0])
         raise InputError(f"lengths[{run}] is {lengths[run]}: run {run} has no gap; leave it out")
-    values = as_numbers(values, "values", 1).astype(np.float64)
-    if values.size != lengths.sum():
-        raise ShapeError(f"values has {values.size} gaps, but lengths add up to {lengths.sum()}")
-    _check_gaps(values, lengths)
-    return values, lengths
+    if n_gaps != lengths.sum():
+        raise ShapeError(f"values has {n_gaps} gaps, but lengths add up to {lengths.sum()}")
+    return lengths
 
 
-def _check_gaps(values, lengths):
-    """Zero, or a positive number of ordinary size."""
+def check_gaps(values, lengths, first=0):
+    """Zero, or a positive number of ordinary size; `values` are those from number `first` on."""
     bad = np.flatnonzero(~((values == 0.0) | ((values >= SMALLEST) & (values <= LARGEST))))
     if not bad.size:
         return
-    at = int(bad[0])
+    at, gap = int(bad[0]) + first, values[bad[0]]
     ends = np.cumsum(lengths)
     run = int(np.searchsorted(ends, at, side="right"))
     where = f"run {run}, gap {at - int(ends[run] - lengths[run])} (values[{at}])"
-    if not np.isfinite(values[at]):
-        raise FiniteError(f"{where} is {values[at]}; a finite gap is wanted")
-    if values[at] < 0.0:
-        raise InputError(
-            f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?"
-        )
+    if not np.isfinite(gap):
+        raise FiniteError(f"{where} is {gap}; a finite gap is wanted")
+    if gap < 0.0:
+        raise InputError(f"{where} is {gap}; a gap is not negative. Are the events of the run in order?")
     raise InputError(
-        f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit "
-        "of time."
+        f"{where} is {gap}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit of time."
     )
 
 

@@ -13,6 +13,7 @@ from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Packed, tiny
 from .runs import Runs
+from .stored import Stretch
 
 
 class Laid(NamedTuple):
@@ -84,9 +85,10 @@ class Expectation:
             packed.censoring, views, int(longest.sum()), half, packed.distinct if packed.rounded else None
         )
 
-    def prepare(self, piece: Runs | Laid) -> Shard:
+    def prepare(self, piece: Runs | Stretch | Laid) -> Shard:
         """Runs in the space, where `lay_out` has not yet been at work also laid out."""
-        laid = self.lay_out(piece) if isinstance(piece, Runs) else piece
+        runs = piece.read() if isinstance(piece, Stretch) else piece
+        laid = self.lay_out(runs) if isinstance(runs, Runs) else runs
         laid = laid._replace(
             views=tuple(
                 view if isinstance(view, pk.View) else pk.copy_of(view, self.space) for view in laid.views

@@ -196,12 +196,9 @@ def check_fit(runs, orders):
         raise InputError("censored is True for every run; without an end no probability to end can be found")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
-    complete = runs.values.copy()
-    complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = 1.0  # an open gap of zero is made by any branch
-    if orders.min() > 1 and complete.min() == 0.0 and runs.resolution is None:
-        n_zero = int((complete == 0.0).sum())
+    if orders.min() > 1 and runs.resolution is None and runs.n_zero:
         raise InputError(
-            f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
+            f"{runs.n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
             f"{orders.tolist()}"
         )
 
@@ -250,7 +247,7 @@ def random_starts(runs, orders, n_starts, random):
     # the mean of what is recorded as zero
     shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
-    some = runs.values if runs.n_gaps <= _SAMPLE else random.choice(runs.values, _SAMPLE)
+    some = runs.values if runs.n_gaps <= _SAMPLE else runs.sample(random.choice(runs.n_gaps, _SAMPLE))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
     while len(found) < n_starts:
         for _ in range(_TRIES):

@@ -23,6 +23,7 @@ from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import FADED, NEVER, Packed, check_range, log_factorials, log_unit, parts_of, tiny, unit_of
 from .runs import Runs
+from .stored import Stretch
 
 _KEPT = "alpha", "orders", "rates", "switching"  # of a file
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
@@ -635,7 +636,8 @@ class _Likelihood:
     def __init__(self, model, dtype, unit, space):
         self._model, self._dtype, self._unit, self._space = model, dtype, unit, space
 
-    def prepare(self, runs):
+    def prepare(self, piece):
+        runs = piece.read() if isinstance(piece, Stretch) else piece
         return self._model._on(runs, self._dtype, self._space, self._unit)
 
     def log_likelihood(self, shards):

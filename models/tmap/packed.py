@@ -63,7 +63,7 @@ class Packed:
     def __init__(self, runs, space, dtype=np.float64, unit=None):
         self.runs, self.dtype, self.unit = runs, dtype, unit or unit_of(runs)
         self.n_packs = -(-runs.n_runs // PACK)
-        order = _by_length(runs.lengths)
+        order = in_packs(runs.lengths)
         lengths = self._slots(runs.lengths[order])
         steps = lengths[:, 0].copy()
         offset = np.cumsum(steps) - steps
@@ -191,12 +191,23 @@ def parts_of(runs, dtype, memory_bytes=None):
     whole : bool
         Whether the memory holds all of them at once.
     """
-    order = _by_length(runs.lengths)
+    if hasattr(runs, "parts"):  # they are in a file
+        return runs.parts(dtype, memory_bytes), False
+    order = in_packs(runs.lengths)
+    cuts, whole = cuts_of(runs.lengths[order], dtype, memory_bytes)
+    if len(cuts) == 1:
+        return [runs], whole
+    return [runs.subset(order[a:b]) for a, b in cuts], whole
+
+
+def cuts_of(lengths, dtype, memory_bytes):
+    """Where runs of descending lengths are cut into shards, as pairs of numbers of runs; whether the memory
+    holds all."""
     item = 2 * PACK * np.dtype(dtype).itemsize
-    size = runs.lengths[order][::PACK] * item
+    size = lengths[::PACK] * item
     if memory_bytes is not None and size[0] > memory_bytes:
         raise InputError(
-            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {runs.lengths[order[0]]} gaps"
+            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {lengths[0]} gaps"
             f" take {size[0] / 2**20:.3g}"
         )
     most = max(SHARD // PACK * item, int(size[0]))
@@ -207,12 +218,10 @@ def parts_of(runs, dtype, memory_bytes=None):
     while cuts[-1] < len(size):
         before = ends[cuts[-1] - 1] if cuts[-1] else 0
         cuts.append(int(np.searchsorted(ends, before + most, side="right")))
-    if len(cuts) == 2:
-        return [runs], whole
-    return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])], whole
+    return [(PACK * a, min(PACK * b, len(lengths))) for a, b in zip(cuts, cuts[1:])], whole
 
 
-def _by_length(lengths):
+def in_packs(lengths):
     """Runs in descending order of length; those of equal length as they came."""
     longest = lengths.max()
     keys = longest - lengths

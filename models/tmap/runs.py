@@ -195,6 +195,24 @@ class Runs:
         least = float(self.values.min())
         return least if least > 0.0 else float(self.values[self.values > 0.0].min(initial=np.inf))
 
+    @functools.cached_property
+    def n_zero(self) -> int:
+        """Number of complete gaps of zero."""
+        return int((self.values[self.complete] == 0.0).sum())
+
+    def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The values at some places.
+
+        Parameters
+        ----------
+        places : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        return np.asarray(self.values[places], np.float64)
+
     def __repr__(self):
         still = f", n_censored={int(self.censored.sum()):,}" if self.censored.any() else ""
         return f"Runs(n_runs={self.n_runs:,}, n_gaps={self.n_gaps:,}{still})"

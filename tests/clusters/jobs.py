@@ -114,6 +114,21 @@ def tmap_fit(**where):
     return [model.alpha, model.rates, model.switching, info.history, info.starts]
 
 
+@functools.cache
+def stored_runs():
+    """Runs from a Zarr array, in a file."""
+    zarr, given, folder = pytest.importorskip("zarr"), runs(), tempfile.TemporaryDirectory()
+    path = Path(folder.name, "gaps.npy")
+    return folder, tmap.StoredRuns(zarr.array(given.values, chunks=(333,)), given.lengths, path=path)
+
+
+@job
+def tmap_stored(**where):
+    how = {"orders": [1, 2], "max_iter": 3, "tol": 0.0, "n_starts": 1, "space": "serial"} | where
+    model, info = tmap.fit(stored_runs()[1], **how)
+    return [model.rates, info.history, model.log_likelihood(stored_runs()[1], **{"space": "serial"} | where)]
+
+
 @job
 def tmap_standard_errors(**where):
     model, _ = tmap.fit(runs(), orders=[1, 2], n_starts=1, space="serial")
