@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
-from ..annotations import Array, ClientLike, PathLike, Real, Spaces, Whole
+from ..annotations import Array, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
 from ..mapped import Streamed, opened
@@ -157,7 +157,7 @@ class DirichletMixture(Fitted):
 
     def fit(
         self,
-        X: npt.ArrayLike,
+        X: LargeLike,
         y: object = None,
         sample_weight: npt.ArrayLike | None = None,
         *,
@@ -284,7 +284,7 @@ class DirichletMixture(Fitted):
         return self
 
     def partial_fit(
-        self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None
+        self, X: LargeLike, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
@@ -329,7 +329,7 @@ class DirichletMixture(Fitted):
         self.n_iter_ += 1
         return self
 
-    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> Array:
+    def fit_predict(self, X: LargeLike, y: object = None) -> Array:
         """`fit`, then `predict`.
 
         Parameters
@@ -370,7 +370,7 @@ class DirichletMixture(Fitted):
 
     def sample_posterior(
         self,
-        X: npt.ArrayLike,
+        X: LargeLike,
         n_draws: Whole = 1000,
         *,
         n_warmup: Whole = 100,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-import numpy.typing as npt
 
-from ..annotations import Array, ClientLike, PathLike, Whole
+from ..annotations import Array, ClientLike, LargeLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
 from ..mapped import opened
@@ -70,7 +69,7 @@ class Fitted(Parameters):
         self._check_fitted()
         saving.save(self, path)
 
-    def score_samples(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def score_samples(self, X: LargeLike, *, client: ClientLike = None) -> Array:
         """Log-density of the mixture at each point.
 
         Parameters
@@ -93,7 +92,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_densities(self._fitted())
 
-    def score(self, X: npt.ArrayLike, y: object = None, *, client: ClientLike = None) -> float:
+    def score(self, X: LargeLike, y: object = None, *, client: ClientLike = None) -> float:
         """Mean log-density of the mixture at the points.
 
         Parameters
@@ -117,7 +116,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict(self, X: LargeLike, *, client: ClientLike = None) -> Array:
         """The most probable component of each point.
 
         Parameters
@@ -140,7 +139,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.labels(self._fitted())
 
-    def predict_proba(self, X: npt.ArrayLike, *, client: ClientLike = None) -> Array:
+    def predict_proba(self, X: LargeLike, *, client: ClientLike = None) -> Array:
         """Probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
@@ -164,7 +163,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.responsibilities(self._fitted())
 
-    def bic(self, X: npt.ArrayLike) -> float:
+    def bic(self, X: LargeLike) -> float:
         """Bayesian information criterion: lower is better.
 
         Parameters
@@ -185,7 +184,7 @@ class Fitted(Parameters):
         points = self._points(X)
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
-    def aic(self, X: npt.ArrayLike) -> float:
+    def aic(self, X: LargeLike) -> float:
         """Akaike's information criterion: lower is better.
 
         Parameters

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from portable.errors import ShapeError
 
-from ..annotations import PathLike
+from ..annotations import LargeLike, PathLike
 from ..checks import as_numbers, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..mapped import Mapped, Part, Streamed, opened, read, rows_of
@@ -89,7 +89,7 @@ class StoredRuns(Runs):
 
     def __init__(
         self,
-        values: Any,
+        values: LargeLike,
         lengths: npt.ArrayLike,
         censored: npt.ArrayLike | None = None,
         *,
