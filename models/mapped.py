@@ -43,6 +43,11 @@ class Mapped:
     Parameters
     ----------
     array : numpy.memmap, C-contiguous
+
+    Raises
+    ------
+    InputError
+        Its file is gone.
     """
 
     def __init__(self, array: np.memmap) -> None:
