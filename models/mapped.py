@@ -246,7 +246,8 @@ class Streamed:
         found, wanted = self._reader.rows(begin, end), (end - begin, *self.shape[1:])
         if not isinstance(found, np.ndarray) or isinstance(found, np.ma.MaskedArray):
             raise DTypeError(
-                f"{self._name}: rows {begin} to {end} are of type {type(found).__name__}; an ndarray is wanted"
+                f"{self._name}: rows {begin} to {end} are of type {type(found).__name__}; an ndarray is"
+                " wanted"
             )
         if found.dtype != self._reader.dtype:
             raise DTypeError(

@@ -90,6 +90,7 @@ class Advance:
             self._chains.restart() if look.is_new else self._chains.catch_up()
         elif look.is_new:
             self._chains.list_anew(look.range)
+        self._at = None  # until all of it is done
         self._chains.replay(look.replays)
         self._at = first, end, look.number + 1
         found = {name: self._chains.array(name) for name in self._chains.memory}

@@ -17,8 +17,8 @@ from .kernels import LOG_ZERO, PAD
 def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, at, labels):
     """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
 
-    E_ij is exponential, draw sweep k + j of stream start + i. The block's labels begin at `at`. What is left is what `moments` takes for r_ij =
-    1 or 0.
+    E_ij is exponential, draw sweep k + j of stream start + i. The block's labels begin at `at`. What is left
+    is what `moments` takes for r_ij = 1 or 0.
     """
     i = tile * PAD + column
     best = 0

@@ -22,6 +22,7 @@ from portable.errors import InputError
 from ..annotations import Array, ClientLike, Spaces
 from ..arrays import reached
 from ..sharding import Shards
+from . import row_kernels
 from .filtered import Filtered, collect, joined
 from .given import Data, ModelFunction
 from .running import Run
@@ -271,7 +272,7 @@ def shared(
         raise InputError(
             f"{'space' if client is None else 'client'}: filters of method {model.method!r} with {n}"
             f" particles{' in place' * model.in_place} take a launch for all at once, in one space; those of"
-            " method 'systematic' with at most 4096 particles are shared out by rows"
+            f" method 'systematic' with at most {row_kernels.MOST} particles are shared out by rows"
         )
     make = functools.partial(Bank, moved(model, None), n, data)
     return Shards(make, rows_of(n_rows, together), client=client, space=space, label="filters")
