@@ -150,12 +150,12 @@ def ends_its_worker(number):
 
 
 def test_a_job_that_ends_its_workers():
-    """A message in the end, and no traceback of dask's."""
+    """A message in the end, and no traceback of dask's. The result of job 0 may end with the worker."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as own,
         distributed.Client(own, set_as_default=False) as client,
-        pytest.raises(ClusterError, match="job 1: worker after worker ended"),
+        pytest.raises(ClusterError, match="job [01]: worker after worker ended"),
     ):
         processes.map_numbers(ends_its_worker, 2, client=client)
 
