@@ -62,21 +62,21 @@ def rows_of(n_rows: int, together: bool = False) -> list[Rows]:
     return [Rows(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
 
 
-def split(pieces: list[Rows], array: Array, axis: int = 0) -> Iterator[Array]:
+def split(pieces: list[Rows], array: Array) -> Iterator[Array]:
     """What was found of neighbouring rows, for each of the shards that they are of.
 
     Parameters
     ----------
     pieces : list of Rows
     array : ndarray
-    axis : int
-        That of rows.
+        Its last axis is that of rows.
 
     Returns
     -------
     iterator of ndarray
     """
-    return iter(np.split(array, [piece.end - pieces[0].begin for piece in pieces[:-1]], axis))
+    first = pieces[0].begin
+    return (array[..., piece.begin - first : piece.end - first] for piece in pieces)
 
 
 class Bank:

@@ -134,7 +134,7 @@ class Paths:
                 self._path,
             )
             self._number = number + 1
-            return split(own, self._path.to_numpy().copy(), axis=2)
+            return split(own, self._path.to_numpy().copy())
 
 
 class Gibbs:
