@@ -15,6 +15,7 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .extras import need
+from .mapped import Streamed, opened
 
 
 def check_outputs(options, *names, inputs=()):
@@ -54,10 +55,13 @@ def refuse_mask(value, name):
 
 
 def as_numbers(value, name, n_dims=None):
-    """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if
-    given."""
+    """`value`, an array-like, a View, or what `models.mapped` reads, as a host array of real numbers, with
+    that many dimensions if given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
+    value = opened(value, name)
+    if isinstance(value, Streamed):
+        value = value[:]
     refuse_mask(value, name)
     if hasattr(value, "toarray"):
         raise DTypeError(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import ClusterError, DTypeError, InputError, SpaceError
+from portable.errors import ClusterError, DTypeError, InputError, PortableError, SpaceError
 
 from .annotations import ClientLike, Spaces
 from .extras import need
@@ -211,7 +211,7 @@ class Workers:
             Worker after worker has ended, or the scheduler is gone.
         """
         with self._client.as_current():  # by which actors find it
-            return self._ask(name, Sent(args), reduce, numbers)
+            return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
 
     def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
         found, left = {}, None
@@ -283,7 +283,7 @@ class Workers:
     def _submit(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> object:
         """What will have the answer of a worker; None where it has ended."""
         _, actor, given = self._places[worker]
-        wanted = {k: Sent(self._pieces[k]) for k in numbers if k not in given}
+        wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
         given.update(numbers)
         try:
             return actor.answer(numbers, wanted, name, args, reduce)
@@ -362,6 +362,8 @@ def _told(function: Callable, *args: object) -> Sent:
     ended."""
     try:
         return Sent(function(*args))
+    except ImportError as error:
+        return Sent(ClusterError(f"a worker lacks what the work needs: {error}; install it there, too"))
     except Exception as error:
         with contextlib.suppress(Exception):
             sent = Sent(error)
@@ -419,11 +421,14 @@ def each(
 
     Raises
     ------
+    DTypeError
+        The function does not pickle.
     ClusterError
-        A worker of other versions, or without the space.
+        A worker of other versions, or without the space; worker after worker has ended, or the scheduler is
+        gone.
     """
+    sent = _sent(function, "the function")
     check_workers(client, space)
-    sent = Sent(function)
     futures = client.map(
         _one,
         [sent] * n,
@@ -431,8 +436,21 @@ def each(
         pure=False,
         key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}",
     )
-    for future in futures:
-        yield future.result().value
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    for number, future in enumerate(futures):
+        try:
+            found = future.result()
+        except KilledWorker as error:
+            raise ClusterError(
+                f"job {number}: worker after worker ended while it worked on it, for want of memory perhaps:"
+                " give workers more of it"
+            ) from error
+        except FutureCancelledError as error:
+            living(client)  # where the scheduler is gone it says so
+            raise ClusterError(f"job {number} was cancelled: {error}") from error
+        yield found.value
 
 
 def _one(function: Sent, number: int) -> Sent:
@@ -513,11 +531,17 @@ def check_workers(client: ClientLike, space: str | None) -> None:
 
 def _check_pickles(make: Callable, pieces: Sequence) -> None:
     """Refuse what cannot travel."""
-    for name, value in (("the method", make), ("the first shard", pieces[0])):
-        try:
-            Sent(value)
-        except Exception as error:
-            raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error
+    _sent(make, "the method"), _sent(pieces[0], "shard 0")
+
+
+def _sent(value: object, name: str) -> Sent:
+    """In transit, or refused by that name."""
+    try:
+        return Sent(value)
+    except PortableError:  # of what is read on the way
+        raise
+    except Exception as error:
+        raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error
 
 
 def _distributed() -> object:

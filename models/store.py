@@ -36,6 +36,7 @@ import portable as pk
 from portable.errors import DTypeError, InputError, StorageError
 
 from .files import cannot_write, sync, write
+from .mapped import Streamed
 
 try:
     import fcntl
@@ -315,8 +316,8 @@ def inside(path: str | os.PathLike | None, part: str) -> Path | None:
 NOWHERE = Store(None, "nothing", {})  # keeps nothing
 
 
-def digest(array: np.ndarray) -> str:
-    """SHA-256 of an array's numbers, dtype and shape; a memory map is read piece by piece."""
+def digest(array: np.ndarray | Streamed) -> str:
+    """SHA-256 of an array's numbers, dtype and shape; one larger than memory is read piece by piece."""
     found = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
     rows = max(1, _PIECE // max(1, array[:1].nbytes)) if array.ndim else 1
     for begin in range(0, len(array) if array.ndim else 1, rows):
@@ -326,7 +327,7 @@ def digest(array: np.ndarray) -> str:
 
 def _words(value: object) -> object:
     """A setting as JSON has it."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, Streamed)):
         return f"{value.dtype} {value.shape} {digest(value)}"
     if isinstance(value, np.generic):
         return value.item()

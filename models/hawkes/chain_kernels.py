@@ -245,10 +245,10 @@ def chain_kernels_of(trigger):
 
     @pk.function
     def propose(
-        seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
+        seed, stream, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
     ):
         """A parameter at random, and a value for it from a normal density cut off at 0."""
-        k = pk.random.randint(seed, chain, step * DRAWS, place_of.shape[0])
+        k = pk.random.randint(seed, stream, step * DRAWS, place_of.shape[0])
         place = place_of[k]
         for c in range(values.shape[1]):
             proposed[chain, c] = values[chain, c]
@@ -257,7 +257,7 @@ def chain_kernels_of(trigger):
         new = -1.0
         draw = 2
         while new <= 0.0 and draw < DRAWS:  # each try succeeds with probability 1/2 or more
-            new = v + sds[chain, k] * pk.random.normal(seed, chain, step * DRAWS + draw)
+            new = v + sds[chain, k] * pk.random.normal(seed, stream, step * DRAWS + draw)
             draw += 1
         allowed = new > priors[k, 4] and new < priors[k, 5] and new > 1e-15 and new < 1e15
         state[chain, LOG_RATIO] = -1e300
@@ -275,6 +275,7 @@ def chain_kernels_of(trigger):
         n_dims,
         given,
         seed,
+        first,
         missed_mu,
         missed_xi,
         tolerance,
@@ -296,7 +297,8 @@ def chain_kernels_of(trigger):
         """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a
         team a chain.
 
-        A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays.
+        A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays. Random
+        numbers are those of chain first + c.
         """
         chain = team.league_rank
         totals = pk.local(N_SUMS, pk.float64)
@@ -323,7 +325,7 @@ def chain_kernels_of(trigger):
                 step = counts[chain, STEP]
                 accepted = True
                 if moved != EVERYTHING:
-                    threshold = pk.log(pk.random.uniform_open(seed, chain, step * DRAWS + 1))
+                    threshold = pk.log(pk.random.uniform_open(seed, first + chain, step * DRAWS + 1))
                     accepted = threshold < value - state[chain, LOG_LIKELIHOOD] + state[chain, LOG_RATIO]
                 if accepted:
                     for c in range(values.shape[1]):
@@ -353,6 +355,7 @@ def chain_kernels_of(trigger):
                 if step < thin * draws.shape[1]:
                     propose(
                         seed,
+                        first + chain,
                         chain,
                         step,
                         place_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ import portable as pk
 from . import chain_kernels as ck
 from . import kernels
 from .cells import PairList, Range
+from .parameters import ParametersBase
 from .priors import coordinate_name, is_reciprocal
 
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
@@ -21,6 +23,78 @@ _FIRST_BATCH = 5  # the paper's b_d
 # after the last list.
 _NEAR, _FAR, _QUIET = 1.2, 2.0, 500
 _SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
+
+
+class Lists:
+    """When pairs are listed anew, and for which parameters: as far as all chains together go, and not much
+    farther.
+
+    Parameters
+    ----------
+    cut : float
+        The exponent up to which pairs are listed.
+    """
+
+    def __init__(self, cut):
+        self.cut, self.margin, self.near, self.rested, self.listed_at = cut, _NEAR, _NEAR, False, 0
+
+    def range_of(self, values):
+        """Around parameters, shape (n, P)."""
+        own = values[:, 4:]
+        low, high = own.min(axis=0) / self.margin, own.max(axis=0) * self.margin
+        return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
+
+    def next(self, counts, values, proposed):
+        """The range for which pairs are to be listed now, or None, from what all chains have come to."""
+        done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
+        if waiting.any():
+            self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
+            self.margin = min(self.margin**2, _FAR)
+            if self.rested:  # the posterior is wider than the list that was to be its own
+                self.near, self.rested = self.margin, False
+            self.listed_at = done
+            # numbered, so the same proposals will be made again
+            return self.range_of(np.concatenate([values, proposed]))
+        if self.margin > self.near and done - self.listed_at >= _QUIET:
+            self.margin, self.rested, self.listed_at = self.near, True, done
+            return self.range_of(values)
+        return None
+
+    def arrays(self, range_):
+        """All of it, and the range that is listed, for a store."""
+        numbers = [self.cut, range_.cut, self.margin, self.near, self.rested, self.listed_at]
+        return {
+            "range_low": np.array(range_.low),
+            "range_high": np.array(range_.high),
+            "cut": np.array(numbers),
+        }
+
+    def restore(self, arrays):
+        """Go on from `arrays`; the range."""
+        self.cut, cut, self.margin, self.near, rested, listed_at = arrays["cut"].tolist()
+        self.rested, self.listed_at = bool(rested), int(listed_at)
+        return Range(*(tuple(arrays[name].tolist()) for name in ("range_low", "range_high")), cut)
+
+
+class Agreed(NamedTuple):
+    """What chains have in common, wherever each is: the first of all starts, the shortest tau_x of any, and
+    the range that is listed."""
+
+    start: ParametersBase
+    tau_x: float
+    range: Range
+
+
+def tolerance_of(likelihood, scale):
+    """The error of a log-likelihood that leaving out pairs may cause."""
+    return 0.5 * likelihood.error_bound * abs(scale)
+
+
+def agreed(likelihood, starts, scale):
+    """What chains agree on before they begin, and their Lists."""
+    values = np.array([start.values() for start in starts])
+    lists = Lists(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
+    return Agreed(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
 
 
 class Chains:
@@ -38,9 +112,16 @@ class Chains:
         The log-likelihood whose size the bound is relative to.
     widths : ndarray, shape (n_free,), optional
         Of the first proposals, relative to the coordinates.
+    first : int
+        The number of the first of these chains among all, by which they draw.
+    common : Agreed, optional
+        With chains that are elsewhere.
     """
 
-    def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
+    def __init__(
+        self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None, first=0, common=None
+    ):
+        self._first = first
         self.likelihood, self.free, self.seed, self.thin, self.n_steps = (
             likelihood,
             free,
@@ -52,34 +133,18 @@ class Chains:
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains, self._done = likelihood.space, len(starts), 0
         self.given = likelihood.background is not None
-        self.tolerance = 0.5 * likelihood.error_bound * abs(scale)
-        names = self.kind.names()
-        places = np.array([names.index(name) for name in free])
-        reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
-        chosen = [priors[coordinate_name(self.kind, name)] for name in free]
-        table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
-        values = np.array([start.values() for start in starts])
-        coordinates = np.where(reciprocal, 1.0 / values[:, places], values[:, places])
-        tallies = np.zeros((self.n_chains, len(free), 5), np.int64)
-        tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
-        self._tau_x = 0.1 * float(values[:, 1].min())
+        self.tolerance = tolerance_of(likelihood, scale)
         self.scales_moved = any(name in ("tau_x", "tau_t") for name in free)
         n = likelihood.n_events
         halves = (self.n_chains, 2) if self.scales_moved else (1, 1)
         blocks = -(-n // (_BLOCK * _MOST_BLOCKS)) * _BLOCK
         self._block, self._n_blocks = blocks, -(-n // blocks)
-        state = np.zeros((self.n_chains, 5))
-        if self.given:
-            state[:, ck.SHARE] = likelihood.background.mass
-        host = {
-            "values": values,
-            "proposed": values,
-            "sds": coordinates * (0.1 if widths is None else widths),
-            "tallies": tallies,
-            "state": state,
-            "counts": np.zeros((self.n_chains, 5), np.int64),
-            "draws": np.full((self.n_chains, n_rows, len(free) + 1), np.nan),
-        }
+        names = self.kind.names()
+        places = np.array([names.index(name) for name in free])
+        reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
+        chosen = [priors[coordinate_name(self.kind, name)] for name in free]
+        table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
+        host = first_memory(likelihood, starts, free, n_rows, widths)
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}
             self._places, self._reciprocal, self._priors = (
@@ -90,10 +155,11 @@ class Chains:
             self._background = pk.zeros((*halves, 1, n), np.float64)
             self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
-        self._missed_mu = self._keep_background(starts[0])
-        self._cut = self._first_cut(starts)
-        self._margin, self._near, self._rested, self._listed_at = _NEAR, _NEAR, False, 0
-        self._prepare(self._range(values))
+        self._missed_mu = self._keep_background(starts[0] if common is None else common.start)
+        if common is None:
+            common, self.lists = agreed(likelihood, starts, scale)
+        self._tau_x = 0.1 * common.tau_x
+        self._prepare(common.range)
 
     def _keep_background(self, params):
         """Fill the background where it stays; n times the largest weight that this leaves out."""
@@ -107,24 +173,6 @@ class Chains:
         pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
         left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
         return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
-
-    def _first_cut(self, starts):
-        """The exponent that meets the bound at the starts; where it does not, it is widened later."""
-        cuts = []
-        for start in starts:
-            self.likelihood.log_likelihood(start)
-            most = (
-                self.likelihood.n_events
-                * start.excitation_scale(self.likelihood.n_dims)
-                * self.likelihood.inverse_rates
-            )
-            cuts.append(math.log(max(2.0 * most / self.tolerance, math.e)))
-        return max(cuts) + _SPARE_CUT
-
-    def _range(self, values):
-        own = values[:, 4:]
-        low, high = own.min(axis=0) / self._margin, own.max(axis=0) * self._margin
-        return Range(tuple(low.tolist()), tuple(high.tolist()), self._cut)
 
     def _prepare(self, range_):
         """List the pairs for parameters in a range, and record the launches of _STEPS steps."""
@@ -217,6 +265,7 @@ class Chains:
             n_dims,
             given,
             np.uint64(self.seed),
+            self._first,
             self._missed_mu,
             self.likelihood.n_events * math.exp(-self.range.cut),
             self.tolerance,
@@ -245,49 +294,84 @@ class Chains:
         pk.deep_copy(self.memory["counts"], counts)
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
-    def advance(self, replays):
-        """Some steps more; how many all chains have done since the beginning."""
+    def replay(self, replays):
+        """Some steps more, as far as there are more; counts of all chains."""
         # one step more than are left: the first after a restart evaluates the parameters as they are
         for _ in range(min(replays, -(-(self.n_steps - self._done + 1) // _STEPS))):
             self._graph.replay()
-        counts = self.memory["counts"].to_numpy()
-        done = self._done = int(counts[:, ck.STEP].min())
-        waiting = counts[:, ck.STALLED]
-        if waiting.any():
-            self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
-            self._margin = min(self._margin**2, _FAR)
-            if self._rested:  # the posterior is wider than the list that was to be its own
-                self._near, self._rested = self._margin, False
-            # numbered, so the same proposals will be made again
-            self._list_anew(done, self.memory["proposed"].to_numpy())
-        elif self._margin > self._near and done - self._listed_at >= _QUIET:
-            self._margin, self._rested = self._near, True
-            self._list_anew(done, self.memory["values"].to_numpy())
+        counts = self.array("counts")
+        self._done = int(counts[:, ck.STEP].min())
+        return counts
+
+    def array(self, name):
+        """What chains remember, on the host."""
+        return self.memory[name].to_numpy()
+
+    def advance(self, replays):
+        """Some steps more; how many all chains have done since the beginning."""
+        counts = self.replay(replays)
+        done = self._done
+        range_ = self.lists.next(counts, self.array("values"), self.array("proposed"))
+        if range_ is not None:
+            self.list_anew(range_)
         return done
 
-    def _list_anew(self, done, proposed):
-        self._listed_at = done
-        self._prepare(self._range(np.concatenate([self.memory["values"].to_numpy(), proposed])))
+    def list_anew(self, range_):
+        """List the pairs for another range, and go on from there."""
+        self._prepare(range_)
         self.restart()
+
+    def load(self, arrays):
+        """Take what chains remember, draws or not."""
+        for name, array in arrays.items():
+            pk.deep_copy(self.memory[name], np.ascontiguousarray(array))
+
+    def catch_up(self):
+        """From what was loaded to where chains were that remembered it: they have evaluated their
+        parameters."""
+        self.restart()
+        with pk.use(self.space):
+            self._launch_step()
 
     # ---- what is kept on disk
     def snapshot(self):
         """Everything that the rest of the chains depends on, as host arrays."""
         arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
-        return arrays | {
-            "range_low": np.array(self.range.low),
-            "range_high": np.array(self.range.high),
-            "cut": np.array(
-                [self._cut, self.range.cut, self._margin, self._near, self._rested, self._listed_at]
-            ),
-        }
+        return arrays | self.lists.arrays(self.range)
 
     def restore(self, arrays):
         """Go on from a snapshot."""
-        for name, view in self.memory.items():
-            pk.deep_copy(view, arrays[name])
-        self._cut, cut, self._margin, self._near, rested, listed_at = arrays["cut"].tolist()
-        self._rested, self._listed_at = bool(rested), int(listed_at)
-        low, high = (tuple(arrays[name].tolist()) for name in ("range_low", "range_high"))
-        self._prepare(Range(low, high, cut))
-        self.restart()
+        self.load({name: arrays[name] for name in self.memory})
+        self.list_anew(self.lists.restore(arrays))
+
+
+def first_memory(likelihood, starts, free, n_rows, widths):
+    """What chains remember before their first step, by name, as arrays whose first axis is that of chains."""
+    kind, n_chains = type(starts[0]), len(starts)
+    places = np.array([kind.names().index(name) for name in free])
+    reciprocal = np.array([is_reciprocal(kind, name) for name in free])
+    values = np.array([start.values() for start in starts])
+    coordinates = np.where(reciprocal, 1.0 / values[:, places], values[:, places])
+    tallies, state = np.zeros((n_chains, len(free), 5), np.int64), np.zeros((n_chains, 5))
+    tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
+    if likelihood.background is not None:
+        state[:, ck.SHARE] = likelihood.background.mass
+    return {
+        "values": values,
+        "proposed": values,
+        "sds": coordinates * (0.1 if widths is None else widths),
+        "tallies": tallies,
+        "state": state,
+        "counts": np.zeros((n_chains, 5), np.int64),
+        "draws": np.full((n_chains, n_rows, len(free) + 1), np.nan),
+    }
+
+
+def _first_cut(likelihood, starts, tolerance):
+    """The exponent that meets the bound at the starts; where it does not, it is widened later."""
+    cuts = []
+    for start in starts:
+        likelihood.log_likelihood(start)
+        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
+        cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
+    return max(cuts) + _SPARE_CUT

@@ -91,6 +91,8 @@ class Likelihood:
     attained_error : float or None
         Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding
         apart); 0 for "all_pairs".
+    shared_by : tuple or None
+        The client and the spaces whose places share the events, if any do.
     inverse_rates : float or None
         The sum of 1 / (mu_n + xi_n) in the last evaluation, by which an error common to all rates counts.
 
@@ -160,11 +162,12 @@ class Likelihood:
             check_flag(keep_background, "keep_background"),
             self.background,
         )
-        self._shards = None
+        self._shards = self.shared_by = None
         if client is not None or isinstance(space, (list, tuple)):
             with contextlib.ExitStack() as stack:
                 client = stack.enter_context(connected(client))
                 self._shards = shards_of(data, marks, method, client, space)
+                self.shared_by = client, space
                 # the cluster that "local" has made ends with the likelihood
                 weakref.finalize(self, stack.pop_all().close)
         self.sums = PairSums(*data, here(client, space), marks)
@@ -391,24 +394,6 @@ class Likelihood:
     def n_shards(self) -> int:
         """Into how many parts the events are cut."""
         return 1 if self._shards is None else len(self._shards.pieces)
-
-    def on_one_space(self, what: str) -> None:
-        """Refuse what cannot be shared out.
-
-        Parameters
-        ----------
-        what : str
-            What wants one space, for the message.
-
-        Raises
-        ------
-        InputError
-            The events are shared among spaces or workers.
-        """
-        if self._shards is not None:
-            raise InputError(
-                f"{what} wants a Likelihood on one space, without client= and without a list of spaces"
-            )
 
     @functools.cached_property
     def places(self) -> Places:

@@ -28,7 +28,7 @@ class Progress:
         """Show that all chains have done so many steps."""
         if not self._bar:
             return
-        tallies = self._chains.memory["tallies"].to_numpy().sum(axis=0)
+        tallies = self._chains.array("tallies").sum(axis=0)
         rates = tallies[:, ck.ACCEPTED] / np.maximum(tallies[:, ck.TRIED], 1)
         speed = self._bar.tasks[0].speed
         text = "  ".join(f"{name} {rate:.0%}" for name, rate in zip(self._chains.free, rates))

@@ -23,6 +23,7 @@ from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import check_priors, check_start, cut_priors, in_words
 from .progress import Progress
+from .spread_chains import SpreadChains
 
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
 # Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants
@@ -52,13 +53,15 @@ def sample_posterior(
     Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's
     coordinate (its reciprocal for lengths and durations), with the ratio of proposal densities. Its width is
     multiplied by clip(acceptance rate / 0.44, 0.5, 2) after 5, 6, 8, ... proposals (ceil(b^1.1)), for ever.
-    All chains advance together, without the host.
+    Chains of a place advance together, without the host.
 
     Parameters
     ----------
     likelihood : Likelihood
         Of the events. Its error_bound is the relative error that leaving out pairs may cause in any
-        log-likelihood met; proposals whose bound is larger are evaluated again with more pairs.
+        log-likelihood met; proposals whose bound is larger are evaluated again with more pairs. Where it has
+        a client or a list of spaces, their places share the chains, and draws are the same for any number of
+        them.
     n_chains : int, default 4
         Chains that advance together.
     n_draws, n_warmup : int
@@ -102,7 +105,7 @@ def sample_posterior(
     ----------
     Holbrook et al. (2021), Algorithm 1.
     """
-    check_likelihood(likelihood).on_one_space("sample_posterior")
+    check_likelihood(likelihood)
     n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
     n_warmup, thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin")
     seed = check_seed(seed)
@@ -122,7 +125,8 @@ def sample_posterior(
         starts, widths, scale = _starts(store, likelihood, given, free, priors, least, n_chains, seed)
         kept, complete = Kept(store, n_chains, n_rows, len(free) + 1, thin), True
         if not kept.ended:
-            chains = Chains(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
+            make = Chains if likelihood.shared_by is None else SpreadChains
+            chains = make(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
             chains.restore(kept.arrays()) if kept.state else chains.restart()
             complete = _run(chains, kept, progress)
         arrays = kept.arrays() if complete else chains.snapshot()

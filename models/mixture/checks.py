@@ -12,6 +12,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..arrays import as_view
 from ..checks import as_numbers, check_finite, first_not_finite
+from ..mapped import Streamed, opened
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
@@ -21,17 +22,18 @@ def check_points(points, name="X", n_features=None):
     """Points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and anything
     else as float64.
 
-    What has one of these dtypes is not copied.
+    What has one of these dtypes is not copied. What is larger than memory stays where it is: see
+    `models.mapped`.
     """
     points = check_table(points, name, n_features)
     if isinstance(points, pk.View):
         points = points.to_numpy()
     for start in range(0, len(points), _ROWS):
-        at = first_not_finite(points[start : start + _ROWS])
+        rows = points[start : start + _ROWS]
+        at = first_not_finite(rows)
         if at is not None:
-            row, column = at[0] + start, at[1]
             raise FiniteError(
-                f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                f"{name}[{at[0] + start}, {at[1]}] is {rows[at]}; finite numbers are wanted, not NaN "
                 "or infinity"
             )
     return points
@@ -42,8 +44,12 @@ def check_table(points, name="X", n_features=None):
 
     Views, and arrays of other libraries on a device, stay where they are, as Views.
     """
+    points = opened(points, name)
     there = as_view(points)
-    points = _plain_numbers(points, name) if there is None else there
+    if there is not None:
+        points = there
+    elif not isinstance(points, Streamed):
+        points = _plain_numbers(points, name)
     if points.dtype.kind not in "fiu":
         raise DTypeError(f"{name} must hold real numbers, got dtype {points.dtype}")
     if points.ndim != 2:

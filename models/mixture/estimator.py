@@ -12,9 +12,10 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import ArrayOrView, ClientLike, PathLike, Real, Spaces, Whole
+from ..annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..cluster import connected
+from ..mapped import Streamed, opened
 from ..progress import bar
 from ..sharding import here
 from ..store import Store
@@ -117,8 +118,9 @@ class DirichletMixture(Fitted):
 
     Notes
     -----
-    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap` is read from its file
-    once an iteration and may be larger than memory.
+    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap`, a Zarr
+    or dask array, or Parquet files (by their name, or as a `pyarrow.dataset.Dataset`) are read once an
+    iteration and may be larger than memory.
 
     References
     ----------
@@ -160,7 +162,7 @@ class DirichletMixture(Fitted):
 
     def fit(
         self,
-        X: npt.ArrayLike | pk.View,
+        X: LargeLike | pk.View,
         y: object = None,
         sample_weight: npt.ArrayLike | None = None,
         *,
@@ -202,7 +204,8 @@ class DirichletMixture(Fitted):
             An option out of its range, a constant column, a covariance that stopped being positive definite
             (maximum likelihood).
         """
-        names, streamed = feature_names(X), isinstance(X, np.memmap)
+        X = opened(X, "X")
+        names, streamed = feature_names(X), isinstance(X, (np.memmap, Streamed))
         random = self._check_parameters()
         X = check_table(X)
         weights = check_sample_weight(sample_weight, len(X))
@@ -287,7 +290,7 @@ class DirichletMixture(Fitted):
         return self
 
     def partial_fit(
-        self, X: npt.ArrayLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
+        self, X: LargeLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
         """One step of online EM with some points; the first call fits to its points, which should be a fair
         sample.
@@ -332,7 +335,7 @@ class DirichletMixture(Fitted):
         self.n_iter_ += 1
         return self
 
-    def fit_predict(self, X: npt.ArrayLike | pk.View, y: object = None) -> ArrayOrView:
+    def fit_predict(self, X: LargeLike | pk.View, y: object = None) -> ArrayOrView:
         """`fit`, then `predict`.
 
         Parameters
@@ -374,7 +377,7 @@ class DirichletMixture(Fitted):
 
     def sample_posterior(
         self,
-        X: npt.ArrayLike | pk.View,
+        X: LargeLike | pk.View,
         n_draws: Whole = 1000,
         *,
         n_warmup: Whole = 100,
@@ -383,6 +386,7 @@ class DirichletMixture(Fitted):
         n_moves: Whole = 1,
         checkpoint: PathLike | None = None,
         progress: bool = False,
+        client: ClientLike = None,
     ) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
@@ -399,6 +403,9 @@ class DirichletMixture(Fitted):
             one for more draws adds to them.
         progress : bool
             Show a bar of sweeps on standard error.
+        client : distributed.Client or "local", optional
+            Whose workers share the points. Labels come back from them, a byte or two each; proposals that
+            split and merge are made here. Draws are the same for any number of workers.
 
         Returns
         -------
@@ -412,6 +419,8 @@ class DirichletMixture(Fitted):
             Without a prior; a checkpoint of another run, or in use.
         StorageError
             The checkpoint cannot be written; what was kept before stays.
+        ClusterError
+            A worker of another version or without the space; a scheduler that is gone.
         """
         self._check_fitted()
         if self.prior is None:
@@ -421,16 +430,13 @@ class DirichletMixture(Fitted):
             check_count(n_warmup, "n_warmup", 0),
             check_count(n_thin, "n_thin", 1),
         )
-        streamed = isinstance(X, np.memmap)
+        X = opened(X, "X")
+        streamed = isinstance(X, (np.memmap, Streamed))
         X = self._check(X)
         if check_count(n_moves, "n_moves", 0) and len(X) < 2:
             raise ShapeError(
                 f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0"
             )
-        points = Points(
-            X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed
-        )
-        points.check()
         n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
         settings = (
@@ -445,21 +451,25 @@ class DirichletMixture(Fitted):
                 "n_moves": n_moves,
             }
         )
-        with bar(progress) as shown, Store(checkpoint, "mixture.sample_posterior", settings) as store:
-            task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
-            return gibbs.sample(
-                points,
-                self.covariance,
-                self.prior_,
-                start,
-                n_draws,
-                n_warmup,
-                n_thin,
-                seed,
-                n_moves,
-                store,
-                lambda done: shown.update(task, completed=done),
-            )
+        with bar(progress) as shown, connected(client) as client:
+            diagonal = covariance.is_diagonal(self.covariance)
+            points = Points(X, len(self.means_), self.space, self._centre, diagonal, streamed, client=client)
+            points.check()
+            with Store(checkpoint, "mixture.sample_posterior", settings) as store:
+                task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
+                return gibbs.sample(
+                    points,
+                    self.covariance,
+                    self.prior_,
+                    start,
+                    n_draws,
+                    n_warmup,
+                    n_thin,
+                    seed,
+                    n_moves,
+                    store,
+                    lambda done: shown.update(task, completed=done),
+                )
 
     def _check_parameters(self):
         """Of what needs no data; the generator of starts."""
@@ -500,7 +510,7 @@ class DirichletMixture(Fitted):
             weights = check_weights(self.weights_init, k, "weights_init")
         means = self.means_init
         if means is not None:
-            means = check_points(means, "means_init").astype(np.float64)
+            means = np.array(check_points(means, "means_init"), np.float64)
             if means.shape != (k, p):
                 raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         if self.covariances_init is None:

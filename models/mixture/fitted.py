@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 
-from ..annotations import Array, ArrayOrView, ClientLike, PathLike, Whole
+from ..annotations import Array, ArrayOrView, ClientLike, LargeLike, PathLike, Whole
 from ..checks import check_count
 from ..cluster import connected
+from ..mapped import opened
 from . import covariance, saving
 from .blocks import Components, Points
 from .checks import check_feature_names, check_random_state, check_table
@@ -71,7 +71,7 @@ class Fitted(Parameters):
         self._check_fitted()
         saving.save(self, path)
 
-    def score_samples(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def score_samples(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Log-density of the mixture at each point.
 
         Parameters
@@ -95,7 +95,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_densities(self._fitted(), points.as_view)
 
-    def score(self, X: npt.ArrayLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
+    def score(self, X: LargeLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
         """Mean log-density of the mixture at the points.
 
         Parameters
@@ -119,7 +119,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def predict(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """The most probable component of each point.
 
         Parameters
@@ -143,7 +143,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.labels(self._fitted(), points.as_view)
 
-    def predict_proba(self, X: npt.ArrayLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def predict_proba(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
@@ -167,7 +167,7 @@ class Fitted(Parameters):
         with self._shared(X, client) as points:
             return points.responsibilities(self._fitted(), points.as_view)
 
-    def bic(self, X: npt.ArrayLike | pk.View) -> float:
+    def bic(self, X: LargeLike | pk.View) -> float:
         """Bayesian information criterion: lower is better.
 
         Parameters
@@ -188,7 +188,7 @@ class Fitted(Parameters):
         points = self._points(X)
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
-    def aic(self, X: npt.ArrayLike | pk.View) -> float:
+    def aic(self, X: LargeLike | pk.View) -> float:
         """Akaike's information criterion: lower is better.
 
         Parameters
@@ -258,6 +258,7 @@ class Fitted(Parameters):
 
     def _check(self, X):
         self._check_fitted()
+        X = opened(X, "X")
         check_feature_names(X, getattr(self, "feature_names_in_", None))
         return check_table(X, n_features=self.n_features_in_)
 

@@ -20,17 +20,25 @@ _ROW = ("weights", "means", "covariances", "alpha", "counts")  # of a draw, as i
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
 
 
-class Assignments:
-    """z_i of every point, drawn in the place of l_ij."""
+class Draw:
+    """z_i of every point, drawn in the place of l_ij in a sweep; for `Points.gather`.
 
-    def __init__(self, points, seed):
-        self._points, self._seed, self.sweep = points, np.uint64(seed), 0
-        with pk.use(points.space):
-            self.labels = pk.zeros((points.n,), np.int64)
-            self._table = pk.empty((points.k, points.k), np.int64)
+    Parameters
+    ----------
+    seed : np.uint64
+    sweep : int
+    labels : View, optional
+        Of all points, in the space that has them. Without it each block's are handed over, in lists, which
+        are put one behind the other where sums are added up.
+    """
 
-    def draw(self, sweeps, block, joint, lse):
-        """For `Points.sweep`."""
+    def __init__(self, seed, sweep, labels=None):
+        self._seed, self._sweep, self._labels = seed, sweep, labels
+
+    def __call__(self, sweeps, block, joint, lse):
+        at, labels = block.start, self._labels
+        if labels is None:
+            at, labels = 0, pk.empty((block.n,), np.int64, sweeps.space)
         pk.parallel_for(
             by_tile(joint, sweeps.space),
             gibbs_kernels.draw_labels,
@@ -38,13 +46,37 @@ class Assignments:
             block.n,
             self._seed,
             block.start,
-            self.sweep,
+            self._sweep,
             joint,
             lse,
-            self.labels,
+            at,
+            labels,
             label="mixture.draw_labels",
         )
-        return ()
+        if self._labels is not None:
+            return ()
+        return ([labels.to_numpy().astype(np.min_scalar_type(sweeps.k))],)
+
+
+class Assignments:
+    """z_i of every point, wherever the points are."""
+
+    def __init__(self, points, seed):
+        client, space = points.where["client"], points.where["space"]
+        self._points, self._seed = points, np.uint64(seed)
+        self._apart = client is not None or isinstance(space, (list, tuple))
+        with pk.use(points.space):
+            self.labels = pk.zeros((points.n,), np.int64)
+            self._table = pk.empty((points.k, points.k), np.int64)
+
+    def draw(self, components, sweep):
+        """The log-likelihood before, and as `Points.sweep` the sums after they are drawn."""
+        points = self._points
+        change = Draw(self._seed, sweep, None if self._apart else self.labels)
+        likelihood, *found = points.gather(components, change)
+        if self._apart:
+            pk.deep_copy(self.labels, np.concatenate(found[0]).astype(np.int64))
+        return likelihood, *points.gathered()
 
     def shared(self, others):
         """How many points have label a here and b there, shape (k, k)."""
@@ -113,8 +145,7 @@ class _Chain:
             random = np.random.Generator(
                 np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,)))
             )
-            self._assignments.sweep = sweep
-            likelihood, *sums = self._points.sweep(components, self._assignments.draw)
+            likelihood, *sums = self._assignments.draw(components, sweep)
             if sweep < self._n_warmup and likelihood > best:
                 reference, best = components, likelihood
             sums = centred(self._kind, *sums, components.means)

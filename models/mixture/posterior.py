@@ -68,7 +68,7 @@ class Posterior(Shown):
         ------
         ShapeError, DTypeError, FiniteError
         """
-        X = check_points(X)
+        X = np.asarray(check_points(X))
         k, p = self.means.shape[1:]
         if X.shape[1] != p:
             raise ShapeError(f"X has {X.shape[1]} features, but the draws have {p}")

@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
+from ..mapped import Streamed
 
 # Bytes that are copied to a device or from it at once: enough for the speed of its link. So many points or
 # results may lie there beside what is kept.
@@ -17,11 +18,12 @@ _WHOLE = 2**30  # points of no more bytes are copied as a whole, and used by all
 
 
 class Rows:
-    """Points where a space reaches them: on the host as they are, on a device copied in stretches.
+    """Points where a space reaches them: on the host as they are, on a device copied in stretches. Those that
+    are streamed are read in stretches.
 
     Parameters
     ----------
-    X : ndarray or View, shape (n, p)
+    X : ndarray, View or Streamed, shape (n, p)
     space : str or Space
     unit : int
         Stretches, if there is more than one, have a multiple of so many rows.
@@ -34,12 +36,12 @@ class Rows:
         Rows of a stretch but the last.
     """
 
-    def __init__(self, X: np.ndarray | pk.View, space: pk.SpaceLike, unit: int) -> None:
+    def __init__(self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int) -> None:
         self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
         with pk.use(space) as self.space:
             pass
         is_there = isinstance(X, pk.View) and X.memory == self.space.memory
-        self.is_whole = is_there or n * size <= _WHOLE
+        self.is_whole = is_there or (n * size <= _WHOLE and not isinstance(X, Streamed))
         self.length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
         self._near: tuple[int, pk.View] | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..mapped import Mapped
+from ..mapped import Mapped, Part, read
 from ..sharding import Held
 from . import kernels, search_kernels
 from .rows import Landing, Stretch
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
-    rows: np.ndarray | pk.View | Mapped | Stretch
+    rows: np.ndarray | pk.View | Mapped | Part | Stretch
     weights: np.ndarray | pk.View | None
 
     @property
@@ -123,7 +123,7 @@ class Sweeps:
 
     def prepare(self, piece: Piece) -> Block:
         """The points of a piece, less the centre, a column each."""
-        given = piece.rows.read() if isinstance(piece.rows, (Mapped, Stretch)) else piece.rows
+        given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
         rows, weights = reached(given, self.space), piece.weights
         width = padded(rows.shape[0])
         with pk.use(self.space):

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import track
 
 import portable as pk
 from portable.errors import (
@@ -22,8 +20,7 @@ from portable.errors import (
     ShapeError,
 )
 
-from ..annotations import Array, NumberOrArray, Real, Whole
-from ..arrays import reached
+from ..annotations import Array, ClientLike, NumberOrArray, Real, Spaces, Whole
 from ..checks import (
     as_numbers,
     check_choice,
@@ -32,12 +29,12 @@ from ..checks import (
     check_number,
     check_seed,
 )
-from . import filter_kernels, launches, row_kernels
+from ..cluster import connected
+from ..sharding import here, spaces_of
+from . import banks, filter_kernels, launches, row_kernels
 from .checks import MOST
-from .filtered import Filtered, check_largest, collect
+from .filtered import Filtered, check_largest
 from .given import Data, ModelFunction, Params, check_state, not_infinite, tried
-from .running import Run
-from .summaries import Summaries
 from .weights import on
 
 if TYPE_CHECKING:
@@ -91,7 +88,8 @@ class ParticleFilter:
         likelihoods. For at most 4,096 particles.
     dtype : float64 or float32
         Of states and log-weights.
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list share the rows of params of `run` and `log_likelihood`, and work side by side.
 
     Raises
     ------
@@ -117,7 +115,7 @@ class ParticleFilter:
         in_place: bool = False,
         ordered: bool = False,
         dtype: npt.DTypeLike = np.float64,
-        space: pk.SpaceLike | None = None,
+        space: Spaces | None = None,
     ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
         for name, function in zip(
@@ -142,11 +140,9 @@ class ParticleFilter:
         self.threshold = check_number(threshold, "threshold", least=0.0)
         if self.threshold > 1:
             raise InputError(f"threshold is {threshold}; 0 to 1 is wanted")
-        self.in_place, self.ordered, self.space = (
-            check_flag(in_place, "in_place"),
-            check_flag(ordered, "ordered"),
-            space,
-        )
+        self.in_place, self.ordered = check_flag(in_place, "in_place"), check_flag(ordered, "ordered")
+        self.spaces = space
+        self.space = None if space is None else spaces_of(space)[0]
         if self.ordered and (method != "systematic" or self.in_place):
             raise InputError(
                 f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
@@ -184,6 +180,7 @@ class ParticleFilter:
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
         progress: bool = False,
+        client: ClientLike = None,
     ) -> Filtered:
         """Filter all observations. Nothing waits for the space between steps.
 
@@ -208,7 +205,10 @@ class ParticleFilter:
         moments : pk.function (t, state, params) -> tuple of numbers, optional
             Whose filtered expectations are wanted.
         progress : bool
-            Show a bar.
+            Show a bar, where one space does all.
+        client : distributed.Client or "local", optional
+            Whose workers share the rows of params, for filters of one team each (`takes_rows`). Results are
+            the same for any number of workers.
 
         Returns
         -------
@@ -229,19 +229,21 @@ class ParticleFilter:
             )
         levels = _check_levels(quantiles)
         means = check_flag(means, "means") or check_flag(variances, "variances")
-        with on(self.space):
-            run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=keep, means=means)
-            summaries = Summaries(run, variances, levels, moments, self.n_moments(moments, data))
-            pieces = (
-                [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
-            )
-            if check_flag(progress, "progress"):  # a bar that is not shown starts a thread all the same
-                pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
-            for begin, end in pieces:
-                run.steps(begin, end)
-                if summaries.wanted:
-                    summaries.after(begin)
-            return Filtered(**collect(run, summaries, data.single, means))
+        options = {
+            "seed": seed,
+            "keep": keep,
+            "means": means,
+            "variances": variances,
+            "levels": levels,
+            "moments": moments,
+            "n_moments": self.n_moments(moments, data),
+        }
+        progress = check_flag(progress, "progress")
+        if client is None and not isinstance(self.spaces, (list, tuple)):
+            with on(self.space):
+                return banks.filtered(self, data, n, progress=progress, **options)
+        with connected(client) as client:
+            return banks.run_shared(self, n, data, client, self.spaces, options)
 
     def log_likelihood(
         self,
@@ -251,12 +253,13 @@ class ParticleFilter:
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
         seed: Whole = 0,
+        client: ClientLike = None,
     ) -> NumberOrArray:
         """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
 
         Parameters
         ----------
-        observations, n_particles, params, inputs, seed : as in `run`
+        observations, n_particles, params, inputs, seed, client : as in `run`
 
         Returns
         -------
@@ -270,9 +273,10 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
-        with on(self.space):
-            run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=False, means=False)
-            found = log_likelihoods(run, data.n_steps)
+        keys = np.full((len(data.params), 1), seed, np.uint64)
+        with connected(client) as client, pk.use(here(client, self.spaces)):
+            shards = banks.shared(self, n, data, len(data.params), client, self.spaces)
+            found = np.concatenate(shards.map("log_likelihoods", data.params, keys))
         return float(found[0]) if data.single else found
 
     def online(
@@ -365,12 +369,6 @@ class ParticleFilter:
             known = np.hstack([np.vstack([np.full((1, y.shape[1]), np.nan), y[:-1]]), known])
         return Data(self, y, params, known)
 
-    def _run(self, data, n, seeds, keep, means, n_kept=None):
-        y, inputs, params = (reached(a.astype(self.dtype)) for a in (data.y, data.inputs, data.params))
-        return Run(
-            self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means
-        )
-
     def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
         """How many numbers a moment function gives, from one call in plain Python.
 
@@ -455,11 +453,11 @@ def log_likelihoods(run, n_steps):
     for begin, end in run.pieces(n_steps):
         run.steps(begin, end)
     if not run.short:
-        check_largest(run.extremes.to_numpy(), False)
+        check_largest(run.extremes.to_numpy(), False, run.first)
         return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
     found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
-    if np.isnan(found).any() or (found == np.inf).any():
-        check_largest(run.extremes.to_numpy(), False)
+    if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
+        check_largest(run.extremes.to_numpy(), False, run.first)
     return found
 
 

@@ -94,14 +94,14 @@ def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
     """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once
     for a model.
 
-    Both write the state to x[new, :, r, k] and return the log-weight that the step adds: 0 where nothing was
-    observed.
+    Both draw from `stream`, write the state to x[new, :, r, k] and return the log-weight that the step adds:
+    0 where nothing was observed.
     """
     guided = guide is not None
 
     @pk.function
-    def begin(new, r, k, observed, seed, y, params, x):
-        state = initial(seed, key(r, k), user_draw(0), params)
+    def begin(new, r, k, stream, observed, seed, y, params, x):
+        state = initial(seed, stream, user_draw(0), params)
         for c in range(n_dims):
             x[new, c, r, k] = state[c]
         weight = 0.0
@@ -110,8 +110,8 @@ def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
         return weight
 
     @pk.function
-    def move(t, new, r, k, observed, seed, y, params, state, x):
-        moved = propagate(t, state, seed, key(r, k), user_draw(t), params)
+    def move(t, new, r, k, stream, observed, seed, y, params, state, x):
+        moved = propagate(t, state, seed, stream, user_draw(t), params)
         for c in range(n_dims):
             x[new, c, r, k] = moved[c]
         weight = 0.0
@@ -120,15 +120,15 @@ def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
         return weight
 
     @pk.function
-    def move_guided(t, new, r, k, observed, seed, y, params, state, x):
+    def move_guided(t, new, r, k, stream, observed, seed, y, params, state, x):
         weight = 0.0
         if observed:
-            moved = guide(t, state, y, seed, key(r, k), user_draw(t), params)
+            moved = guide(t, state, y, seed, stream, user_draw(t), params)
             for c in range(n_dims):
                 x[new, c, r, k] = moved[c]
             weight = log_weight(t, moved, y, params) + log_guide(t, state, moved, y, params)
         else:
-            drawn = propagate(t, state, seed, key(r, k), user_draw(t), params)
+            drawn = propagate(t, state, seed, stream, user_draw(t), params)
             for c in range(n_dims):
                 x[new, c, r, k] = drawn[c]
         return weight
@@ -154,7 +154,7 @@ def model_kernels(functions, n_dims):
         observed = take_observation(0, n_values, y, own_y)
         largest = -math.inf
         for k in team.thread_range(begin, min(begin + sweep, n)):
-            weight = begin_particle(0, r, k, observed, seed, own_y, own_params, x)
+            weight = begin_particle(0, r, k, key(r, k), observed, seed, own_y, own_params, x)
             log_w[0, r, k] = weight
             largest = pk.maximum(largest, log_w[0, r, k])
         largest = team.reduce(largest, pk.Max)
@@ -170,7 +170,7 @@ def model_kernels(functions, n_dims):
         largest = -math.inf
         for m in range(count):
             k = first + m * team.size
-            weight = move(t, new, r, k, observed, seed, y, params, states[m], x)
+            weight = move(t, new, r, k, key(r, k), observed, seed, y, params, states[m], x)
             log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
             largest = pk.maximum(largest, log_w[new_w, r, k])
         return largest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +21,14 @@ from .schemes import Call
 from .weights import on
 
 
-def check_largest(extremes, single):
+def check_largest(extremes, single, first=0):
     """Refuse the first step at which a log-weight was NaN or infinite; `extremes` of all steps on the
-    host."""
+    host, of filters from number `first` on."""
     largest = weighing.ordered_numpy(extremes[:, :, 0])
     bad = np.argwhere(np.isnan(largest) | (largest == np.inf))
     if bad.size:
         t, r = bad[0]
-        where = f"step {t}" if single else f"step {t} of filter {r}"
+        where = f"step {t}" if single else f"step {t} of filter {first + r}"
         raise FiniteError(
             f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted."
             " (Where an observation is missing in part, log_weight decides by pk.isnan.)"
@@ -38,7 +39,7 @@ def check_largest(extremes, single):
 def collect(run, summaries, single, means):
     """The fields of `Filtered`: brings what is small to the host, and checks it."""
     extremes = run.extremes.to_numpy()
-    largest = check_largest(extremes, single)
+    largest = check_largest(extremes, single, run.first)
     dead = largest == -np.inf
     died = np.where(dead.any(axis=0), dead.argmax(axis=0), -1)
     after = np.maximum.accumulate(dead, axis=0)
@@ -91,6 +92,29 @@ def collect(run, summaries, single, means):
         "history": history,
         "_single": single,
     }
+
+
+def joined(parts):
+    """Filters of several places as one `Filtered`, what is as large as all particles in the host's memory."""
+    found = copy.copy(parts[0])
+    for name, value in vars(found).items():
+        values = [getattr(part, name) for part in parts]
+        if isinstance(value, History):
+            found.history = copy.copy(value)
+            found.history.__dict__.update(
+                {
+                    one: np.concatenate([on_host(getattr(history, one)) for history in values], axis=-2)
+                    for one in ("x", "log_w", "ancestors", "extremes", "params")
+                },
+                inputs=on_host(value.inputs),
+                space=None,
+            )
+        elif isinstance(value, pk.View):
+            whole = np.concatenate([on_host(one) for one in values], axis=-2)
+            setattr(found, name, pk.asview(whole, space="serial"))
+        elif isinstance(value, np.ndarray):
+            setattr(found, name, np.concatenate(values, axis=-1))
+    return found
 
 
 @dataclass

@@ -9,6 +9,8 @@ Lindsten, Jordan, Schoen: Particle Gibbs with ancestor sampling. JMLR 15 (2014).
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,13 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import Whole
+from ..annotations import Array, Whole
 from ..arrays import reached
 from ..checks import check_count
+from ..sharding import Shards
 from . import smoothing_kernels
+from .banks import Rows, rows_of, split
+from .given import Data
 from .inference import Metropolis
 from .posterior import Posterior
 from .row_kernels import MOST
@@ -31,75 +36,164 @@ from .walk import Walk, random_of
 from .weights import SWEEP_TEAM, Tables
 
 
-class Gibbs:
-    """The chains' parameters and paths, and a sweep of all of them."""
+class Paths:
+    """A method for `sharding.Shards`, whose shards are chains: densities of paths, and paths given old ones.
 
-    def __init__(self, model, filters, data, priors, n_particles, n_chains, n_moves, seed):
-        self.priors, self.n_chains, self.n_moves, self.seed = priors, n_chains, n_moves, seed
-        self._model, self._filters, self._data = model, filters, data
-        n_dims, n_steps, n = data.n_dims, data.n_steps, n_particles
-        self.y, self.inputs = reached(data.y), reached(data.inputs)
-        self.params = pk.empty((n_chains, len(priors.names)))
-        self.path = pk.empty((n_steps, n_dims, n_chains))
-        self.terms, self.found = pk.empty((n_chains, n_steps)), pk.empty(n_chains)
-        self.tables = Tables(pk.empty((n_chains, n)), 0, n)
-        self.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_chains, 1)))
-        self.x, self.log_w = pk.empty((n_steps, n_dims, n_chains, n)), pk.empty((n_chains, n))
-        self.cumulative, self.ancestors = (
-            pk.empty((n_chains, n), np.uint64),
-            pk.empty((n_steps, n_chains, n), np.int32),
-        )
-        self.conditional = smoothing_kernels.conditional_kernel(
+    The caller has all paths. A place keeps those of its chains too, with the number that the caller gave
+    them, and takes others where that is another.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+    data : Data
+    n_particles, n_params : int
+    space : str or Space
+    """
+
+    def __init__(
+        self, model: StateSpaceModel, data: Data, n_particles: int, n_params: int, space: Any
+    ) -> None:
+        n_dims, self._n, self._rows = data.n_dims, n_particles, Rows(0, 0)
+        self._conditional = smoothing_kernels.conditional_kernel(
             model.initial, model.propagate, model.log_weight, model.log_transition, n_dims
         )
-        self.complete = smoothing_kernels.complete_kernel(
+        self._complete = smoothing_kernels.complete_kernel(
             model.log_initial, model.log_transition, model.log_weight, n_dims
         )
-        self._sizes = [pk.static(v) for v in (self.params.shape[1], self.y.shape[1], self.inputs.shape[1])]
+        with pk.use(space) as self.space:
+            self._y, self._inputs = reached(data.y), reached(data.inputs)
+        self._sizes = [pk.static(v) for v in (n_params, data.y.shape[1], data.inputs.shape[1])]
+        self._shape = len(data.y), n_dims
+
+    def prepare(self, piece: Rows) -> Rows:
+        """The piece itself."""
+        return piece
+
+    def _take(self, own: list[Rows], params: Array, number: int, paths: Array) -> None:
+        """Room for the chains that are asked for, with their parameters and paths."""
+        rows, (n_steps, n_dims), n = Rows(own[0].begin, own[-1].end), self._shape, self._n
+        n_rows = rows.end - rows.begin
+        if rows != self._rows:
+            self._rows, self._number = rows, None
+            self._params, self._path = (
+                pk.empty((n_rows, params.shape[1])),
+                pk.empty((n_steps, n_dims, n_rows)),
+            )
+            self._terms, self._found = pk.empty((n_rows, n_steps)), pk.empty(n_rows)
+            self._tables = Tables(pk.empty((n_rows, n)), 0, n)
+            self._extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
+            self._x, self._log_w = pk.empty((n_steps, n_dims, n_rows, n)), pk.empty((n_rows, n))
+            self._cumulative = pk.empty((n_rows, n), np.uint64)
+            self._ancestors = pk.empty((n_steps, n_rows, n), np.int32)
+        pk.deep_copy(self._params, np.ascontiguousarray(params[rows.begin : rows.end]))
+        if number != self._number:
+            pk.deep_copy(self._path, np.ascontiguousarray(paths[..., rows.begin : rows.end]))
+            self._number = number
+
+    def densities(self, pieces: Iterator[Rows], params: Array, number: int, paths: Array) -> Iterator[Array]:
+        """log p(path, y | parameters) of chains."""
+        own = list(pieces)
+        with pk.use(self.space):
+            self._take(own, params, number, paths)
+            pk.parallel_for(
+                pk.TeamPolicy(self._rows.end - self._rows.begin, SWEEP_TEAM),
+                self._complete,
+                *self._sizes,
+                self._y,
+                self._inputs,
+                self._params,
+                self._path,
+                self._terms,
+                self._found,
+            )
+            return split(own, self._found.to_numpy().copy())
+
+    def moved(
+        self, pieces: Iterator[Rows], params: Array, number: int, paths: Array, seed: np.uint64
+    ) -> Iterator[Array]:
+        """New paths of chains, which have the next number."""
+        own = list(pieces)
+        with pk.use(self.space):
+            self._take(own, params, number, paths)
+            pk.parallel_for(
+                pk.TeamPolicy(self._rows.end - self._rows.begin, min(ROW_TEAM, -(-self._n // 32) * 32)),
+                self._conditional,
+                *self._sizes,
+                self._rows.begin,
+                self._tables.bits,
+                seed,
+                self._y,
+                self._inputs,
+                self._params,
+                self._extremes,
+                self._x,
+                self._log_w,
+                self._tables.values,
+                self._cumulative,
+                self._ancestors,
+                self._path,
+            )
+            self._number = number + 1
+            return split(own, self._path.to_numpy().copy())
+
+
+class Gibbs:
+    """The chains' parameters and paths, and a sweep of all of them by the places of a client or of spaces;
+    the default space, if neither is given."""
+
+    def __init__(
+        self, model, filters, data, priors, n_particles, n_chains, n_moves, seed, client=None, space=None
+    ):
+        self.priors, self.n_chains, self.n_moves, self.seed = priors, n_chains, n_moves, seed
+        self._filters, self._data, self._n, self._client, self._space = (
+            filters,
+            data,
+            n_particles,
+            client,
+            space,
+        )
+        make = functools.partial(Paths, model, data, n_particles, len(priors.names))
+        self._shards = Shards(make, rows_of(n_chains), client=client, space=space, label="particle Gibbs")
+        self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0
 
     def start(self, given):
         """Parameters as PMMH starts, and a path of a filter there."""
-        begun = Metropolis(self._filters, self._data, self.priors, self.tables.n, self.n_chains, 1, self.seed)
+        places = self._client, self._space
+        begun = Metropolis(
+            self._filters, self._data, self.priors, self._n, self.n_chains, 1, self.seed, *places
+        )
         begun.start(given)
         self.z, self.walk = begun.z, Walk(begun.z)
         found = self._filters.run(
             self._data.y,
-            self.tables.n,
+            self._n,
             params=self.priors.table(begun.values()),
             inputs=self._data.inputs[:, self._lags() :] if self._data.inputs.shape[1] else None,
             seed=self.seed,
             keep=True,
             means=False,
+            client=self._client,
         )
         if (found.died >= 0).any():
             raise InputError(
-                f"a filter of {self.tables.n} particles died at the start of chain {found.died.argmax()};"
+                f"a filter of {self._n} particles died at the start of chain {found.died.argmax()};"
                 " more particles are wanted"
             )
-        pk.deep_copy(
-            self.path, np.ascontiguousarray(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
-        )
+        self._follow(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
         self.accepted = np.zeros(self.n_chains)
         self.log_likelihood = self.density(self.values())
 
     def _lags(self):
         return self._data.y.shape[1] if self._filters.lagged else 0
 
+    def _follow(self, paths):
+        """Paths that no place has."""
+        self.paths, self._number = paths, self._number + 1
+
     def density(self, values):
         """log p(path, y | parameters) of every chain."""
-        pk.deep_copy(self.params, np.ascontiguousarray(self.priors.table(values)))
-        pk.parallel_for(
-            pk.TeamPolicy(self.n_chains, SWEEP_TEAM),
-            self.complete,
-            *self._sizes,
-            self.y,
-            self.inputs,
-            self.params,
-            self.path,
-            self.terms,
-            self.found,
-        )
-        found = self.found.to_numpy()
+        asked = self.priors.table(values), self._number, self.paths
+        found = np.concatenate(self._shards.map("densities", *asked))
         return np.where(np.isnan(found), -np.inf, found)
 
     def values(self):
@@ -129,37 +223,21 @@ class Gibbs:
             if warm:
                 self.walk.learn(self.z, np.minimum(np.exp(np.minimum(ratio, 0.0)), 1.0).mean())
         self.accepted, self.log_likelihood = accepted, here
-        pk.deep_copy(self.params, np.ascontiguousarray(self.priors.table(self.values())))
-        policy = pk.TeamPolicy(self.n_chains, min(ROW_TEAM, -(-self.tables.n // 32) * 32))
-        pk.parallel_for(
-            policy,
-            self.conditional,
-            *self._sizes,
-            self.tables.bits,
-            random.integers(0, 2**64, dtype=np.uint64),
-            self.y,
-            self.inputs,
-            self.params,
-            self.extremes,
-            self.x,
-            self.log_w,
-            self.tables.values,
-            self.cumulative,
-            self.ancestors,
-            self.path,
-        )
+        asked = self.priors.table(self.values()), self._number, self.paths
+        key = random.integers(0, 2**64, dtype=np.uint64)
+        self._follow(np.concatenate(self._shards.map("moved", *asked, key), axis=2))
 
     def arrays(self):
         return {
             "z": self.z,
             "log_likelihood": self.log_likelihood,
-            "path": np.array(self.path.to_numpy()),
+            "path": self.paths,
             **self.walk.state(),
         }
 
     def restore(self, arrays):
         self.z, self.log_likelihood = arrays["z"], arrays["log_likelihood"]
-        pk.deep_copy(self.path, np.ascontiguousarray(arrays["path"]))
+        self._follow(arrays["path"])
         self.walk.restore(arrays)
 
 
@@ -187,7 +265,7 @@ def sample_gibbs(
         Metropolis steps of the parameters in each sweep, a launch each.
     **options
         priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
-        checkpoint, progress, space.
+        checkpoint, progress, space, client.
 
     Returns
     -------
@@ -203,8 +281,9 @@ def sample_gibbs(
     n_particles = check_count(n_particles, "n_particles", 2, MOST)
     filters = model.filter(space=sampling.space)
 
-    def make(data, priors, n_chains, seed):
-        return Gibbs(model, filters, data, priors, n_particles, n_chains, n_moves, seed)
+    def make(data, priors, n_chains, seed, client):
+        places = client, sampling.space
+        return Gibbs(model, filters, data, priors, n_particles, n_chains, n_moves, seed, *places)
 
     settings = {"n_particles": n_particles, "n_moves": n_moves}
     return sampling.run("particle Gibbs", model, filters, observations, make, settings)

@@ -15,24 +15,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import portable as pk
 from portable.errors import InputError
 
 from ..annotations import Real, Whole
-from ..arrays import reached
 from ..checks import check_count
-from .filter import log_likelihoods
+from . import banks
 from .posterior import Posterior
-from .running import Run
 from .sampling import Sampling
 from .state_space import StateSpaceModel
 from .walk import STARTS, Walk, random_of
 
 
 class Metropolis:
-    """PMMH: the chains' state, and a step of all of them."""
+    """PMMH: the chains' state, and a step of all of them, whose filters are run by the places of a client or
+    of spaces; the default space's, if neither is given."""
 
-    def __init__(self, model, data, priors, n_particles, n_chains, n_blocks, seed):
+    def __init__(self, model, data, priors, n_particles, n_chains, n_blocks, seed, client=None, space=None):
         self.priors, self.n_chains, self.n_blocks, self.seed, self.n_steps = (
             priors,
             n_chains,
@@ -40,40 +38,19 @@ class Metropolis:
             seed,
             data.n_steps,
         )
-        y, inputs = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs))
-        params = pk.empty((n_chains, len(priors.names)), model.dtype)
         self.keys = np.zeros((n_chains, n_blocks), np.uint64)
-        self.filters = Run(
-            model,
-            n_particles,
-            data.n_dims,
-            y,
-            inputs,
-            params,
-            self.keys,
-            data.n_steps,
-            data.n_steps,
-            means=False,
-        )
+        self._short = model.takes_rows(n_particles)
+        self._filters = banks.shared(model, n_particles, data, n_chains, client, space)
 
     def estimate(self, values, keys):
         """Estimated log-likelihoods of parameters, shape (n_chains, n_free), from random numbers of keys,
         shape (n_chains, n_blocks)."""
-        filters = self.filters
-        pk.deep_copy(
-            filters.params, np.ascontiguousarray(self.priors.table(values).astype(filters.params.dtype))
-        )
-        if filters.short:
-            pk.deep_copy(filters.keys, keys)
-        else:
-            filters.seed = keys[0, 0]
-        filters.reset()
-        return log_likelihoods(filters, self.n_steps)
+        return np.concatenate(self._filters.map("log_likelihoods", self.priors.table(values), keys))
 
     def fresh(self, random):
         """Keys; where rows are long all chains have one, and differ by their streams."""
         keys = random.integers(0, 2**64, (self.n_chains, self.n_blocks), np.uint64)
-        return keys if self.filters.short else np.broadcast_to(keys[:1, :1], keys.shape).copy()
+        return keys if self._short else np.broadcast_to(keys[:1, :1], keys.shape).copy()
 
     def start(self, given):
         """Each chain at the best of some draws of the prior, or where it was told."""
@@ -187,7 +164,7 @@ def sample_pmmh(
     dtype : float64 or float32
     **options
         priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
-        checkpoint, progress, space.
+        checkpoint, progress, space, client.
 
     Returns
     -------
@@ -209,8 +186,8 @@ def sample_pmmh(
     )
     n = filters.count(n_particles)
 
-    def make(data, priors, n_chains, seed):
-        return Metropolis(filters, data, priors, n, n_chains, n_blocks, seed)
+    def make(data, priors, n_chains, seed, client):
+        return Metropolis(filters, data, priors, n, n_chains, n_blocks, seed, client, sampling.space)
 
     settings = {
         "n_particles": n,

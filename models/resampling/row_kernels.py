@@ -9,6 +9,7 @@ that launches may be cut between any two steps.
 Arguments beyond those of `filter_kernels`
     seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the
              `horizon`
+    first    the number, in its bank, of row 0 here: random numbers are those of row first + r
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
@@ -25,7 +26,7 @@ from .filter_kernels import (
     upper_squared,
     verdict,
 )
-from .spreading import below_systematic, one_start, parts_over
+from .spreading import below_systematic, key, one_start, parts_over
 from .weighing import WEIGHTS, fixed, order, scale
 
 MOST = 4096  # particles of a row that one team takes
@@ -73,13 +74,13 @@ def sort_row(team, r, n, slot, x, keys, items, places):
 
 
 @pk.function
-def spread_row(team, r, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
+def spread_row(team, r, first, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
     """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so
     far is the parent's.
 
     With `ordered`, places[r, j] is the particle that comes j-th, and draws follow that order.
     """
-    start = one_start(r, total, seed, step)
+    start = one_start(first + r, total, seed, step)
     ratio = parts_over(total, pk.uint64(n))
     for k in team.thread_range(n):
         marks[k] = 0
@@ -125,6 +126,7 @@ def row_kernel(functions, n_dims):
         begin,
         end,
         horizon,
+        first,
         n_params,
         n_values,
         n_inputs,
@@ -194,6 +196,7 @@ def row_kernel(functions, n_dims):
                 spread_row(
                     team,
                     r,
+                    first,
                     n,
                     total,
                     row_scale,
@@ -208,15 +211,16 @@ def row_kernel(functions, n_dims):
             largest = -math.inf
             for k in team.thread_range(n):
                 weight = 0.0
+                stream = key(first + r, k)
                 if t == 0:
-                    weight = begin_particle(new, r, k, observed, seed, own_y, own_params, x)
+                    weight = begin_particle(new, r, k, stream, observed, seed, own_y, own_params, x)
                 else:
                     a = pk.int64(k)
                     if resampled:
                         a = pk.int64(ancestors[last, r, k])
                     for c in range(n_dims):
                         state[c] = x[old, c, r, a]
-                    weight = move(t, new, r, k, observed, seed, own_y, own_params, state, x)
+                    weight = move(t, new, r, k, stream, observed, seed, own_y, own_params, state, x)
                 log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
                 largest = pk.maximum(largest, log_w[new_w, r, k])
             largest = team.reduce(largest, pk.Max)

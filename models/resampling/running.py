@@ -36,9 +36,13 @@ class Run:
         on without end.
     keep : bool
         States, log-weights and ancestors of n_kept steps are kept.
+    first : int
+        The number of the first row in its bank, by which rows that are `short` draw.
     """
 
-    def __init__(self, model, n, n_dims, y, inputs, params, seeds, horizon, n_kept, keep=False, means=True):
+    def __init__(
+        self, model, n, n_dims, y, inputs, params, seeds, horizon, n_kept, keep=False, means=True, first=0
+    ):
         self.model, self.y, self.inputs, self.params, self.seeds, self.keep = (
             model,
             y,
@@ -47,7 +51,7 @@ class Run:
             seeds,
             keep,
         )
-        self.horizon, self.n_kept, n_rows = horizon, n_kept, params.shape[0]
+        self.horizon, self.n_kept, self.first, n_rows = horizon, n_kept, first, params.shape[0]
         self.short = model.takes_rows(n)
         n_slots = n_kept if keep else 1 if model.in_place else min(2, n_kept)
         self.x = pk.empty((n_slots, n_dims, n_rows, n), model.dtype)
@@ -84,6 +88,13 @@ class Run:
         self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
         self.reset()
 
+    def take_keys(self, keys):
+        """Draw by other keys, shape (n_rows, n_blocks), from the next step 0 on."""
+        if self.short:
+            pk.deep_copy(self.keys, keys)
+        else:
+            self.seed = np.uint64(keys[0, 0])
+
     def reset(self):
         """As before step 0."""
         if not self.short:  # a launch that takes rows writes what it reads later
@@ -119,6 +130,7 @@ class Run:
             begin,
             end,
             self.horizon,
+            self.first,
             *self.sizes_known,
             tables.bits,
             self.half,

@@ -13,9 +13,11 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import PathLike
+from ..annotations import ClientLike, PathLike, Spaces
 from ..checks import as_numbers, check_count, check_flag, check_seed
+from ..cluster import connected
 from ..progress import bar
+from ..sharding import here
 from ..shown import Shown
 from ..store import Store
 from .filter import ParticleFilter
@@ -24,7 +26,6 @@ from .posterior import Posterior
 from .priors import Prior, Priors
 from .state_space import StateSpaceModel
 from .walk import random_of
-from .weights import on
 
 PIECE = 10  # steps between two looks at the clock, for progress and checkpoints
 
@@ -51,7 +52,11 @@ class Sampling(Shown):
         A folder from which a sampling that was interrupted goes on, to the same draws; more draws may be
         asked for.
     progress : bool, default False
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list share the chains.
+    client : distributed.Client or "local", optional
+        Whose workers share the chains, for at most 4,096 particles each; proposals and decisions are made
+        here. Draws are the same for any number of workers.
     """
 
     priors: Mapping[str, Prior]
@@ -64,7 +69,8 @@ class Sampling(Shown):
     seed: int = 0
     checkpoint: PathLike | None = None
     progress: bool = False
-    space: pk.SpaceLike | None = None
+    space: Spaces | None = None
+    client: ClientLike = None
 
     def run(
         self,
@@ -72,7 +78,7 @@ class Sampling(Shown):
         model: StateSpaceModel,
         filters: ParticleFilter,
         observations: npt.ArrayLike,
-        make: Callable[[Data, Priors, int, int], Any],
+        make: Callable[[Data, Priors, int, int, ClientLike], Any],
         settings: dict[str, Any],
     ) -> Posterior:
         """Draw with a sampler.
@@ -85,7 +91,7 @@ class Sampling(Shown):
         filters : ParticleFilter
             Of the model.
         observations : as in `ParticleFilter.run`
-        make : callable (data, priors, n_chains, seed) -> sampler
+        make : callable (data, priors, n_chains, seed, client) -> sampler
         settings : dict
             The sampler's own; a checkpoint belongs to a run of equal settings.
 
@@ -99,14 +105,16 @@ class Sampling(Shown):
             What was told does not fit the model; sampling was stopped before its first step.
         StorageError
             The checkpoint cannot be written; what was finished is kept.
+        ClusterError
+            A worker of another version or without the space; a scheduler that is gone.
         """
         n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
         n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
         known = Priors(model.parameters, self.priors, self.fixed)
         given = None if self.start is None else starts_of(self.start, known, n_chains)
-        with on(self.space):
+        with connected(self.client) as client, pk.use(here(client, self.space)):
             data = filters.data(observations, known.table(known.draw(random_of(0), 1))[0], self.inputs)
-            sampler = make(data, known, n_chains, seed)
+            sampler = make(data, known, n_chains, seed, client)
             settings = settings | {
                 "n_chains": n_chains,
                 "seed": seed,

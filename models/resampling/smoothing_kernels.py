@@ -102,6 +102,7 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
         n_params,
         n_values,
         n_inputs,
+        first,
         bits,
         seed,
         y,
@@ -118,7 +119,8 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
         """All steps of a row, whose particle 0 follows `path`; one team per row. Resamples at every step, by
         a search a particle.
 
-        path, shape (n_steps, n_dims, n_rows), holds the old path, and at the end the new one.
+        path, shape (n_steps, n_dims, n_rows), holds the old path, and at the end the new one. Random numbers
+        are those of chain first + r.
         """
         r = team.league_rank
         n = w.shape[1]
@@ -139,7 +141,7 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
                 best = -math.inf
                 place = 0
                 for k in team.thread_range(n):
-                    position = pk.uint64(pk.random.randint(seed, key(r, k), draw, total))
+                    position = pk.uint64(pk.random.randint(seed, key(first + r, k), draw, total))
                     low, high = 0, n - 1
                     while low < high:
                         middle = (low + high) // 2
@@ -151,7 +153,7 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
                     for c in range(n_dims):
                         state[c] = x[t - 1, c, r, k]
                     v = pk.float64(log_w[r, k]) + pk.float64(log_transition(t, state, old, own_params))
-                    v -= pk.log(pk.random.exponential(seed, key(r, k), draw + pk.uint64(1)))
+                    v -= pk.log(pk.random.exponential(seed, key(first + r, k), draw + pk.uint64(1)))
                     if v > best:
                         best = v
                         place = k
@@ -162,14 +164,14 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
             largest = -math.inf
             for k in team.thread_range(n):
                 if t == 0:
-                    drawn = initial(seed, key(r, k), user_draw(0), own_params)
+                    drawn = initial(seed, key(first + r, k), user_draw(0), own_params)
                     for c in range(n_dims):
                         state[c] = old[c] if k == 0 else drawn[c]
                 else:
                     a = ancestors[t - 1, r, k]
                     for c in range(n_dims):
                         state[c] = x[t - 1, c, r, a]
-                    moved = propagate(t, state, seed, key(r, k), user_draw(t), own_params)
+                    moved = propagate(t, state, seed, key(first + r, k), user_draw(t), own_params)
                     for c in range(n_dims):
                         state[c] = old[c] if k == 0 else moved[c]
                 for c in range(n_dims):
@@ -192,7 +194,9 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
                 total = team.broadcast(after, team.size - 1)
             team.barrier()
         if team.single():
-            position = pk.uint64(pk.random.randint(seed, key(r, 0), pk.uint64(2 * n_steps) << 32, total))
+            position = pk.uint64(
+                pk.random.randint(seed, key(first + r, 0), pk.uint64(2 * n_steps) << 32, total)
+            )
             a = 0
             while cumulative[r, a] <= position:
                 a += 1

@@ -30,6 +30,7 @@ from .fit import FitInfo, fit, paper_start
 from .goodness import Goodness, goodness_of_fit
 from .model import TransientMAP
 from .runs import Runs
+from .stored import StoredRuns
 from .select import Candidate, best_renewal, select_orders
 from .uncertainty import StandardErrors, standard_errors
 
@@ -39,6 +40,7 @@ __all__ = [
     "Goodness",
     "Runs",
     "StandardErrors",
+    "StoredRuns",
     "TransientMAP",
     "best_renewal",
     "fit",

@@ -18,17 +18,15 @@ MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and gro
 def check_runs(values, lengths):
     """Gaps and run lengths where they were given, Views of float64 and int64 of their own, (n_gaps,) and
     (n_runs,); and what `gaps.look_at` knows of the gaps."""
-    lengths, n_gaps = _check_lengths(lengths)
     given = where_given(values, "values")
-    if given.size != n_gaps:
-        raise ShapeError(f"values has {given.size} gaps, but lengths add up to {n_gaps}")
-    values, (refused, *known) = own_gaps(given)
-    if refused < given.size:
-        _refuse(values[refused], refused, lengths.to_numpy())
+    lengths = check_lengths(lengths, given.size)
+    values, known = check_gaps(given, lengths)
     return values, lengths, known
 
 
-def _check_lengths(lengths):
+def check_lengths(lengths, n_gaps):
+    """Run lengths where they were given, a View of int64 of their own, (n_runs,), that add up to the number
+    of gaps."""
     given = where_given(lengths, "lengths")
     if not given.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
@@ -39,14 +37,21 @@ def _check_lengths(lengths):
             run = int(whole.argmin())
             raise DTypeError(f"lengths[{run}] is {array[run]}; a whole number of gaps is wanted")
         given = pk.asview(array.astype(np.int64))
-    lengths, empty, n_gaps = own_lengths(given)
+    lengths, empty, n_ends = own_lengths(given)
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
-    return lengths, int(n_gaps)
+    if n_gaps != n_ends:
+        raise ShapeError(f"values has {n_gaps} gaps, but lengths add up to {n_ends}")
+    return lengths
 
 
-def _refuse(gap, at, lengths):
-    """What is neither zero nor a positive number of ordinary size."""
+def check_gaps(given, lengths, first=0):
+    """Gaps from number `first` on where they were given, a View of float64 of their own; and what
+    `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size."""
+    values, (refused, *known) = own_gaps(given)
+    if refused >= given.size:
+        return values, known
+    gap, at, lengths = values[refused], refused + first, lengths.to_numpy()
     ends = np.cumsum(lengths)
     run = int(np.searchsorted(ends, at, side="right"))
     where = f"run {run}, gap {at - int(ends[run] - lengths[run])} (values[{at}])"

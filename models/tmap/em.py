@@ -89,11 +89,19 @@ class EM:
         self._total, self._factorials = self._totals[0], pk.copy_of(log_factorials(orders), own)
         self.space, self.shown = self._exact.space, None  # the bar of a fit
         make = functools.partial(Expectation, n_models, n, dtype, self.unit)
-        if not whole and client is None:  # laid out once, though they are copied to the space at each step
+        in_file = hasattr(runs, "parts")
+        if (
+            not whole and client is None and not in_file
+        ):  # laid out once, though they are copied to the space at each step
             method = make(self.space)
             parts = [method.lay_out(part).on_host() for part in parts]
         self._shards = Shards(
-            make, parts, client=client, space=space, room=None if whole else 0.0, label="tmap"
+            make,
+            parts,
+            client=client,
+            space=space,
+            room=None if whole or (in_file and client is not None) else 0.0,
+            label="tmap",
         )
         self._own, self._last = self._shards.own(), (None, None, None)
 

@@ -13,6 +13,7 @@ from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Part, part_of, tiny
 from .runs import Runs
+from .stored import Stretch
 
 
 class Laid(NamedTuple):
@@ -70,7 +71,7 @@ class Expectation:
         self._filtered = pk.empty((n_models, 1), dtype, space)
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
-    def lay_out(self, piece: Runs | Part) -> Laid:
+    def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
         """Runs packed in the space."""
         packed = part_of(piece).packed(self.space, self._dtype, self._unit)
         *shared, n_rows = packed.shared
@@ -78,7 +79,7 @@ class Expectation:
         distinct = packed.distinct if packed.rounded else None
         return Laid(packed.censoring, (*shared, *packed.views), n_rows, half, distinct)
 
-    def prepare(self, piece: Runs | Part | Laid) -> Shard:
+    def prepare(self, piece: Runs | Part | Stretch | Laid) -> Shard:
         """Runs in the space, where `lay_out` has not yet been at work also laid out."""
         laid = piece if isinstance(piece, Laid) else self.lay_out(piece)
         laid = laid._replace(

@@ -193,13 +193,13 @@ def read(
     ----------
     path : str or Path
         .npz with arrays of gaps and of run lengths, called `x` and `K` or `values` and `lengths`, and perhaps
-        `censored`; or .csv with a header, for which pandas must be installed.
+        `censored`; or .csv with a header or .parquet, for which pandas must be installed.
     gap : str, default "gap"
-        Column of gaps. A .csv then has a row for each gap; see `from_frame`.
+        Column of gaps. A table then has a row for each gap; see `from_frame`.
     run : str or None, default "run"
         Column of run names. With `time` all events are of one run if it is None.
     time : str, optional
-        Column of event times, in place of gaps. A .csv then has a row for each event; see `from_events`.
+        Column of event times, in place of gaps. A table then has a row for each event; see `from_events`.
     timeout : float, optional
         With `time`: a longer gap ends a run.
     end : float or date, optional
@@ -220,12 +220,14 @@ def read(
     InputError, ShapeError, DTypeError, FiniteError
         A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
     """
-    if check_file(path, (".npz", ".csv", ".csv.gz", ".txt")) == ".npz":
+    kind = check_file(path, (".npz", ".csv", ".csv.gz", ".txt", ".parquet"))
+    if kind == ".npz":
         return _from_npz(path, resolution)
     pandas = need("pandas", "files", f"reading '{path}'")
-    check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
+    if kind != ".parquet":
+        check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
     with reading(path):
-        frame = pandas.read_csv(path)
+        frame = pandas.read_csv(path) if kind != ".parquet" else pandas.read_parquet(path)
     if time is None:
         for value, name in ((timeout, "timeout"), (end, "end")):
             if value is not None:

@@ -195,7 +195,7 @@ def check_fit(runs, orders):
         raise InputError("censored is True for every run; without an end no probability to end can be found")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
-    if orders.min() > 1 and runs.n_zero and runs.resolution is None:
+    if orders.min() > 1 and runs.resolution is None and runs.n_zero:
         raise InputError(
             f"{runs.n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
             f"{orders.tolist()}"

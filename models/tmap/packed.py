@@ -150,8 +150,10 @@ class Part:
 
 
 def part_of(piece):
-    """Runs, or some of their packs, as a Part. Runs are packed anew each time."""
-    return piece if isinstance(piece, Part) else Part(piece, {})
+    """Runs, some of their packs, or those of a Stretch, as a Part. Runs are packed anew each time."""
+    if isinstance(piece, Part):
+        return piece
+    return Part(piece.read() if hasattr(piece, "read") else piece, {})
 
 
 def whole_of(runs):
@@ -314,19 +316,34 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
 
     Returns
     -------
-    parts : list of Part or Runs
-        Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its own.
+    parts : list of Part, Runs or Stretch
+        Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its own. A
+        Stretch of a file has to be read.
     whole : bool
         Whether the memory holds all of them at once.
     """
+    if hasattr(runs, "parts"):  # they are in a file
+        return runs.parts(dtype, memory_bytes), False
     apart = memory_bytes is not None or client is not None or runs.resolution is not None
     part = whole_of(runs)
     ordered = part.sorted_in(runs.views[1].space if apart else spaces_of(space)[0])
+    cuts, whole = cuts_of(ordered.steps, dtype, memory_bytes)
+    if not apart:
+        return [part.between(a, b) for a, b in cuts], whole
+    if len(cuts) == 1:
+        return [runs], whole
+    order = ordered.order.to_numpy()
+    return [runs.subset(order[PACK * a : PACK * b]) for a, b in cuts], whole
+
+
+def cuts_of(steps, dtype, memory_bytes):
+    """Where packs, whose longest runs descend, are cut into shards, as pairs of numbers of packs; whether the
+    memory holds all."""
     item = 2 * PACK * np.dtype(dtype).itemsize
-    size = ordered.steps * item
+    size = steps * item
     if memory_bytes is not None and size[0] > memory_bytes:
         raise InputError(
-            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {ordered.steps[0]} gaps"
+            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {steps[0]} gaps"
             f" take {size[0] / 2**20:.3g}"
         )
     most = max(SHARD // PACK * item, int(size[0]))
@@ -337,12 +354,7 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     while cuts[-1] < len(size):
         before = ends[cuts[-1] - 1] if cuts[-1] else 0
         cuts.append(int(np.searchsorted(ends, before + most, side="right")))
-    if not apart:
-        return [part.between(a, b) for a, b in zip(cuts, cuts[1:])], whole
-    if len(cuts) == 2:
-        return [runs], whole
-    order = ordered.order.to_numpy()
-    return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])], whole
+    return list(zip(cuts, cuts[1:])), whole
 
 
 def log_factorials(orders):

@@ -110,7 +110,7 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
     where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
     plain, found = bool((runs.lengths == 1).all()), []
     for orders in partitions(total_order, max_branches):
-        if min(orders) > 1 and runs.values.min() == 0.0 and runs.resolution is None:
+        if min(orders) > 1 and np.min(runs.values) == 0.0 and runs.resolution is None:
             continue
         name = "-".join(map(str, orders))
         model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, name), **options)

@@ -28,6 +28,7 @@ PACKAGES = (
     "models.resampling.priors",
     "models.resampling.ready",
     "models.mapped",
+    "models.readers",
     "roofline",
 )
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md

@@ -1,8 +1,14 @@
 """Each method on data of several shards, as a function of where it runs; results as a list of arrays."""
 
-import numpy as np
+import functools
+import tempfile
+from pathlib import Path
 
-from models import edm, hawkes, mixture, tmap
+import numpy as np
+import pytest
+
+import portable as pk
+from models import edm, hawkes, mixture, resampling, tmap
 from models.hawkes import shared
 from models.mixture import blocks
 from models.tmap import packed
@@ -41,6 +47,31 @@ def mixture_fit(**where):
     return [model.means_, model.covariances_, model.weights_, model.objective_history_]
 
 
+@functools.cache
+def streams():
+    """The points where they are read from: a Zarr array, a dask array over it, a Parquet file."""
+    zarr, da = pytest.importorskip("zarr"), pytest.importorskip("dask.array")
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tempfile.TemporaryDirectory()
+    array = zarr.create_array(Path(folder.name, "a"), shape=(2500, 2), chunks=(300, 1), dtype=np.float64)
+    array[:] = points()
+    path = Path(folder.name, "a.parquet")
+    parquet.write_table(pyarrow.table(dict(zip("ab", points().T))), path, row_group_size=700)
+    return folder, (array, da.from_array(array, chunks=(300, 2)) + 1.0, path)
+
+
+@job
+def mixture_streamed(**where):
+    """The first two as arrays in memory; the third is read from its file by each worker."""
+    space, found = where.pop("space", "serial"), []
+    for X in streams()[1]:
+        model = mixture.DirichletMixture(
+            2, prior=None, max_iter=2, tol=-1.0, random_state=0, space=space
+        ).fit(X, **where)
+        found += [model.means_, model.objective_history_, model.predict(X, **where)]
+    return found
+
+
 @job
 def mixture_moves(**where):
     space = where.pop("space", "serial")
@@ -48,6 +79,18 @@ def mixture_moves(**where):
         points(), **where
     )
     return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@job
+def mixture_gibbs(**where):
+    X = points(1500)
+    model = mixture.DirichletMixture(4, max_iter=6, tol=-1.0, random_state=0, moves=False, space="serial")
+    model.fit(X)
+    model.space, found = where.pop("space", "serial"), []
+    for n_moves in (0, 2):
+        drawn = model.sample_posterior(X, 4, n_warmup=2, n_moves=n_moves, seed=3, **where)
+        found += [drawn.means, drawn.weights, drawn.covariances, drawn.log_likelihood, drawn.counts]
+    return found
 
 
 @job
@@ -69,6 +112,21 @@ def tmap_fit(**where):
         runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where
     )
     return [model.alpha, model.rates, model.switching, info.history, info.starts]
+
+
+@functools.cache
+def stored_runs():
+    """Runs from a Zarr array, in a file."""
+    zarr, given, folder = pytest.importorskip("zarr"), runs(), tempfile.TemporaryDirectory()
+    path = Path(folder.name, "gaps.npy")
+    return folder, tmap.StoredRuns(zarr.array(given.values, chunks=(333,)), given.lengths, path=path)
+
+
+@job
+def tmap_stored(**where):
+    how = {"orders": [1, 2], "max_iter": 3, "tol": 0.0, "n_starts": 1, "space": "serial"} | where
+    model, info = tmap.fit(stored_runs()[1], **how)
+    return [model.rates, info.history, model.log_likelihood(stored_runs()[1], **{"space": "serial"} | where)]
 
 
 @job
@@ -102,17 +160,109 @@ def edm_ccm(**where):
     return [found.rho, found.p_values]
 
 
+PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+
+
+def shared_likelihood(n_events, where, **options):
+    random = np.random.default_rng(3)
+    places, times = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 1000.0, n_events))
+    space = "serial" if where.get("client") else ["serial"]
+    return hawkes.Likelihood(places, times, **options | {"space": space} | where)
+
+
 @job
 def hawkes_likelihood(**where):
     """The log-likelihood, its gradient, and parents."""
-    params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
-    random = np.random.default_rng(3)
-    places, times = random.normal(size=(300, 2)), np.sort(random.uniform(0.0, 1000.0, 300))
     found = []
     for method in ("all_pairs", "windowed"):
-        likelihood = hawkes.Likelihood(
-            places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where
-        )
-        parents = hawkes.parent_probabilities(likelihood, params)
-        found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
+        likelihood = shared_likelihood(300, where, method=method)
+        parents = hawkes.parent_probabilities(likelihood, PARAMS)
+        found += [likelihood.log_likelihood(PARAMS), *likelihood.gradient(PARAMS), parents.probabilities]
     return found
+
+
+@job
+def hawkes_chains(**where):
+    """Long enough for pairs to be listed anew."""
+    likelihood, other = (
+        shared_likelihood(120, where, background_self=own, error_bound=1e-7) for own in (True, False)
+    )
+    found = hawkes.sample_posterior(
+        likelihood, n_chains=5, n_draws=450, n_warmup=50, n_thin=2, start=PARAMS, seed=4
+    )
+    moved = hawkes.sample_posterior(  # the background too
+        other, n_chains=3, n_draws=120, n_warmup=0, start=PARAMS, fixed=("tau_x",), seed=4
+    )
+    return [value for one in (found, moved) for value in (one.draws, one.log_likelihood, one.acceptance)]
+
+
+def observed(n_steps=30):
+    truth = resampling.ready.linear_gaussian
+    return truth.simulate([0.9, 0.5, 0.7], n_steps, seed=1, space="serial")[1][:, 0]
+
+
+@pk.function
+def square(t, state, params):
+    return (state[0] * state[0],)
+
+
+def filtered(filters, params, **where):
+    """All that a filter tells."""
+    found = filters.run(
+        observed(),
+        40,
+        params=params,
+        seed=3,
+        keep=True,
+        variances=True,
+        quantiles=[0.25, 0.5],
+        moments=square,
+        **where,
+    )
+    names = "log_likelihood", "evidence", "sizes", "resampled", "died", "means", "variances", "quantiles"
+    return [
+        *(getattr(found, name) for name in (*names, "moments")),
+        np.array(found.states.to_numpy()),
+        np.array(found.log_weights.to_numpy()),
+        found.trajectories(3, seed=2),
+    ]
+
+
+@job
+def filter_banks(**where):
+    params = np.stack([np.linspace(0.5, 0.95, 9), np.full(9, 0.5), np.full(9, 0.7)], axis=1)
+    space, model = where.pop("space", "serial"), resampling.ready.linear_gaussian
+    filters = model.filter(space=space)
+    found = [filters.log_likelihood(observed(), 50, params=params, seed=5, **where)]
+    found += filtered(filters, params, **where) + filtered(filters, params[0], **where)
+    return found + filtered(model.filter(guided=True, ordered=True, space=space), params[:2], **where)
+
+
+SAMPLED = {
+    "priors": {"phi": resampling.priors.uniform(0.0, 1.0), "sigma": resampling.priors.half_normal(1.0)},
+    "fixed": {"tau": 0.7},
+    "n_chains": 5,
+    "n_warmup": 4,
+    "seed": 2,
+}
+
+
+def drawn(sample, n_draws, where, **options):
+    found = sample(
+        resampling.ready.linear_gaussian,
+        observed(),
+        20,
+        n_draws=n_draws,
+        **SAMPLED | options | {"space": "serial"} | where,
+    )
+    return [found.draws, found.log_likelihood, found.acceptance]
+
+
+@job
+def pmmh(**where):
+    return drawn(resampling.sample_pmmh, 6, where) + drawn(resampling.sample_pmmh, 3, where, n_blocks=4)
+
+
+@job
+def particle_gibbs(**where):
+    return drawn(resampling.sample_gibbs, 5, where, n_moves=2)

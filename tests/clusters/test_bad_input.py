@@ -1,16 +1,20 @@
 """What is refused before work begins, by name; what a scheduler's death ends in."""
 
+import asyncio
+import os
+import signal
 import time
 
 import numpy as np
 import pytest
 
-from models import cluster, edm, mapped, mixture, processes, sharding, tmap
-from portable.errors import ClusterError, DTypeError, InputError
+from models import cluster, edm, mapped, mixture, processes, resampling, sharding, tmap
+from portable.errors import ClusterError, DTypeError, FiniteError, InputError
 
 from . import jobs
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 
 
 def test_what_is_no_client():
@@ -50,6 +54,40 @@ def test_several_spaces_on_a_cluster(cluster_of):
         mixture.DirichletMixture(2, space=["serial", "serial"]).fit(jobs.points(), client=cluster_of(1))
 
 
+def test_filters_that_stay_together(cluster_of):
+    """Rows too long for a team draw by their number within a launch for all."""
+    model = resampling.ready.linear_gaussian
+    params = np.tile([0.9, 0.5, 0.7], (3, 1))
+    for how, n, got in (
+        ({}, 5000, "method 'systematic' with 5000 particles take"),
+        ({"method": "stratified"}, 50, "method 'stratified' with 50 particles take"),
+        ({"in_place": True}, 50, "50 particles in place take"),
+    ):
+        with pytest.raises(InputError, match=f"client: filters of .*{got} a launch for all"):
+            model.filter(**how).log_likelihood(jobs.observed(), n, params=params, client=cluster_of(1))
+        with pytest.raises(InputError, match=f"space: filters of .*{got} a launch for all"):
+            model.filter(space=["serial", "serial"], **how).run(jobs.observed(), n, params=params)
+    with pytest.raises(InputError, match="the name of one space is wanted"):
+        resampling.sample_pmmh(
+            model,
+            jobs.observed(),
+            20,
+            **jobs.SAMPLED | {"space": ["serial", "serial"], "client": cluster_of(1)},
+        )
+
+
+def test_a_filter_is_named_by_its_number_among_all(cluster_of):
+    model = resampling.ready.linear_gaussian
+    params = np.tile([0.9, 0.5, 0.7], (6, 1))
+    params[4, 2] = -0.7  # the logarithm of a standard deviation is NaN
+    messages = []
+    for client in (None, cluster_of(3)):
+        with pytest.raises(FiniteError, match="step .* of filter 4") as caught:
+            model.filter(space="serial").log_likelihood(jobs.observed(), 50, params=params, client=client)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
 def test_no_spaces():
     with pytest.raises(InputError, match="space is an empty list"):
         edm.cross_map(jobs.series(), 2, space=[])
@@ -60,6 +98,66 @@ def test_no_spaces():
 def test_what_does_not_pickle(cluster_of):
     with pytest.raises(DTypeError, match="the method does not pickle"):
         sharding.Shards((n for n in range(3)), [np.zeros(2)], client=cluster_of(1))
+    client, odd = cluster_of(1), np.array([None], object)
+    odd[0] = (n for n in range(3))
+    with pytest.raises(DTypeError, match="shard 0 does not pickle"):
+        sharding.Shards(Doubled, [odd], client=client)
+    with pytest.raises(DTypeError, match="shard 1 does not pickle"):
+        sharding.Shards(Doubled, [np.ones(1, object), odd], client=client).map("doubled")
+    with pytest.raises(DTypeError, match="what shards are asked does not pickle"):
+        sharding.Shards(Doubled, [np.ones(2)], client=client).map("doubled", odd)
+    with pytest.raises(DTypeError, match="the function does not pickle"):
+        processes.map_numbers(odd[0], 3, client=client)
+
+
+def test_a_model_that_does_not_pickle(cluster_of):
+    """Named before work begins, whatever it is of."""
+    model = resampling.ready.linear_gaussian
+    filters = model.filter(space="serial")
+    filters.remark = (n for n in range(3))
+    with pytest.raises(DTypeError, match="the method does not pickle"):
+        filters.log_likelihood(jobs.observed(), 20, params=[[0.9, 0.5, 0.7]], client=cluster_of(1))
+
+
+def test_a_client_that_does_not_wait():
+    async def fit():
+        async with (
+            distributed.LocalCluster(
+                n_workers=1, processes=False, dashboard_address=":0", asynchronous=True, memory_limit=0
+            ) as own,
+            distributed.Client(own, set_as_default=False, asynchronous=True) as client,
+        ):
+            with pytest.raises(InputError, match="client is asynchronous; one that waits"):
+                tmap.fit(jobs.runs(), orders=[1, 2], client=client)
+
+    asyncio.run(fit())
+
+
+def test_a_client_without_workers(monkeypatch):
+    monkeypatch.setattr(cluster, "WAIT_S", 0.2)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as own,
+        distributed.Client(own, set_as_default=False) as client,
+        pytest.raises(ClusterError, match="client has had no worker for 0.2 s"),
+    ):
+        tmap.fit(jobs.runs(), orders=[1, 2], client=client)
+
+
+def ends_its_worker(number):
+    if number:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_job_that_ends_its_workers():
+    """A message in the end, and no traceback of dask's. The result of job 0 may end with the worker."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as own,
+        distributed.Client(own, set_as_default=False) as client,
+        pytest.raises(ClusterError, match="job [01]: worker after worker ended"),
+    ):
+        processes.map_numbers(ends_its_worker, 2, client=client)
 
 
 def test_shards_of_different_dtypes():
@@ -91,6 +189,8 @@ def test_an_error_of_the_method_is_the_users(cluster_of):
         shards.map("doubled")
     with pytest.raises(ValueError, match="singular"):  # not taken for the end of a worker
         shards.map("doubled", "singular")
+    with pytest.raises(ClusterError, match="a worker lacks what the work needs: .*no_such_library"):
+        shards.map("doubled", "missing")
     np.testing.assert_array_equal(shards.map("doubled", numbers=range(1)), [[2.0, 2.0]])
 
 
@@ -139,6 +239,8 @@ class Doubled:
         return np.asarray(mapped.read(piece))
 
     def doubled(self, shards, wrong=None):
+        if wrong == "missing":
+            import no_such_library  # noqa: F401  (as a reader of Zarr arrays does on a worker without zarr)
         if wrong:
             raise np.linalg.LinAlgError(wrong)
         for shard in shards:

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from models import sharding
+from models import hawkes, resampling, sharding, store
 
 from . import jobs
 
@@ -19,6 +19,7 @@ SOONER = {
     "tmap_standard_errors": 2,
     "edm_cross_map": 1,
     "edm_ccm": 1,
+    "filter_banks": 1,
 }  # where there are fewer
 
 
@@ -103,6 +104,22 @@ def _die(after):
         return found
 
     sharding.Place.run = killed
+
+
+def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
+    """From a checkpoint, by another number of places, after each look: the draws of one run."""
+    monkeypatch.setattr(store, "EVERY_S", 0.0)
+    monkeypatch.setattr(store, "_SHARE", 0)
+    how = {"n_chains": 3, "n_warmup": 0, "start": jobs.PARAMS, "seed": 4}
+    one, three = (jobs.shared_likelihood(120, {"space": ["serial"] * n}) for n in (1, 3))
+    whole = hawkes.sample_posterior(one, n_draws=400, **how)
+    hawkes.sample_posterior(one, n_draws=150, checkpoint=tmp_path / "hawkes", **how)
+    found = hawkes.sample_posterior(three, n_draws=400, checkpoint=tmp_path / "hawkes", **how)
+    equal([found.draws, found.log_likelihood], [whole.draws, whole.log_likelihood])
+    for sample in (resampling.sample_pmmh, resampling.sample_gibbs):
+        path = {"checkpoint": tmp_path / sample.__name__}
+        jobs.drawn(sample, 3, {"space": ["serial"] * 2}, **path)
+        equal(jobs.drawn(sample, 9, {"space": ["serial"] * 3}, **path), jobs.drawn(sample, 9, {}))
 
 
 def test_sums_do_not_depend_on_who_adds_them():

@@ -308,7 +308,10 @@ def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
         # as where many more teams run at a time than there are tiles of points
-        with mock.patch.object(edm_teams, "LEAST_CHUNKS", 1), mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99):
+        with (
+            mock.patch.object(edm_teams, "LEAST_CHUNKS", 1),
+            mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99),
+        ):
             edm.simplex(x[:, 0], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted

@@ -36,7 +36,7 @@ def test_assignments_follow_the_responsibilities(space):
     components = Components(np.log([0.5, 0.3, 0.2]), np.array([[0.0], [1.0], [-1.0]]), np.ones((3, 1, 1)))
     points = Points(np.full((n, 1), 0.3), 3, space, np.zeros(1), diagonal=False)
     assignments = gibbs.Assignments(points, seed=5)
-    _, sums, _ = points.sweep(components, assignments.draw)
+    _, sums, _ = assignments.draw(components, 0)
     weights = np.array([0.5, 0.3, 0.2]) * np.exp(-0.5 * (0.3 - np.array([0.0, 1.0, -1.0])) ** 2)
     assert sums[:, 0, 0].sum() == n
     assert stats.chisquare(sums[:, 0, 0], n * weights / weights.sum()).pvalue > LEVEL
@@ -347,8 +347,8 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     long = model.sample_posterior(X, 12, **options)
     monkeypatch.setattr("models.store.EVERY_S", 0.0)
     monkeypatch.setattr("models.store._SHARE", 0.0)
-    sweeps, sweep = [], Points.sweep
-    monkeypatch.setattr(Points, "sweep", lambda self, *args: (sweeps.append(1), sweep(self, *args))[1])
+    sweeps, gather = [], Points.gather
+    monkeypatch.setattr(Points, "gather", lambda self, *args: (sweeps.append(1), gather(self, *args))[1])
 
     def assert_same(n_draws, n_sweeps):
         sweeps.clear()

@@ -439,10 +439,10 @@ RUNS = [
 @pytest.mark.parametrize("functions, given, error, message", RUNS)
 def test_wrong_runs(functions, given, error, message):
     arguments = {"observations": Y[:3], "n_particles": 10, "params": PARAMS, "seed": 0, **given}
-    with pytest.raises(error, match=message):
-        ParticleFilter(*functions, space="serial").run(
-            arguments.pop("observations"), arguments.pop("n_particles"), **arguments
-        )
+    first = arguments.pop("observations"), arguments.pop("n_particles")
+    for name in ("run", "log_likelihood"):
+        with pytest.raises(error, match=message):
+            getattr(ParticleFilter(*functions, space="serial"), name)(*first, **arguments)
 
 
 @pytest.mark.parametrize(

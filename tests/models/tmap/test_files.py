@@ -201,7 +201,9 @@ def test_wrong_files(tmp_path):
     with pytest.raises(pk.InputError, match="a.npz' has the arrays y; 'values' and 'lengths'"):
         read(tmp_path / "a.npz")
     (tmp_path / "a.doc").write_text("")
-    with pytest.raises(pk.InputError, match="a.doc' ends in '.doc'; .npz, .csv, .csv.gz or .txt is wanted"):
+    with pytest.raises(
+        pk.InputError, match="a.doc' ends in '.doc'; .npz, .csv, .csv.gz, .txt or .parquet is wanted"
+    ):
         read(tmp_path / "a.doc")
     (tmp_path / "b.npz").write_bytes(b"not a zip file")
     with pytest.raises(pk.InputError, match="b.npz' cannot be read: File is not a zip file"):

@@ -1,0 +1,165 @@
+"""Chains of Algorithm 1, of which each place advances some.
+
+What chains have in common is decided by the caller, from what all have come to: the parameters for which
+pairs are listed, and when. A chain's random numbers are numbered by the chain, and its sums are those of the
+common list. So draws have the same bits for any number of places.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..sharding import Shards
+from . import chain_kernels as ck
+from .cells import Range
+from .chains import Agreed, Chains, agreed, first_memory
+from .likelihood import Likelihood
+
+
+class Chain(NamedTuple):
+    """A chain of that number, as a piece."""
+
+    number: int
+
+    @property
+    def nbytes(self) -> int:
+        return 16
+
+
+class Look(NamedTuple):
+    """What places are asked: to go on from the look of that number.
+
+    Attributes
+    ----------
+    number : int
+    range : Range
+        That is listed.
+    is_new : bool
+        It is to be listed now, and chains are to go on from there.
+    arrays : dict
+        What all chains remember, but for draws.
+    replays : int
+    """
+
+    number: int
+    range: Range
+    is_new: bool
+    arrays: dict[str, np.ndarray]
+    replays: int
+
+
+class Advance:
+    """A method for `sharding.Shards`, whose shards are chains. A place has Chains of those that are asked of
+    it, as they were after its last look; others it makes from what they remember.
+
+    Parameters
+    ----------
+    data : dict
+        Of the Likelihood.
+    starts : list of Parameters
+        Of all chains.
+    options : tuple
+        Of `Chains`, behind the starts.
+    common : Agreed
+    space : str or Space
+    """
+
+    def __init__(
+        self, data: dict[str, Any], starts: list[Any], options: tuple, common: Agreed, space: Any
+    ) -> None:
+        self._likelihood = Likelihood(**data, space=space)
+        self._starts, self._options, self._common = starts, options, common
+        self._chains, self._at = None, None
+
+    def prepare(self, piece: Chain) -> Chain:
+        """The piece itself."""
+        return piece
+
+    def advance(self, pieces: Iterator[Chain], look: Look) -> Iterator[dict[str, np.ndarray]]:
+        """What each chain remembers after some steps more, but of draws those since the last look."""
+        own = list(pieces)
+        first, end = own[0].number, own[-1].number + 1
+        if self._at != (first, end, look.number):
+            common, some = self._common._replace(range=look.range), self._starts[first:end]
+            self._chains = Chains(self._likelihood, some, *self._options, first=first, common=common)
+            self._chains.load({name: array[first:end] for name, array in look.arrays.items()})
+            self._chains.restart() if look.is_new else self._chains.catch_up()
+        elif look.is_new:
+            self._chains.list_anew(look.range)
+        self._at = None  # until all of it is done
+        self._chains.replay(look.replays)
+        self._at = first, end, look.number + 1
+        found = {name: self._chains.array(name) for name in self._chains.memory}
+        thin, before = self._chains.thin, look.arrays["counts"][first:end, ck.STEP]
+        for k, begun in enumerate(before // thin):
+            done = -(-found["counts"][k, ck.STEP] // thin)
+            yield {name: array[k].copy() for name, array in found.items() if name != "draws"} | {
+                "draws": found["draws"][k, begun:done].copy()
+            }
+
+
+class SpreadChains:
+    """As `chains.Chains`, for a Likelihood that places share."""
+
+    def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
+        self.free, self.thin, self.n_steps, self.n_chains = free, thin, n_rows * thin, len(starts)
+        self._common, self.lists = agreed(likelihood, starts, scale)
+        self._memory = first_memory(likelihood, starts, free, n_rows, widths)
+        self._number, self._is_new, self.range = 0, True, self._common.range
+        sums, (client, space) = likelihood.sums, likelihood.shared_by
+        data = {
+            "locations": sums.locations,
+            "times": sums.times,
+            "method": likelihood.asked,
+            "background_self": likelihood.background_self,
+            "error_bound": likelihood.error_bound,
+            "dtype": "float64" if sums.dtype is np.float64 else "mixed",
+            "horizon_h": likelihood.horizon_h,
+            "background": likelihood.background,
+            "marks": sums.marks,
+            "reference_mark": None if sums.marks is None else 0.0,
+            "repeats": likelihood.repeats,
+        }
+        options = free, priors, n_rows, thin, seed, scale, widths
+        make = functools.partial(Advance, data, starts, options, self._common)
+        pieces = [Chain(number) for number in range(self.n_chains)]
+        self._shards = Shards(make, pieces, client=client, space=space, label="hawkes chains")
+
+    def array(self, name):
+        """What chains remember."""
+        return self._memory[name]
+
+    def restart(self):
+        """Have every chain evaluate its parameters anew before its next proposal."""
+        self._is_new = True
+
+    def advance(self, replays):
+        """Some steps more; how many all chains have done since the beginning."""
+        arrays = {name: array for name, array in self._memory.items() if name != "draws"}
+        before = arrays["counts"][:, ck.STEP] // self.thin
+        look = Look(self._number, self.range, self._is_new, arrays, replays)
+        found = self._shards.map("advance", look)
+        for row, begun, one in zip(self._memory["draws"], before, found):
+            row[begun : begun + len(one["draws"])] = one["draws"]
+        self._memory |= {name: np.stack([one[name] for one in found]) for name in arrays}
+        self._number, self._is_new = self._number + 1, False
+        counts = self.array("counts")
+        range_ = self.lists.next(counts, self.array("values"), self.array("proposed"))
+        if range_ is not None:
+            self.range, self._is_new = range_, True
+        return int(counts[:, ck.STEP].min())
+
+    def snapshot(self):
+        """Everything that the rest of the chains depends on."""
+        arrays = {name: array.copy() for name, array in self._memory.items()}
+        return arrays | self.lists.arrays(self.range)
+
+    def restore(self, arrays):
+        """Go on from a snapshot."""
+        self._memory = {name: np.array(arrays[name]) for name in self._memory}
+        self.range, self._is_new = self.lists.restore(arrays), True
+        self._number += 1  # what places have is of another past

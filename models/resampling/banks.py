@@ -1,0 +1,304 @@
+"""Filters of many parameters, the rows of a bank, shared out: a shard is some rows, wherever it is.
+
+A row's random numbers are numbered by the row, and nothing of it depends on other rows, so that results are
+the same whoever has which. A place runs its neighbouring rows at once. Rows too long for one team
+(`ParticleFilter.takes_rows`) number their draws within a launch for all of them: these stay together.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+import portable as pk
+from portable.errors import InputError
+
+from ..annotations import Array, ClientLike, Spaces
+from ..arrays import reached
+from ..sharding import Shards
+from . import row_kernels
+from .filtered import Filtered, collect, joined
+from .given import Data, ModelFunction
+from .running import Run
+from .summaries import Summaries
+
+if TYPE_CHECKING:
+    from .filter import ParticleFilter
+
+_MOST = 256  # shards of a bank
+
+
+class Rows(NamedTuple):
+    """Rows from `begin` to `end`."""
+
+    begin: int
+    end: int
+
+    @property
+    def nbytes(self) -> int:
+        return 16
+
+
+def rows_of(n_rows: int, together: bool = False) -> list[Rows]:
+    """So many rows in shards.
+
+    Parameters
+    ----------
+    n_rows : int
+    together : bool
+        In one.
+
+    Returns
+    -------
+    list of Rows
+    """
+    size = n_rows if together else -(-n_rows // _MOST)
+    return [Rows(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
+
+
+def split(pieces: list[Rows], array: Array) -> Iterator[Array]:
+    """What was found of neighbouring rows, for each of the shards that they are of.
+
+    Parameters
+    ----------
+    pieces : list of Rows
+    array : ndarray
+        Its last axis is that of rows.
+
+    Returns
+    -------
+    iterator of ndarray
+    """
+    first = pieces[0].begin
+    return (array[..., piece.begin - first : piece.end - first] for piece in pieces)
+
+
+class Bank:
+    """A method for `sharding.Shards`, whose shards are rows.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    n : int
+        Particles of a row.
+    data : Data
+        Its parameters are those of all rows, or of one; calls bring others.
+    space : str or Space
+    """
+
+    def __init__(self, model: ParticleFilter, n: int, data: Data, space: Any) -> None:
+        with pk.use(space) as self.space:
+            self._model, self._n, self._data = moved(model, self.space), n, data
+        self._rows, self._run = Rows(0, 0), None
+
+    def prepare(self, piece: Rows) -> Rows:
+        """The piece itself."""
+        return piece
+
+    def log_likelihoods(self, pieces: Iterator[Rows], params: Array, keys: Array) -> Iterator[Array]:
+        """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
+        (n_rows, n_blocks)."""
+        from .filter import log_likelihoods
+
+        own = list(pieces)
+        first, last = own[0].begin, own[-1].end
+        with pk.use(self.space):
+            params, keys = (np.ascontiguousarray(array[first:last]) for array in (params, keys))
+            if self._run is None or self._rows != (first, last):
+                self._rows, data = Rows(first, last), of_rows(self._data, params)
+                self._run = prepared(self._model, data, self._n, keys, first=first)
+            else:
+                pk.deep_copy(self._run.params, params.astype(self._model.dtype))
+                self._run.take_keys(keys)
+                self._run.reset()
+            found = log_likelihoods(self._run, self._data.n_steps)
+        return split(own, found)
+
+    def filtered(self, pieces: Iterator[Rows], options: dict[str, Any]) -> Iterator[Filtered | None]:
+        """What `ParticleFilter.run` found of all rows that are here, in the place of the first shard."""
+        own = list(pieces)
+        first, last = own[0].begin, own[-1].end
+        with pk.use(self.space):
+            data = of_rows(self._data, self._data.params[first:last])
+            found = filtered(self._model, data, self._n, first=first, **options)
+        return iter([found] + [None] * (len(own) - 1))
+
+
+def prepared(
+    model: ParticleFilter,
+    data: Data,
+    n: int,
+    keys: Array,
+    *,
+    keep: bool = False,
+    means: bool = False,
+    first: int = 0,
+) -> Run:
+    """A run on the default space, before its first step.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    data : Data
+    n : int
+        Particles of a row.
+    keys : ndarray of uint64, shape (n_rows, n_blocks)
+    keep, means, first : as in `Run`
+
+    Returns
+    -------
+    Run
+    """
+    y, inputs, params = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
+    steps = data.n_steps, data.n_steps
+    return Run(model, n, data.n_dims, y, inputs, params, keys, *steps, keep, means, first)
+
+
+def filtered(
+    model: ParticleFilter,
+    data: Data,
+    n: int,
+    *,
+    seed: int,
+    keep: bool,
+    means: bool,
+    variances: bool,
+    levels: Array,
+    moments: ModelFunction | None,
+    n_moments: int,
+    first: int = 0,
+    progress: bool = False,
+) -> Filtered:
+    """`ParticleFilter.run` on the default space, of what was checked.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    data : Data
+    n, seed, keep, means, variances, levels, moments, progress : as there
+    n_moments : int
+        Numbers that `moments` gives.
+    first : int
+        The number of the first filter in its bank.
+
+    Returns
+    -------
+    Filtered
+
+    Raises
+    ------
+    FiniteError
+        As there.
+    """
+    keys = np.full((len(data.params), 1), seed, np.uint64)
+    run = prepared(model, data, n, keys, keep=keep, means=means, first=first)
+    summaries = Summaries(run, variances, levels, moments, n_moments)
+    pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
+    if progress:  # a bar that is not shown starts a thread all the same
+        pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
+    for begin, end in pieces:
+        run.steps(begin, end)
+        if summaries.wanted:
+            summaries.after(begin)
+    return Filtered(**collect(run, summaries, data.single, means))
+
+
+def moved(model: ParticleFilter, space: Any) -> ParticleFilter:
+    """The same filter on another space.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    space : str, Space or None
+
+    Returns
+    -------
+    ParticleFilter
+    """
+    found = copy.copy(model)
+    found.space = found.spaces = space
+    return found
+
+
+def of_rows(data: Data, params: Array) -> Data:
+    """The same observations for other parameters.
+
+    Parameters
+    ----------
+    data : Data
+    params : ndarray, shape (n_rows, n_params)
+
+    Returns
+    -------
+    Data
+    """
+    found = copy.copy(data)
+    found.params = params
+    return found
+
+
+def shared(
+    model: ParticleFilter, n: int, data: Data, n_rows: int, client: ClientLike, space: Spaces | None
+) -> Shards:
+    """A bank, shared out.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    n : int
+        Particles of a row.
+    data : Data
+    n_rows : int
+    client : distributed.Client, optional
+    space : str, Space, None, or a list of them
+
+    Returns
+    -------
+    Shards
+
+    Raises
+    ------
+    InputError
+        Several places are asked for, and rows are too long for one team.
+    """
+    together = not model.takes_rows(n)
+    if together and (client is not None or isinstance(space, (list, tuple))):
+        raise InputError(
+            f"{'space' if client is None else 'client'}: filters of method {model.method!r} with {n}"
+            f" particles{' in place' * model.in_place} take a launch for all at once, in one space; those of"
+            f" method 'systematic' with at most {row_kernels.MOST} particles are shared out by rows"
+        )
+    make = functools.partial(Bank, moved(model, None), n, data)
+    return Shards(make, rows_of(n_rows, together), client=client, space=space, label="filters")
+
+
+def run_shared(
+    model: ParticleFilter,
+    n: int,
+    data: Data,
+    client: ClientLike,
+    space: Spaces | None,
+    options: dict[str, Any],
+) -> Filtered:
+    """`ParticleFilter.run` by several places.
+
+    Parameters
+    ----------
+    model, n, data, client, space
+        As in `shared`.
+    options : dict
+        Of `filtered`.
+
+    Returns
+    -------
+    Filtered
+        What is a View on one space is one of this machine's memory.
+    """
+    shards = shared(model, n, data, len(data.params), client, space)
+    return joined([part for part in shards.map("filtered", options) if part is not None])
