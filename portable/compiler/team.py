@@ -114,8 +114,8 @@ class TeamHandle:
         ):
             build.fail(
                 node,
-                "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension whose"
-                " extent is known at compile time, and an index",
+                "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension"
+                " whose extent is known at compile time, and an index",
             )
         build.check_writable(view, node)
         index = build.number(node.args[1])
