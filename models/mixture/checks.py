@@ -85,7 +85,8 @@ def _plain_numbers(points, name):
             raise DTypeError(f"{name} must hold real numbers: {error}") from error
     elif isinstance(dtype, np.dtype) and dtype.kind == "c":
         raise DTypeError(f"Complex data not supported: {name} has dtype {dtype}; real numbers are wanted")
-    return as_numbers(points, name)
+    plain = as_numbers(points, name)
+    return points if isinstance(points, np.memmap) else plain  # which knows its file
 
 
 def check_sample_weight(weights, n):

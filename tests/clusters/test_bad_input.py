@@ -165,6 +165,24 @@ def test_shards_of_different_dtypes():
         sharding.Shards(Doubled, [np.zeros(2), np.zeros(2, np.float32)], space="serial")
 
 
+def test_memory_mapped_points_travel_as_the_name_of_their_file(tmp_path, cluster_of, monkeypatch):
+    """The workers, which are threads of this process, read them."""
+    np.save(tmp_path / "points.npy", jobs.points())
+    mapped_points, read, inner = np.load(tmp_path / "points.npy", mmap_mode="r"), [], mapped.Mapped.read
+    monkeypatch.setattr(mapped.Mapped, "read", lambda piece: read.append(piece.nbytes) or inner(piece))
+    known = {"prior": None, "max_iter": 3, "tol": -1.0, "random_state": 0, "space": "serial"}
+    models = [
+        mixture.DirichletMixture(3, **known).fit(points, client=client)
+        for points, client in ((mapped_points, cluster_of(2)), (jobs.points(), None), (mapped_points, None))
+    ]
+    assert sum(read) == mapped_points.nbytes
+    for model in models[:2]:
+        np.testing.assert_array_equal(model.means_, models[2].means_)
+    labels = models[0].predict(mapped_points, client=cluster_of(2))
+    assert sum(read) == 2 * mapped_points.nbytes
+    np.testing.assert_array_equal(labels, models[1].predict(jobs.points()))
+
+
 def test_data_that_a_worker_cannot_see(tmp_path, processes):
     """The file is gone, or another one, by the time it is read."""
     path = tmp_path / "points.npy"
