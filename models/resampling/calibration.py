@@ -39,11 +39,8 @@ PRIORS = {
     "tau": priors.log_normal(0.6, 0.4),
 }
 BOXES = 20
-STEPS = {
-    "pmmh": 1000,
-    "correlated": 1000,
-    "gibbs": 500,
-}  # at first: some 30 autocorrelation times after warming up
+# Steps at first: after warming up some 30 autocorrelation times of most data sets
+STEPS = {"pmmh": 1000, "correlated": 1000, "gibbs": 500}
 LONG_ENOUGH = 20  # autocorrelation times of a chain after warming up
 
 

@@ -71,7 +71,7 @@ def of_scheme(of, by_strata=False, residues=False):
             total = left
         if by_strata:
             draw_all(team, r, wanted, seed, step, records)
-        # fewer draws than a stretch: the last but two stand where nothing is written
+        # A row has fewer draws than a stretch, so that none is written: the ancestors stand in for stretches
         of(
             team,
             r,
