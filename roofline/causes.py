@@ -29,7 +29,8 @@ together          atomic operations that all go to one place; without, each to i
 integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
 
-special           what is left then, where special functions are most of the roof itself: without, the rest
+special           special functions, where nothing else was found: they are part of the roof, most of its
+                  arithmetic, and a third of the time or more; without, the rest
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """

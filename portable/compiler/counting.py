@@ -283,21 +283,24 @@ class Banks(Tally):
     def locate(self, view, indices, pairs=False):
         how, pointer = super().locate(view, indices, pairs)
         if not self.silent and view.store == "(scratch)":
-            size = itemsize(view.dtype)
-            addresses, live = self._places(how, pointer, size)
             seen = self.slot(I64)
             n = self.b.load(seen, typ=I64)
             self.b.store(self.b.add(n, I64(1)), seen)
             with self.b.if_then(self.b.icmp_unsigned("==", self.b.urem(n, I64(SAMPLED)), I64(0))):
-                key = addresses.type.count, max(size, BANK)
-                if key not in self.passes:
-                    self.passes[key] = _Passes(self.b.module, *key).function
-                both = self.b.call(self.passes[key], [addresses, live])
-                for k, name in enumerate(PASSES):
-                    more = self.b.extract_value(both, k)
-                    place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
-                    self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
+                self._look(how, pointer, itemsize(view.dtype))
         return how, pointer
+
+    def _look(self, how, pointer, size):
+        """Count one access."""
+        addresses, live = self._places(how, pointer, size)
+        key = addresses.type.count, max(size, BANK)
+        if key not in self.passes:
+            self.passes[key] = _Passes(self.b.module, *key).function
+        both = self.b.call(self.passes[key], [addresses, live])
+        for k, name in enumerate(PASSES):
+            place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
+            more = self.b.extract_value(both, k)
+            self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
 
 
 class _Passes:
