@@ -200,9 +200,9 @@ def filtered(
     run = prepared(model, data, n, keys, keep=keep, means=means, first=first)
     summaries = Summaries(run, variances, levels, moments, n_moments)
     pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
-    for begin, end in track(
-        pieces, "filtering", disable=not progress, console=Console(stderr=True), transient=True
-    ):
+    if progress:  # a bar that is not shown starts a thread all the same
+        pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
+    for begin, end in pieces:
         run.steps(begin, end)
         if summaries.wanted:
             summaries.after(begin)
