@@ -170,6 +170,19 @@ class StoredRuns(Runs):
         """Number of complete gaps of zero."""
         return self._n_zero
 
+    def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The values at some places.
+
+        Parameters
+        ----------
+        places : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        return np.asarray(self.values[places], np.float64)
+
     def parts(self, dtype: type, memory_bytes: int | None) -> list[Stretch]:
         """Shards, as `packed.parts_of` cuts them.
 
