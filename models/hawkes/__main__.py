@@ -240,11 +240,8 @@ def _prepare(options):
     )
     _need_writers(options)
     if options.client is not None:
-        if options.background != "paper" or options.method == "metropolis":
-            raise InputError(
-                "--cluster shares out the events of a fit with --background paper, --method likelihood, mode"
-                " or nuts"
-            )
+        if options.background != "paper":
+            raise InputError("--cluster shares out the events or chains of a fit with --background paper")
         how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)

@@ -158,8 +158,14 @@ class StoredRuns(Runs):
         """As of `Runs`; the values are read now."""
         return where_given(self.values, "values"), pk.asview(self.lengths)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"prepared": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
     def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The values at some places; of an array that is streamed, the chunks that hold them are read.
+        """The values at some places.
 
         Parameters
         ----------
@@ -170,12 +176,6 @@ class StoredRuns(Runs):
         ndarray of float64, shape (n,)
         """
         return np.asarray(self.values[places], np.float64)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"prepared": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
     def parts(self, dtype: type, memory_bytes: int | None) -> list[Stretch]:
         """Shards, as `packed.parts_of` cuts them.

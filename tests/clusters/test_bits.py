@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from models import hawkes, resampling, sharding, store
+from models.hawkes.__main__ import main
 
 from . import jobs
 
@@ -120,6 +121,22 @@ def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
         path = {"checkpoint": tmp_path / sample.__name__}
         jobs.drawn(sample, 3, {"space": ["serial"] * 2}, **path)
         equal(jobs.drawn(sample, 9, {"space": ["serial"] * 3}, **path), jobs.drawn(sample, 9, {}))
+
+
+def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
+    """`--cluster` shares the chains of Algorithm 1, too."""
+    pytest.importorskip("arviz_stats"), pytest.importorskip("h5netcdf")
+    random, path = np.random.default_rng(3), tmp_path / "events.csv"
+    rows = np.column_stack([random.normal(size=(60, 2)), np.sort(random.uniform(0.0, 1000.0, 60))])
+    path.write_text("x_km,y_km,t_hours\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    common = ["fit", str(path), "--draws", "40", "--warmup", "10", "--figures", "none", "--space", "serial"]
+    found = []
+    for n_workers in (1, 3):
+        address = cluster_of(n_workers).scheduler_info(n_workers=-1)["address"]
+        where = ["--out", str(tmp_path / str(n_workers)), "--cluster", address]
+        assert main([*common, *where]) == 0, capsys.readouterr().err
+        found.append(hawkes.Posterior.load(tmp_path / str(n_workers) / "posterior.nc").draws)
+    equal(found[:1], found[1:])
 
 
 def test_sums_do_not_depend_on_who_adds_them():
