@@ -246,6 +246,23 @@ def test_a_checkpoint_of_the_array_in_memory(X, tmp_path):
     np.testing.assert_array_equal(one.means_, mixture.DirichletMixture(2, max_iter=4, **how).fit(X).means_)
 
 
+def test_draws_from_the_posterior(X, tmp_path):
+    """And their density; points that are not finite leave no checkpoint of theirs."""
+    model = mixture.DirichletMixture(2, max_iter=3, tol=-1.0, random_state=0, moves=False, space="serial")
+    model.fit(X)
+    there = in_zarr(X, tmp_path)
+    one, other = (model.sample_posterior(data, 3, n_warmup=1, seed=3) for data in (there, X))
+    for name in ("means", "weights", "log_likelihood"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    densities = [one.log_density(data, space="serial") for data in (Users(X[:50]), X[:50])]
+    np.testing.assert_array_equal(*densities)
+    holes = X.copy()
+    holes[1234, 1] = np.inf
+    with pytest.raises(FiniteError, match=r"X\[1234, 1\] is inf"):
+        model.sample_posterior(Users(holes), 3, checkpoint=tmp_path / "kept")
+    model.sample_posterior(there, 3, n_warmup=1, checkpoint=tmp_path / "kept")
+
+
 # ---- what is read whole
 def test_gaps_of_a_tmap(X, tmp_path):
     """Are those of the array in memory, and as badly off where chunks are wrong."""

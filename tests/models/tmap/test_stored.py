@@ -1,5 +1,7 @@
 """Runs whose gaps wait in a file: fits, likelihoods and standard errors have the bits of runs in memory."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,16 @@ def test_a_checkpoint_is_that_of_runs_in_memory(runs, tmp_path):
     tmap.fit(runs, max_iter=3, checkpoint=tmp_path / "kept", **how)
     _, info = tmap.fit(found, max_iter=5, checkpoint=tmp_path / "kept", **how)
     np.testing.assert_array_equal(info.history, tmap.fit(runs, max_iter=5, **how)[1].history)
+
+
+def test_what_asks_for_all_gaps(runs, tmp_path):
+    """Reads them: of runs in the file, and of these sent elsewhere."""
+    found = tmap.StoredRuns(in_zarr(runs.values, tmp_path), runs.lengths, path=tmp_path / "gaps.npy")
+    for there in (found, pickle.loads(pickle.dumps(found))):
+        np.testing.assert_array_equal(there.subset([7, 3]).values, runs.subset([7, 3]).values)
+        wanted = TRUTH.branch_probabilities(tmap.Runs(runs.values, runs.lengths), space="serial")
+        np.testing.assert_array_equal(TRUTH.branch_probabilities(there, space="serial"), wanted)
+        assert TRUTH.log_likelihood(there, space="serial") == TRUTH.log_likelihood(found, space="serial")
 
 
 def test_the_sum_is_numpys():
