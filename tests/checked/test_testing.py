@@ -122,6 +122,7 @@ def test_the_plugin(pytester, monkeypatch):
 
 def test_the_plugin_imports_nothing_that_no_option_asks_for(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # zarr's plugin imports NumPy
     pytester.makepyfile(
         "import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable',"
         " 'numpy'} & set(sys.modules)"

@@ -57,7 +57,7 @@ TEAM_TABLE = [
     (wrong.scratch_in_a_loop, (X,), LanguageError, ["scratch", "top level"]),
     (wrong.scratch_in_a_branch, (X,), LanguageError, ["scratch", "top level"]),
     (wrong.scratch_of_no_size, (X,), LoweringError, ["scratch", "positive"]),
-    (wrong.asks_the_team_for_more, (X,), LanguageError, ["warp_size", "league_rank"]),
+    (wrong.asks_the_team_for_more, (X,), LanguageError, ["vector_length", "league_rank"]),
 ]
 
 

@@ -245,7 +245,7 @@ def scratch_of_no_size(team, x):
 
 @pk.kernel
 def asks_the_team_for_more(team, x):
-    x[0] = team.warp_size  # wrong
+    x[0] = team.vector_length  # wrong
 
 
 @pk.kernel
