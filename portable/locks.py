@@ -69,10 +69,26 @@ class Compiling(Lock):
 
 
 compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-# nobody forks in the middle of a compilation: who would open LLVM's locks?
+_llvms = contextlib.ExitStack()  # llvmlite's lock, while a fork holds it
+
+
+def _before_fork():
+    """Nobody forks in the middle of a compilation, nor of another call of LLVM: who would open its locks?"""
+    compiling.__enter__()
+    # each call of LLVM takes it, also one of a thread that lets go of a kernel
+    if lib := getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None):
+        _llvms.enter_context(lib._lock)
+
+
+def _after_in_child():
+    _llvms.close()
+    for lock in _all:
+        lock.renew()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
-    os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
+    os.register_at_fork(before=_before_fork, after_in_child=_after_in_child)
+    os.register_at_fork(after_in_parent=lambda: (_llvms.close(), compiling.__exit__()))
 
 
 def _require_interpreter():
