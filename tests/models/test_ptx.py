@@ -352,12 +352,18 @@ def run_algorithms():
             pk.bincount(x, space="serial"), pk.bincount(x, np.ones(20), space="serial")
 
 
-def lowered(modules):
-    """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
+def kernels_of(modules):
+    """Every kernel of a module, or of several."""
     for module in modules() if callable(modules) else modules if isinstance(modules, list) else [modules]:
         for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-            for policy_kind, specs, reducers in builds(kernel):
-                yield kernel, policy_kind, specs, reducers
+            yield kernel
+
+
+def lowered(modules):
+    """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
+    for kernel in kernels_of(modules):
+        for policy_kind, specs, reducers in builds(kernel):
+            yield kernel, policy_kind, specs, reducers
 
 
 RESAMPLING = [
@@ -389,6 +395,9 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 def test_every_kernel_of(model, capability):
     run, module = MODELS[model]
+    if model == "algorithms":  # tests of sorts have tiles of fewer keys than a GPU's team has members
+        for kernel in kernels_of(module):
+            kernel.compiled.clear()
     run()
     seen = set()
     for kernel, policy_kind, specs, reducers in lowered(module):
