@@ -9,6 +9,8 @@ one, far from infinities and subnormals.
 
 import functools
 
+import numpy as np
+
 import portable as pk
 
 CHAINS = (
@@ -106,7 +108,8 @@ FUNCTIONS = (
 
 @functools.cache
 def special(name):
-    """A kernel of FEW calls a trip of any function of the layer, as counts name it; None where there is none.
+    """A kernel of FEW calls a trip of any function of one or two numbers, as counts name it; None where there
+    is none.
 
     Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum
     another.
@@ -131,7 +134,7 @@ def special(name):
         out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
 
     @pk.kernel
-    def powers(i, trips, b, c, out):
+    def calls_of_two(i, trips, b, c, out):
         total = pk.local(FEW, out.dtype)
         for k in range(pk.static(FEW)):
             total[k] = 0.0
@@ -142,7 +145,15 @@ def special(name):
                 total[k] += plain(x, b)
         out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
 
-    return powers if name == "pow" else calls
+    return calls if _takes(plain, 1) else calls_of_two if _takes(plain, 2) else None
+
+
+def _takes(function, n):
+    """Whether it is a function of n numbers that gives one."""
+    try:
+        return np.ndim(function(*[1.5] * n)) == 0
+    except (TypeError, ValueError):
+        return False
 
 
 @pk.function

@@ -65,7 +65,9 @@ def test_full_measurements_have_amounts_and_sizes(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["exp", "sqrt", "expm1", "pow", "ndtr", "random.normal", "random.randint", "random.words"]
+    "name",
+    ["exp", "sqrt", "expm1", "pow", "hypot", "gammainc", "ndtr"]
+    + ["random.normal", "random.randint", "random.words"],
 )
 def test_any_special_function_can_be_held(name):
     found = measuring.special(
@@ -74,8 +76,9 @@ def test_any_special_function_can_be_held(name):
     assert found.amount > 0 and found.measure(quick=True).median > 0
 
 
-def test_nobody_measures_what_there_is_not():
-    assert measuring.special(pk.Threads(1), "words", "float64", quick=True) is None
+@pytest.mark.parametrize("name", ["words", "fma", "frexp"])  # of no, three and one number, with two results
+def test_nobody_measures_what_is_no_function_of_one_or_two_numbers(name):
+    assert measuring.special(pk.Threads(1), name, "float64", quick=True) is None
 
 
 def test_micro_kernels_do_what_their_amounts_say():
