@@ -3,17 +3,15 @@
 The pool is LLVM IR (`pool_code.py`), compiled once a process, over POSIX threads. Four ideas carry it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
-  they come in
-  time; the launching thread (worker 0) works too and waits only for those who entered. A worker that the
-  machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context switches.
+  they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
+  that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
+  switches.
 * Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
-  condition. No
-  more of them spin than there are cores.
+  condition. No more of them spin than there are cores.
 * Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
   the cores.
 * Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first,
-  then looks
-  for sleepers. Both in sequentially consistent order, so that no wake-up is lost.
+  then looks for sleepers. Both in sequentially consistent order, so that no wake-up is lost.
 
 Where POSIX threads are missing (Windows), a thread pool of the standard library calls the functions through
 ctypes.
