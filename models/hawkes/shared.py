@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import Shards
+from ..sharding import Held, Shards
 from . import kernels
 from .excitation import kernels_of
 from .sums import PairSums
@@ -34,10 +34,6 @@ class Piece(NamedTuple):
     @property
     def nbytes(self) -> int:
         return 16
-
-    @property
-    def groups(self) -> range:
-        return range(self.begin // kernels.GROUP, -(-self.end // kernels.GROUP))
 
 
 class Asked(NamedTuple):
@@ -71,52 +67,58 @@ class Events:
         """The piece itself."""
         return piece
 
-    def _filled(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
-        """Each piece, with what kernels over its events take, once its sums are there."""
+    def _filled(self, pieces: list[Piece], asked: Asked) -> tuple:
+        """What kernels over events take, once the sums of those of neighbouring pieces are there. All are
+        asked for at once: what an event's sums are does not depend on that."""
         sums, params, windows = self._sums, asked.params, asked.windows
         sums.room_for(asked.n_xi)
-        for piece in pieces:
-            wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
-            kept = self._kept.get(piece) if self._keep else None
-            if self._given is None and (
-                kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2] or kept[3] < wanted[3]
-            ):
-                sums.sum_background(params, windows, "windowed", asked.n_mu, piece.groups)
-                self._kept[piece] = wanted
-            sums.sum_excitation(params, windows, "windowed", asked.n_xi, piece.groups)
-            yield (
-                piece,
-                (
-                    asked.background_scale,
-                    params.excitation_scale(sums.n_dims),
-                    params.theta,
-                    params.kernel_values,
-                    asked.horizon_h,
-                    sums.t,
-                    sums.event_marks,
-                    sums.background,
-                    sums.excitation,
-                ),
-            )
+        wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
+        stale = [piece for piece in pieces if not self._serves(piece, wanted)]
+        if stale and self._given is None:
+            sums.sum_background(params, windows, "windowed", asked.n_mu, _groups(stale))
+            self._kept.update(dict.fromkeys(stale, wanted))
+        sums.sum_excitation(params, windows, "windowed", asked.n_xi, _groups(pieces))
+        return (
+            asked.background_scale,
+            params.excitation_scale(sums.n_dims),
+            params.theta,
+            params.kernel_values,
+            asked.horizon_h,
+            sums.t,
+            sums.event_marks,
+            sums.background,
+            sums.excitation,
+        )
+
+    def _serves(self, piece: Piece, wanted: tuple) -> bool:
+        """Whether the sums of (1) that are there for a piece do: those of the same lengths, as far and as
+        many."""
+        kept = self._kept.get(piece) if self._keep else None
+        return kept is not None and kept[:2] == wanted[:2] and kept[2] >= wanted[2] and kept[3] >= wanted[3]
 
     def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_terms`."""
-        for piece, args in self._filled(pieces, asked):
-            policy = pk.RangePolicy(piece.begin, piece.end, space=self._sums.space)
-            yield pk.parallel_reduce(
-                policy,
+        pieces = list(pieces)
+        args, space = self._filled(pieces, asked), self._sums.space
+        for piece in pieces:
+            found = [pk.empty((), np.float64, space) for _ in range(2)]
+            pk.parallel_reduce(
+                pk.RangePolicy(piece.begin, piece.end, space=space),
                 kernels_of(asked.params.triggering).event_terms,
                 *args,
                 reducer=(pk.Sum, pk.Sum),
+                out=tuple(found),
                 label="hawkes.event_terms",
             )
+            yield tuple(map(Held, found))
 
     def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_slopes`."""
-        params, sums = asked.params, self._sums
-        for piece, args in self._filled(pieces, asked):
+        pieces, params, sums = list(pieces), asked.params, self._sums
+        args, tables = self._filled(pieces, asked), []
+        for piece in pieces:
             n_blocks = -(-(piece.end - piece.begin) // BLOCK)
-            found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space)
+            tables.append(pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space))
             pk.parallel_for(
                 pk.TeamPolicy(n_blocks, 128, space=sums.space),
                 kernels_of(params.triggering).event_slopes,
@@ -127,18 +129,24 @@ class Events:
                 -0.5 / params.tau_x**2,
                 -0.5 / params.tau_t**2,
                 *args,
-                found,
+                tables[-1],
                 label="hawkes.event_slopes",
             )
-            yield (found.to_numpy().sum(axis=1),)
+        return ((table.to_numpy().sum(axis=1),) for table in tables)
 
     def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:
         """The sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
-        sums = self._sums
-        for piece, _ in self._filled(pieces, asked):
+        pieces, sums = list(pieces), self._sums
+        self._filled(pieces, asked)
+        for piece in pieces:
             yield np.stack(
                 [view[0, piece.begin : piece.end].to_numpy() for view in (sums.background, sums.excitation)]
             )
+
+
+def _groups(pieces: list[Piece]) -> range:
+    """Those of the events from the first piece to the last."""
+    return range(pieces[0].begin // kernels.GROUP, -(-pieces[-1].end // kernels.GROUP))
 
 
 def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:

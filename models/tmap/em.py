@@ -85,8 +85,7 @@ class EM:
         own = here(client, space)
         self._exact, self._models = pk.empty(model, np.float64, own), pk.empty(model, dtype, own)
         self._state = pk.zeros((n_models, 2), np.int64, own)
-        self._totals = pk.zeros((len(parts), n_models, n_sums), np.float64, own)
-        self._total, self._factorials = self._totals[0], pk.copy_of(log_factorials(orders), own)
+        self._factorials = pk.copy_of(log_factorials(orders), own)
         self.space, self.shown = self._exact.space, None  # the bar of a fit
         make = functools.partial(Expectation, n_models, n, dtype, self.unit)
         in_file = hasattr(runs, "parts")
@@ -104,6 +103,8 @@ class EM:
             label="tmap",
         )
         self._own, self._last = self._shards.own(), (None, None, None)
+        # the sums of all: where the first shard's are, to which others are added, if all are in this space
+        self._total = self._own[1][0].total if self._own else pk.zeros((n_models, n_sums), np.float64, own)
 
     def _launches(self):
         """All of an E-step on the space of this process that has all runs: sums, and their sums in the order
@@ -112,9 +113,9 @@ class EM:
         found = []
 
         def each():
-            for shard, total in zip(shards, self._totals):
-                found.extend(method.launches(shard, self._exact, self._models, self._state, total))
-                yield (Held(total, lambda *launch: found.append(launch)),)
+            for shard in shards:
+                found.extend(method.launches(shard, self._exact, self._models, self._state))
+                yield (Held(shard.total, lambda *launch: found.append(launch)),)
 
         add_up(nodes(each(), 0))
         return found

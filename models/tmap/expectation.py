@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 
+from ..sharding import Held
 from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Part, part_of, tiny
@@ -46,10 +47,11 @@ class Laid(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Laid runs in a space, and room for their sums and tables."""
+    """Laid runs in a space, and room for their sums, for the sum of these and for tables."""
 
     laid: Laid
     sums: pk.View
+    total: pk.View
     table: pk.View
 
 
@@ -93,13 +95,12 @@ class Expectation:
         sums = pk.zeros((*self._shape, laid.views[1].size), np.float64, self.space)
         rounded = laid.distinct is not None
         shape = (self._n_models, 3, self._n, laid.distinct.size) if rounded else (1, 1, 1, 1)
-        return Shard(laid, sums, pk.zeros(shape, self._dtype, self.space))
+        total = pk.zeros(self._shape, np.float64, self.space)
+        return Shard(laid, sums, total, pk.zeros(shape, self._dtype, self.space))
 
-    def launches(
-        self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View, total: pk.View
-    ) -> Iterator[tuple]:
-        """Those of a shard in their order."""
-        laid, sums, table = shard
+    def launches(self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View) -> Iterator[tuple]:
+        """Those of a shard in their order; they leave the sums of each model in its total."""
+        laid, sums, total, table = shard
         rounded = laid.distinct is not None
         if rounded:
             n_models, _, n_branches, n_values = table.shape
@@ -130,10 +131,9 @@ class Expectation:
 
     def sums(self, shards: Iterator[Shard], exact: np.ndarray, state: np.ndarray) -> Iterator[tuple]:
         """The sums of each model, shape (n_models, n_sums), from its rows and state as the kernels have
-        them."""
+        them. Nothing waits for the space between shards."""
         views = [pk.copy_of(array, self.space) for array in (exact, exact.astype(self._dtype), state)]
-        total = pk.zeros(self._shape, np.float64, self.space)
         for shard in shards:
-            for launch in self.launches(shard, *views, total):
+            for launch in self.launches(shard, *views):
                 pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
-            yield (total.to_numpy().copy(),)
+            yield (Held(shard.total),)

@@ -80,8 +80,8 @@ class Step:
 # ---- the methods
 def mixture_step(X, k, space, client=None, streamed=False):
     """An EM iteration of full covariances by maximum likelihood."""
-    random = np.random.default_rng(0)
-    means = random.normal(0.0, 3.0, (k, P))
+    # points as means: each component keeps some, however many iterations follow
+    means = np.asarray(X[:: len(X) // k][:k], np.float64)
     points = Points(X, k, space, np.zeros(P), False, streamed, client=client)
     steps = FullSteps(
         points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), means, np.tile(np.eye(P), (k, 1, 1))
@@ -112,20 +112,26 @@ def tmap_step(runs, space, client=None, memory_bytes=None):
     iteration = em.iterations(1, 999_999, -1.0, history)  # it never comes to rest
     em.load([MODEL])
     n_sums = 1 + 4 * 3 + 9
-    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps", iteration.replay, em.n_shards, 500, n_sums * 8, True)
+
+    def call():
+        iteration.replay()
+        pk.fence(em.space)
+
+    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps", call, em.n_shards, 500, n_sums * 8, True)
     return step, lambda: em.expectation([MODEL])[0].loglik
 
 
-def map_step(data, space, client=None):
-    """A whole cross map."""
+def map_step(data, space, client=None, most=3):
+    """A whole cross map, of targets with up to `most` dimensions."""
     n_times, n_series = data.shape
-    lag = np.arange(3)
-    args = data, data, data, np.full(n_series, 3), lag, 0, [(2, n_times)], 0, "float32", 2**30
+    lag, first = np.arange(most), most - 1
+    dims = np.arange(n_series) % most + 1
+    args = data, data, data, dims, lag, 0, [(first, n_times)], 0, "float32", 2**30
     pieces = [Sets(np.arange(k, k + 1), None) for k in range(n_series)]
-    make = functools.partial(Maps, args, {}, np.arange(2, n_times)[None])
+    make = functools.partial(Maps, args, {}, np.arange(first, n_times)[None])
     shards = sharding.Shards(make, pieces, client=client, space=space, label="cross_map")
     step = Step(
-        f"cross map, {n_series:,} series of {n_times:,}",
+        f"cross map, {n_series:,} series of {n_times:,}, E up to {most}",
         lambda: shards.map("rho"),
         n_series,
         500,
@@ -245,7 +251,7 @@ def _gpus(n, small):
     makers = (
         lambda space: mixture_step(X, 256, space),
         lambda space: tmap_step(runs, space),
-        lambda space: map_step(data, space),
+        lambda space: map_step(data, space, most=20),
         lambda space: hawkes_step(500 if small else 150_000, space),
     )
     found = []
