@@ -10,6 +10,8 @@ worker of a cluster (`models.cluster`). `make(space)` gives a place its method, 
 
     prepare(piece)                       what the method wants of a piece, in the space of the place
     NAME(shards, *args)                  a generator: takes prepared shards, gives a result for each
+    repeated                             names of sums whose launches are the same at each call, if there are
+    load(*args)                          such; they take shards alone, and `load` their arguments before
 
 A place works on neighbouring shards and adds up what it can of the tree,
 
@@ -83,6 +85,7 @@ class Place:
         self._new = make, space, room
         self._method, self._lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
+        self._graphs = {}  # launches and sums by name and shards
 
     def run(
         self,
@@ -116,10 +119,14 @@ class Place:
             if lost:
                 return Lost(lost)
             self._begin()
-            found = getattr(self._method, name)(map(self._shard, numbers), *args)
-            if not reduce:
-                return list(found)
-            sums = nodes(found, numbers[0])
+            if reduce and name in getattr(self._method, "repeated", ()):
+                self._method.load(*args)
+                sums = self._again(name, numbers)
+            else:
+                found = getattr(self._method, name)(map(self._shard, numbers), *args)
+                if not reduce:
+                    return list(found)
+                sums = nodes(found, numbers[0])
             return sums if stay else [(level, k, tuple(map(_on_host, values))) for level, k, values in sums]
 
     def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
@@ -140,6 +147,22 @@ class Place:
                 return None
             self._pieces = dict(enumerate(pieces))
             return self._method, [self._shard(k) for k in range(len(pieces))]
+
+    def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
+        """The nodes of sums whose launches are the same at each call: one graph, once all shards are
+        kept."""
+        kept = all(k in self._prepared for k in numbers)
+        function, shards = getattr(self._method, name), map(self._shard, numbers)
+        if not kept:
+            return nodes(function(shards), numbers[0])
+        key = name, numbers[0], numbers[-1]
+        if key not in self._graphs:
+            with pk.capture(self._method.space) as graph:
+                sums = nodes(function(shards), numbers[0])
+            self._graphs[key] = graph, sums
+        graph, sums = self._graphs[key]
+        graph.replay()
+        return sums
 
     def _begin(self) -> None:
         if self._method is None:

@@ -67,10 +67,13 @@ class Expectation:
     space : str or Space
     """
 
+    repeated = ("sums",)
+
     def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
         self.space = pk.empty((1,), dtype, space).space
         self._filtered = pk.empty((n_models, 1), dtype, space)
+        self._views = None  # of models
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
@@ -129,11 +132,18 @@ class Expectation:
         )
         yield pk.TeamPolicy(total.size, 512, space=self.space), kernels.add_sums, sums, total
 
-    def sums(self, shards: Iterator[Shard], exact: np.ndarray, state: np.ndarray) -> Iterator[tuple]:
-        """The sums of each model, shape (n_models, n_sums), from its rows and state as the kernels have
-        them. Nothing waits for the space between shards."""
-        views = [pk.copy_of(array, self.space) for array in (exact, exact.astype(self._dtype), state)]
+    def load(self, exact: np.ndarray, state: np.ndarray) -> None:
+        """The rows and the state of models, as the kernels have them, for the sums that follow."""
+        arrays = exact, exact.astype(self._dtype), state
+        if self._views is None:
+            self._views = [pk.copy_of(array, self.space) for array in arrays]
+        else:
+            for view, array in zip(self._views, arrays):
+                pk.deep_copy(view, array)
+
+    def sums(self, shards: Iterator[Shard]) -> Iterator[tuple]:
+        """The sums of each of these models, shape (n_models, n_sums). Nothing waits for the space."""
         for shard in shards:
-            for launch in self.launches(shard, *views):
+            for launch in self.launches(shard, *self._views):
                 pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
             yield (Held(shard.total),)
