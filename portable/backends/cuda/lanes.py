@@ -245,6 +245,13 @@ def _scan_warp(lower, lane, own, neutral, combine):
     return running, _chosen(lower, first, neutral, _moved(lower, running, "up", 1, 0))
 
 
+def fold_warp(lower, own, combine):
+    """The states of a warp's lanes combined in their order; what the first lane gets."""
+    for by in (1, 2, 4, 8, 16):
+        own = combine(own, _moved(lower, own, "down", by, WARP - 1))
+    return own
+
+
 def _chosen(lower, condition, state, other):
     return tuple(lower.select(condition, v, w) for v, w in zip(state, other))
 

@@ -1,34 +1,64 @@
-"""Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block
-comes first.
-
-    entry     a block a tile: the tile's total, into `partials`
-    finish    one block: partials become what lies before each tile; the total of all is the result
-    apply     a block a tile: the prefixes, into `out`, the last argument
+"""Scans on CUDA in one pass: a block takes the next tile, scans it, and learns from the tiles before it what
+lies before its own. The input is read and the prefixes are written once.
 
 A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one
 block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
 shared memory turns one order into the other.
+
+Tiles are taken by number, so that all tiles before a block's own are done or at work: it may wait for them.
+The bits do not depend on who comes first, since what lies before a tile is always the same combination:
+
+    the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
+    the groups before its own    each left by its last tile, which combines what the others left
+    the tiles before its own     in its group, each tile's total
+
+A number that is left for others goes with the launch's mark: a word of 64 bits holds 32 bits of the number
+and the mark. So a word that has the mark is there, relaxed loads are enough, and nobody clears the words.
 """
 
 from __future__ import annotations
 
+import functools
+
 from llvmlite import ir
 
+from ...compiler import types as t
 from ...compiler.scanned import Scanned, words_of
 from ...compiler.team import combine_states, finished
 from ...compiler.tree import flat
 from ...compiler.types import VARYING
-from ...compiler.values import I64, PTR, Value
+from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import barrier, block, scan_block, shared_words, thread
+from .lanes import WARP, barrier, fold_warp, grid, scan_block, shared_words, thread
 
 ITEMS = 8
+RESIDENT = 1
+GROUP = WARP  # a lane asks for one of those before
+_LEVELS = 3  # tiles, groups, sections
+_LOAD = ir.InlineAsm(ir.FunctionType(I64, [PTR]), "ld.relaxed.gpu.u64 $0, [$1];", "=l,l,~{memory}", True)
+_STORE = ir.InlineAsm(
+    ir.FunctionType(ir.VoidType(), [PTR, I64]), "st.relaxed.gpu.u64 [$0], $1;", "l,l,~{memory}", True
+)
+
+
+_LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
+_EIGHT = ir.Constant(I64, 3)  # bits of the items between two words of padding
+
+
+def words_of_tiles(n_tiles, state_words):
+    """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
+    word an entry."""
+    return 1 + 2 * state_words * _LEVELS * (n_tiles + 1)
 
 
 class ScanEntry(Scanned, cuda.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
     or "scan total"."""
+
+    @property
+    def resident(self):
+        return RESIDENT
 
     @property
     def items(self):
@@ -42,61 +72,92 @@ class ScanEntry(Scanned, cuda.Entry):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         (self.reducer,) = self.reducers
         self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
-        prefixes = self.policy_kind in WITH_PREFIXES
-        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes))[
-            : 2 + prefixes
-        ]:
-            self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
-            self.outs = flat(self.args.pop()) if prefixes else ()
-            body()
-            self.lower.b.ret_void()
+        self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
+        lower, b = self.lower, self.lower.b
+        outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        self._take_tile()
+        start = b.add(self.extra("begin"), b.mul(self.number, ir.Constant(I64, self.tile)))
+        shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+        self._run_kernel(start, shelves)
+        before, total = self._scanned(shelves)
+        prefix = self._look_back(total)
+        with b.if_then(b.and_(self.first, b.icmp_signed("==", self.number, self._last()))):
+            self.write_results([self._combined(prefix, total)])
+        if outs:
+            self._keep_prefixes(self._combined(prefix, before), shelves)
+            barrier(lower)
+            self._store(start, shelves, outs)
+        b.ret_void()
 
     def _combined(self, a, b):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
 
-    def _start(self):
-        b = self.lower.b
-        return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
+    def _last(self):
+        return self.lower.b.sub(grid(self.lower), ir.Constant(I64, 1))
 
+    def _take_tile(self):
+        """The next tile's number, and the launch's mark, an odd number of 32 bits.
+
+        Both are in the first word. Who takes the last tile gives the next launch another mark.
+        """
+        lower, b = self.lower, self.lower.b
+        self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
+        self.first = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
+        with b.if_then(self.first):
+            ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
+            b.store(ticket, taken)
+            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), self._last())):
+                b.store(b.add(b.sub(ticket, self._last()), ir.Constant(I64, 2 << 32)), self.words)
+        barrier(lower)
+        ticket = b.load(taken, typ=I64)
+        self.number, self.mark = b.and_(ticket, _LOW), b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+
+    # ---- a tile
     def _coalesced(self, start):
-        """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours
-        are neighbours."""
+        """(number, index, whether it lies before the end) of this thread's items when neighbours are
+        neighbours."""
         b, end = self.lower.b, self.extra("end")
+        first = b.add(start, thread(self.lower), flags=("nsw",))
         for k in range(self.items):
-            place = b.add(thread(self.lower), ir.Constant(I64, k * self.threads))
-            index = b.add(start, place, flags=("nsw",))
-            yield place, index, b.icmp_signed("<", index, end)
+            index = b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",))
+            yield k, index, b.icmp_signed("<", index, end)
 
-    def _shelf(self, shelves, place):
-        """A place of the tile in shared memory; one word in nine is padding against bank conflicts."""
+    def _shelf(self, shelves, first, further):
+        """A place of the tile in shared memory, one word in nine of which is padding against bank conflicts.
+
+        Both parts are counted with padding: no carry of the one reaches the other's eights, so that a thread
+        has one address and constants.
+        """
         b = self.lower.b
-        word = b.add(place, b.ashr(place, ir.Constant(I64, 3)))
+        word = b.add(b.add(first, b.ashr(first, _EIGHT)), ir.Constant(I64, further + further // 8))
         return [b.gep(shelf, [word], source_etype=I64) for shelf in shelves]
+
+    def _across(self, shelves, k):
+        """The place of this thread's item k when neighbours are neighbours."""
+        return self._shelf(shelves, thread(self.lower), k * self.threads)
 
     def _items(self, shelves):
         """The places of this thread's neighbouring items."""
-        b = self.lower.b
-        first = b.mul(thread(self.lower), ir.Constant(I64, self.items))
-        return [self._shelf(shelves, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
+        first = self.lower.b.mul(thread(self.lower), ir.Constant(I64, self.items))
+        return [self._shelf(shelves, first, k) for k in range(self.items)]
 
-    def _own(self, start, shelves):
-        """The contributions of this thread's items, the neutral value beyond the end; read in step, then
-        handed over."""
+    def _run_kernel(self, start, shelves):
+        """The contributions of a tile to shared memory, the neutral value beyond the end."""
         lower, b = self.lower, self.lower.b
         whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
         with b.if_else(whole) as (inner, last):
-            with inner:  # no condition: all loads are in flight at once
-                for place, index, _ in list(self._coalesced(start)):
-                    self._write(self._contribution(index), self._shelf(shelves, place))
+            with inner:  # no condition, and no store before the last load: all are in flight at once
+                items = [(self._contribution(index), k) for k, index, _ in self._coalesced(start)]
+                for state, k in items:
+                    self._write(state, self._across(shelves, k))
             with last:
-                for place, index, inside in self._coalesced(start):
-                    self._write(self._neutral(), self._shelf(shelves, place))
+                for k, index, inside in self._coalesced(start):
+                    self._write(self._neutral(), self._across(shelves, k))
                     with b.if_then(inside):
-                        self._write(self._contribution(index), self._shelf(shelves, place))
+                        self._write(self._contribution(index), self._across(shelves, k))
         lower.begin_pack(None)
         barrier(lower)
-        return [self._read(places) for places in self._items(shelves)]
 
     def _contribution(self, index):
         """What the kernel returns at one index."""
@@ -107,72 +168,116 @@ class ScanEntry(Scanned, cuda.Entry):
         (value,) = self._contributions(result)
         return self._state(self.reducer, value, position, VARYING)
 
-    def _scanned(self, own):
+    def _scanned(self, shelves):
         """(what lies before this thread in its block, the block's total)."""
-        total = None
-        for v in own:
-            total = v if total is None else self._combined(total, v)
+        own = [self._read(places) for places in self._items(shelves)]
+        total = functools.reduce(self._combined, own)
         return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
 
-    def _new_shelves(self):
-        """Of each number of a state."""
-        return [shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
-
-    def _partial(self, number):
-        """The places of a tile's state."""
-        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
-
-    def _totals(self):
-        lower, b = self.lower, self.lower.b
-        _, total = self._scanned(self._own(self._start(), self._new_shelves()))
-        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self._write(total, self._partial(block(lower)))
-
-    def _prefixes(self):
-        lower, b = self.lower, self.lower.b
-        start, shelves = self._start(), self._new_shelves()
-        own = self._own(start, shelves)
-        before, _ = self._scanned(own)
-        running = self._combined(self._read(self._partial(block(lower))), before)
-        for state, places in zip(own, self._items(shelves)):
-            after = self._combined(running, state)
+    def _keep_prefixes(self, running, shelves):
+        """This thread's items become prefixes; read again, so that no register holds them while it waits."""
+        for places in self._items(shelves):
+            after = self._combined(running, self._read(places))
             self._write(running if self.policy_kind == "scan exclusive" else after, places)
             running = after
-        barrier(lower)
-        for place, index, inside in self._coalesced(start):
+
+    def _store(self, start, shelves, outs):
+        lower, b = self.lower, self.lower.b
+        for k, index, inside in self._coalesced(start):
             with b.if_then(inside):
-                prefix = finished(lower, self.reducer, self._read(self._shelf(shelves, place)))
-                for out, x in zip(self.outs, flat(prefix)):
+                prefix = finished(lower, self.reducer, self._read(self._across(shelves, k)))
+                for out, x in zip(outs, flat(prefix)):
                     lower.store(out, [lower.lanes(index)], x)
 
-    def _offsets(self):
-        """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may
-        lie, is the total."""
-        lower, b, end = self.lower, self.lower.b, self.extra("end")
-        carry = [lower.slot(lower.scalar(v.dtype)) for v in self.state]
-        self._write(self._neutral(), carry)
-        self.steps(
-            ir.Constant(I64, 0),
-            b.add(end, ir.Constant(I64, 1)),
-            ir.Constant(I64, self.threads * ITEMS),
-            lambda base: self._stretch(base, carry),
-        )
+    # ---- the tiles before
+    def _look_back(self, total):
+        """What lies before this tile, which the first warp finds out."""
+        lower, b, tile = self.lower, self.lower.b, self.number
+        found = shared_words(lower, len(self.state), "prefix")
+        places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
+        (group, member), (section, place) = self._split(tile), self._split(self._split(tile)[0])
+        with b.if_then(b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))):
+            self._leave(0, tile, total, self.first)
+            (near,) = self._await((0, *self._before(group, member)))
+            near = fold_warp(lower, near, self._combined)
+            ends_group = b.and_(self.first, b.icmp_signed("==", member, ir.Constant(I64, GROUP - 1)))
+            group_total = self._combined(near, total)
+            self._leave(1, group, group_total, ends_group)
+            later = b.icmp_signed(">", section, ir.Constant(I64, 0))
+            far, origin = self._await((1, *self._before(section, place)), (2, section, later))
+            far = self._combined(origin, fold_warp(lower, far, self._combined))
+            ends_section = b.and_(ends_group, b.icmp_signed("==", place, ir.Constant(I64, GROUP - 1)))
+            self._leave(2, b.add(section, ir.Constant(I64, 1)), self._combined(far, group_total), ends_section)
+            with b.if_then(self.first):
+                self._write(self._combined(far, near), places)
         lower.begin_pack(None)
         barrier(lower)
-        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self.write_results([self._read(self._partial(end))])
+        return self._read(places)
 
-    def _stretch(self, base, carry):
-        """The block's partials from `base` on become what lies before each, behind what was carried here."""
+    def _split(self, number):
+        """(the group, the place in it) of what is numbered."""
+        b = self.lower.b
+        return b.udiv(number, ir.Constant(I64, GROUP)), b.urem(number, ir.Constant(I64, GROUP))
+
+    def _before(self, group, n):
+        """(this lane's entry of a group, whether it is one of the first n)."""
+        b, lane = self.lower.b, thread(self.lower)
+        return b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
+
+    # ---- what tiles leave for those behind
+    def _halves(self):
+        """Of each number of a state how many halves of 64 bits it has."""
+        return [t.BITS[v.dtype] // 32 for v in self.state]
+
+    def _places(self, level, number):
+        """Where the halves of a state are left; the same half of neighbours lies side by side."""
+        b, stride = self.lower.b, b_add(self.lower.b, grid(self.lower), 1)
+        for half in range(sum(self._halves())):
+            row = b.mul(stride, ir.Constant(I64, level * sum(self._halves()) + half))
+            word = b_add(b, b.add(row, number), 1)
+            yield b.gep(self.words, [word], source_etype=I64)
+
+    def _leave(self, level, number, state, condition):
+        """Leave a state for the tiles behind, by the thread for which the condition holds."""
+        b, words = self.lower.b, []
+        for v, n_halves in zip(state, self._halves()):
+            bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
+            bits = b.zext(bits, I64) if n_halves == 1 else bits
+            words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
+        with b.if_then(condition):
+            for place, word in zip(self._places(level, number), words):
+                b.call(_STORE, [place, b.or_(word, self.mark)])
+
+    def _await(self, *wanted):
+        """The states of (level, number, condition) each, once they are there; the neutral one where the
+        condition does not hold."""
         lower, b = self.lower, self.lower.b
-        lower.begin_pack(None)
-        first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
-        places = [self._partial(b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
-        own = [self._read(place) for place in places]
-        before, total = self._scanned(own)
-        carried = self._read(carry)
-        running = self._combined(carried, before)
-        for state, place in zip(own, places):
-            self._write(running, place)
-            running = self._combined(running, state)
-        self._write(self._combined(carried, total), carry)
+        places = [
+            list(self._places(level, b.select(there, number, ir.Constant(I64, 0))))
+            for level, number, there in wanted
+        ]
+        self.jump("ask")
+        asking, answered = b.block, b.append_basic_block("answered")
+        rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
+        missing = [
+            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), self.mark))
+            for row, (_, _, there) in zip(rows, wanted)
+            for word in row
+        ]
+        b.cbranch(functools.reduce(b.or_, missing), asking, answered)
+        b.position_at_end(answered)
+        return [self._chosen(there, row) for row, (_, _, there) in zip(rows, wanted)]
+
+    def _chosen(self, there, words):
+        """The state whose halves these words hold, or the neutral one."""
+        lower, b, words, state = self.lower, self.lower.b, iter(words), []
+        for v, n_halves in zip(self.state, self._halves()):
+            bits = b.lshr(next(words), _HALF)
+            bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
+            state.append(Value(v.dtype, VARYING, b.bitcast(bits, lower.scalar(v.dtype))))
+        known = Value("bool", VARYING, there)
+        return tuple(lower.select(known, v, n) for v, n in zip(state, self._neutral()))
+
+
+def b_add(b, x, n):
+    return b.add(x, ir.Constant(I64, n))

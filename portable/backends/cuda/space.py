@@ -17,11 +17,11 @@ from ...compiler.faults import N_BYTES, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
-from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
-from .scan import ITEMS, ScanEntry
+from .scan import ScanEntry, words_of_tiles
 
 interprets, builds = False, ("executed",)
 lock = Lock()  # compiled code has one argument block
@@ -93,8 +93,7 @@ class Compiled:
         self.function = module.function("entry")
         self.handle = self.function.handle
         if entry.policy_kind.startswith("scan"):
-            self.finish, self.tile = module.function("finish"), entry.tile
-            self.apply = module.function("apply") if entry.policy_kind in WITH_PREFIXES else None
+            self.tile = entry.tile
 
     def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
@@ -291,21 +290,14 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 
 def _scan(space, compiled, policy, words, outs, work):
-    n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
-    partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads) * compiled.state_words)
-    rest = [0] * (len(EXTRA) - 4)
-    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *rest)
-    tiles = (
+    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # who takes the last leaves the total
+    left = work.words(8 * words_of_tiles(n_tiles, compiled.state_words))
+    block = (
         words
-        + _EXTRA.pack(0, n_tiles, 0, partials, *rest)
+        + _EXTRA.pack(policy.begin, policy.end, 0, left, *[0] * (len(EXTRA) - 4))
         + compiled.results.addresses(outs, work.results.pointer)
     )
-    apply = [(compiled, compiled.apply.handle, n_tiles, 0, place)] if compiled.apply else []
-    return _kernels(
-        (compiled, compiled.handle, n_tiles, 0, place),
-        (compiled, compiled.finish.handle, 1, 0, tiles),
-        *apply,
-    )
+    return _kernels((compiled, compiled.handle, n_tiles, 0, block))
 
 
 def _kernels(*rows):
@@ -393,12 +385,20 @@ class _Workspace:
         self.results = context.allocate_pinned(512)
         self.counter = context.allocate(8)
         context.fill(self.counter.pointer, 0, 8, wait=True)
-        self.partials = []  # the last one is in use; queued work may still write to those before it
+        # the last of each is in use; queued work may still write to those before it
+        self.partials, self.scans = [], []
 
     def room(self, n_bytes):
-        if not self.partials or n_bytes > self.partials[-1].nbytes:
-            self.partials.append(self.context.allocate(max(2 * n_bytes, 1 << 16)))
-        return self.partials[-1].pointer
+        return self._last(self.partials, n_bytes)
+
+    def words(self, n_bytes):
+        """What scans alone write, zero before the first: a word there is a number with a launch's mark."""
+        return self._last(self.scans, n_bytes, zero=True)
+
+    def _last(self, kept, n_bytes, zero=False):
+        if not kept or n_bytes > kept[-1].nbytes:
+            kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
+        return kept[-1].pointer
 
 
 @functools.cache
