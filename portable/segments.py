@@ -28,13 +28,14 @@ from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
-from .policy import RangePolicy, TeamPolicy, check_index
+from .policy import AUTO, RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
 from .selecting import compact
 from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
 
-_TILE = 4096  # values of a team
+_TILE, _GPU_TILE, _WARP = 4096, 512, 32
+_ALONE = 32  # values that a member combines by itself while others wait
 
 
 # ---- what is found in sorted numbers
@@ -245,13 +246,22 @@ def _wide(x, i):
 
 
 @kernel
-def _row_length(r, offsets, neutral, out):
-    """The row's length, and of the first and the last row where they begin and end; an empty row gets its
-    result."""
-    length = offsets[r + 1] - offsets[r]
-    if length == 0:
-        out[r] = neutral
-    return length, offsets[r] if r == 0 else 0, offsets[r + 1] if r + 1 == out.shape[0] else 0
+def _row_length(r, offsets):
+    """The row's length, and of the first and the last row where they begin and end."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
+
+
+@kernel
+def _find_row(r, tile, offsets, rows):
+    """The same, and in which tiles' beginning the row is, its end included. A tile is `tile` values and ends
+    of rows: so neither long rows nor many empty ones make it large."""
+    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
+    for t in range(max(-(-(begin + r) // tile), 0), min((end + r) // tile, n_tiles - 1) + 1):
+        rows[t] = r
+    if r + 2 == offsets.shape[0]:
+        rows[n_tiles] = r + 1
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
 
 
 @kernel
@@ -278,19 +288,6 @@ def _row_of(offsets, i):
     return low
 
 
-@function
-def _keep(total, bounds, r, offsets, results):
-    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
-    that goes on."""
-    (tile, begin, end, _, _), (out, heads, tails) = bounds, results
-    if offsets[r] < begin:
-        heads[tile] = total
-    elif offsets[r + 1] > end:
-        tails[tile] = total
-    else:
-        out[r] = total
-
-
 @functools.cache
 def _folds(reducer):
     """Two functions that combine values low..high: by one member, and by its whole team."""
@@ -313,14 +310,6 @@ def _folds(reducer):
     return alone, together
 
 
-@kernel
-def _find_rows(i, n, tile, offsets, rows):
-    """The rows of a tile's first (i even) and last value: each search is a few tens of loads, one after the
-    other, in which a tile's team would wait."""
-    begin = i // 2 * tile
-    rows[i] = _row_of(offsets, min(begin + tile, n) - 1 if i % 2 == 1 else begin)
-
-
 @function
 def _stage(team, begin, end, values, staged):
     """A tile's values to scratch, several on their way at once."""
@@ -334,54 +323,83 @@ def _stage(team, begin, end, values, staged):
     team.barrier()
 
 
+@function
+def _bounds(tile, number, n_values, n_rows, rows):
+    """(first row, last row, first value, end of the values) of a tile. The last row goes on behind it, or is
+    one behind all. Within the views whatever `rows` holds: of offsets that are refused it holds anything."""
+    first = min(max(rows[number], 0), n_rows)
+    last = min(max(rows[number + 1], first), min(first + tile, n_rows))
+    begin = min(max(number * tile - first, 0), n_values)
+    end = min(max((number + 1) * tile - last, begin), n_values)
+    return first, last, begin, end
+
+
+@function
+def _keep(total, number, bounds, r, offsets, results):
+    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
+    that goes on."""
+    (_, last, begin, _), (out, heads, tails) = bounds, results
+    if offsets[r] < begin:
+        heads[number] = total
+    elif r < last:
+        out[r] = total
+    else:
+        tails[number] = total
+
+
 @functools.cache
 def _rows_of_tile(reducer):
-    """Two functions that combine each row's part of a tile: a member a row, or the whole team row by row."""
+    """A function that combines each row's part of a tile: short ones by a member each, the others by the
+    whole team."""
     alone, together = _folds(reducer)
 
     @function
-    def by_members(team, neutral, bounds, values, staged, offsets, results):
-        _, begin, end, first, last = bounds
-        for r in team.thread_range(first, last + 1):
+    def combine_rows(team, number, alone_most, neutral, bounds, origin, values, offsets, results, long):
+        first, last, begin, end = bounds
+        n_long, n_rows = 0, offsets.shape[0] - 1
+        for base in range(first, last + 1, team.size):
+            r = base + team.rank
+            there, low, high = r <= last and r < n_rows, begin, begin
+            if there:
+                low = min(max(offsets[r], begin), end)
+                high = min(max(offsets[r + 1], low), end)
+            is_long = high - low > alone_most and n_long + team.size <= long.shape[0]
+            if there and not is_long:
+                _keep(alone(neutral, values, low - origin, high - origin), number, bounds, r, offsets, results)
+            n_long = team.append(long, n_long, r, is_long)
+        team.barrier()
+        for k in range(n_long):
+            r = long[k]
             low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-            if staged.shape[0] > 1:
-                total = alone(neutral, staged, low - begin, high - begin)
-            else:
-                total = alone(neutral, values, low, high)
-            if offsets[r] < offsets[r + 1]:
-                _keep(total, bounds, r, offsets, results)
+            total = together(team, neutral, values, low - origin, high - origin)
+            if team.single():
+                _keep(total, number, bounds, r, offsets, results)
 
-    @function
-    def by_team(team, neutral, bounds, values, offsets, results):
-        _, begin, end, first, last = bounds
-        for r in range(first, last + 1):
-            total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
-            if team.single() and offsets[r] < offsets[r + 1]:
-                _keep(total, bounds, r, offsets, results)
-
-    return by_members, by_team
+    return combine_rows
 
 
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    by_members, by_team = _rows_of_tile(reducer)
+    combine_rows = _rows_of_tile(reducer)
 
     @kernel
-    def reduce_tile(team, n_staged, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile, by a member each where there are many rows; if `n_staged` is a tile
-        these read the values from scratch. Values once, and the offsets of its rows."""
-        staged, tile = team.scratch(n_staged, values.dtype), team.league_rank
-        begin = tile * _TILE
-        end = min(begin + _TILE, values.shape[0])
-        first, last = rows[2 * tile], rows[2 * tile + 1]
-        bounds = tile, begin, end, first, last
-        if last - first >= team.size:
-            if n_staged > 1:
-                _stage(team, begin, end, values, staged)
-            by_members(team, neutral, bounds, values, staged, offsets, (out, heads, tails))
+    def reduce_tile(team, tile, n_staged, alone_most, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile; if `n_staged` is a tile the values are read from scratch. Values once,
+        and the offsets of its rows."""
+        staged = team.scratch(n_staged, values.dtype)
+        long = team.scratch(tile // alone_most + team.size, int64)
+        number = team.league_rank
+        bounds = _bounds(tile, number, values.shape[0], out.shape[0], rows)
+        if n_staged > 1:
+            _stage(team, bounds[2], bounds[3], values, staged)
+            combine_rows(
+                team, number, alone_most, neutral, bounds, bounds[2], staged, offsets, (out, heads, tails), long
+            )
         else:
-            by_team(team, neutral, bounds, values, offsets, (out, heads, tails))
+            combine_rows(
+                team, number, alone_most, neutral, bounds, 0, values, offsets, (out, heads, tails), long
+            )
 
     return reduce_tile
 
@@ -392,18 +410,19 @@ def _tile_joint(reducer):
     combine = reducer.combine
 
     @kernel
-    def join_tiles(team, neutral, offsets, out, heads, tails, rows):
+    def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
         """The row that a tile begins and others go on with, if there is one."""
-        tile = team.league_rank
-        r = rows[2 * tile + 1]
-        begin = tile * _TILE
-        if offsets[r] >= begin and offsets[r + 1] > begin + _TILE:
-            total = neutral
-            for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
-                total = combine(total, heads[t])
-            total = team.reduce(total, reducer)
-            if team.single():
-                out[r] = combine(tails[tile], total)
+        number, n_rows = team.league_rank, out.shape[0]
+        _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
+        if r < n_rows:
+            if offsets[r] >= begin and offsets[r] < end:
+                last = min((offsets[r + 1] + r) // tile, team.league_size - 1)
+                total = neutral
+                for t in team.thread_range(number + 1, last + 1):
+                    total = combine(total, heads[t])
+                total = team.reduce(total, reducer)
+                if team.single():
+                    out[r] = combine(tails[number], total)
 
     return join_tiles
 
@@ -473,27 +492,22 @@ def segmented_reduce(
     values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    n = values.shape[0]
-    teams = TeamPolicy(-(-n // _TILE), space=space)
+    n, n_rows, (tile, members) = values.shape[0], out.shape[0], _tiling(space)
+    teams = TeamPolicy(-(-(n + n_rows) // tile), members, space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    rows, n_staged = empty(2 * teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
-    reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
-    ends = RangePolicy(0, rows.shape[0], space=space)
-    parallel_for(ends, _find_rows, n, _TILE, offsets, rows, label="segments.find_rows")
+    rows = empty(teams.league_size + 1, "int64", space)
+    _check_rows(values, offsets, space, _find_row, static(tile), offsets, rows)
+    parts = offsets, out, heads, tails, rows
     parallel_for(
         teams,
-        reduce_tile,
-        n_staged,
+        _tile_reduction(reducer),
+        *map(static, (tile, tile if _by_teams(space) else 1, _ALONE)),
         neutral,
         values,
-        offsets,
-        out,
-        heads,
-        tails,
-        rows,
+        *parts,
         label="segments.reduce",
     )
-    parallel_for(teams, join_tiles, neutral, offsets, out, heads, tails, rows, label="segments.join")
+    parallel_for(teams, _tile_joint(reducer), static(tile), n, neutral, *parts, label="segments.join")
     return out
 
 
@@ -522,6 +536,7 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
+    _check_rows(values, offsets, space, _row_length, offsets)
     out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
     total = empty(1, rows.dtype, space)  # so that nobody waits for it
     parallel_for(RangePolicy(0, values.shape[0], space=space), _clear, begins, label="segments.clear")
@@ -565,6 +580,7 @@ def segmented_sort(
     [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
+    _check_rows(values, offsets, space, _row_length, offsets)
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
     parallel_for(
         RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows"
@@ -575,7 +591,7 @@ def segmented_sort(
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, room for a result a row with those of empty ones, the neutral number, space),
+    """(values, offsets, room for a result a row, the neutral number, space), all but the offsets' numbers
     checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
@@ -592,21 +608,21 @@ def _ragged(values, offsets, reducer, space):
     n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
     out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
     neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
-    _check_rows(values, offsets, neutral, out, space)
     return values, offsets, out, neutral, space
 
 
-def _check_rows(values, offsets, neutral, out, space):
-    """Whether the offsets rise from 0 to the number of values; empty rows get their result."""
-    n_rows = out.shape[0]
+def _tiling(space):
+    """Values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait for no
+    other."""
+    return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
+
+
+def _check_rows(values, offsets, space, kernel, *args):
+    """Whether the offsets rise from 0 to the number of values, as a kernel that returns what `_row_length`
+    does finds."""
+    n_rows = offsets.shape[0] - 1
     least, *ends = parallel_reduce(
-        RangePolicy(0, n_rows, space=space),
-        _row_length,
-        offsets,
-        neutral,
-        out,
-        reducer=(Min, Sum, Sum),
-        label="segments.check",
+        RangePolicy(0, n_rows, space=space), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
     )
     if n_rows == 0:
         ends = [int(offsets.to_numpy()[0])] * 2

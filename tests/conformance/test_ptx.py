@@ -227,16 +227,14 @@ def test_a_sort_of_many_members(given, keys, word, tmp_path):
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
 def test_ragged_rows(dtype, tmp_path):
     wide = "int64" if dtype == "int32" else dtype
-    staged, view = (
-        ("static", 4096, "4096"),
-        [("view", name, 1, True, False) for name in (dtype, wide, "int64")],
-    )
-    values, out, index = view
+    tile, alone = (("static", n, str(n)) for n in (segments._GPU_TILE, segments._ALONE))
+    values, out, index = (("view", name, 1, True, False) for name in (dtype, wide, "int64"))
+    neutral, n, parts = ("number", wide), ("number", "int"), (index, out, out, out, index)
     for kernel, specs in (
-        (segments._tile_reduction(pk.Sum), (staged, ("number", wide), values, index, out, out, out, index)),
-        (segments._tile_joint(pk.Sum), (("number", wide), index, out, out, out, index)),
+        (segments._tile_reduction(pk.Sum), (tile, tile, alone, neutral, values, *parts)),
+        (segments._tile_joint(pk.Sum), (tile, n, neutral, *parts)),
     ):
-        ptx = engine.ptx(Entry(kernel, "team", specs, (), TEAM_SIZE).text, CAPABILITIES[-1], "rows")
+        ptx = engine.ptx(Entry(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
         assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
         assemble(ptx, CAPABILITIES[-1], tmp_path)
 

@@ -36,7 +36,8 @@ def rows_of(x, offsets):
 def tiles(request, monkeypatch):
     """Rows that cross several tiles, at sizes that plain Python can run; read from scratch as on a GPU."""
     tile, staged = request.param
-    monkeypatch.setattr(segments, "_TILE", tile)
+    for name in ("_TILE", "_GPU_TILE"):
+        monkeypatch.setattr(segments, name, tile)
     if staged:
         monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     made = segments._tile_reduction, segments._tile_joint
