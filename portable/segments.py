@@ -253,12 +253,28 @@ def _row_length(r, offsets):
 
 
 @kernel
-def _find_row(r, tile, offsets, rows):
-    """The same, and in which tiles' beginning the row is, its end included. A tile is `tile` values and ends
-    of rows: so neither long rows nor many empty ones make it large."""
+def _find_row(t, tile, offsets, rows):
+    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
+    so neither long rows nor many empty ones make it large."""
+    low, high = 0, offsets.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle + 1] + middle < t * tile:
+            low = middle + 1
+        else:
+            high = middle
+    rows[t] = low
+
+
+@kernel
+def _row_length_and_tiles(r, tile, offsets, rows):
+    """What `_row_length` returns, and what `_find_row` finds: for machines where a search, one load after
+    the other, takes longer than to go through the rows."""
     begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
-    for t in range(max(-(-(begin + r) // tile), 0), min((end + r) // tile, n_tiles - 1) + 1):
-        rows[t] = r
+    behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
+    if behind < last:
+        for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
+            rows[t] = r
     if r + 2 == offsets.shape[0]:
         rows[n_tiles] = r + 1
     return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
@@ -335,10 +351,10 @@ def _bounds(tile, number, n_values, n_rows, rows):
 
 
 @function
-def _keep(total, number, bounds, r, offsets, results):
+def _keep(total, bounds, r, offsets, results):
     """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
     that goes on."""
-    (_, last, begin, _), (out, heads, tails) = bounds, results
+    (number, _, last, begin, _, _), (out, heads, tails) = bounds, results
     if offsets[r] < begin:
         heads[number] = total
     elif r < last:
@@ -349,57 +365,73 @@ def _keep(total, number, bounds, r, offsets, results):
 
 @functools.cache
 def _rows_of_tile(reducer):
-    """A function that combines each row's part of a tile: short ones by a member each, the others by the
-    whole team."""
+    """Two functions that combine each row's part of a tile: a member a row, but for rows longer than
+    `alone_most`, which are left in `long`; and the whole team row by row."""
     alone, together = _folds(reducer)
 
     @function
-    def combine_rows(team, number, alone_most, neutral, bounds, origin, values, offsets, results, long):
-        first, last, begin, end = bounds
-        n_long, n_rows = 0, offsets.shape[0] - 1
-        for base in range(first, last + 1, team.size):
-            r = base + team.rank
-            there, low, high = r <= last and r < n_rows, begin, begin
-            if there:
-                low = min(max(offsets[r], begin), end)
-                high = min(max(offsets[r + 1], low), end)
-            is_long = high - low > alone_most and n_long + team.size <= long.shape[0]
-            if there and not is_long:
-                _keep(alone(neutral, values, low - origin, high - origin), number, bounds, r, offsets, results)
-            n_long = team.append(long, n_long, r, is_long)
-        team.barrier()
-        for k in range(n_long):
-            r = long[k]
-            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-            total = together(team, neutral, values, low - origin, high - origin)
-            if team.single():
-                _keep(total, number, bounds, r, offsets, results)
+    def by_members(team, alone_most, neutral, bounds, values, offsets, results, long):
+        _, first, last, begin, end, origin = bounds
+        n_long, end_rows = 0, min(last + 1, offsets.shape[0] - 1)
+        if alone_most == 0:
+            for r in team.thread_range(first, end_rows):
+                low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets, results)
+        else:
+            for base in range(first, end_rows, team.size):
+                r, is_long = base + team.rank, False
+                if r < end_rows:
+                    low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+                    is_long = high - low > alone_most and n_long + team.size <= long.shape[0]
+                    if not is_long:
+                        _keep(
+                            alone(neutral, values, low - origin, high - origin), bounds, r, offsets, results
+                        )
+                n_long = team.append(long, n_long, r, is_long)
+            team.barrier()
+        return n_long
 
-    return combine_rows
+    @function
+    def by_team(team, neutral, bounds, r, values, offsets, results):
+        _, _, _, begin, end, origin = bounds
+        low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
+        total = together(team, neutral, values, low, high)
+        if team.single():
+            _keep(total, bounds, r, offsets, results)
+
+    return by_members, by_team
 
 
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    combine_rows = _rows_of_tile(reducer)
+    by_members, by_team = _rows_of_tile(reducer)
+
+    @function
+    def combine_rows(team, alone_most, neutral, bounds, values, offsets, results, long):
+        _, first, last, _, _, _ = bounds
+        if alone_most == 0 and last - first < team.size:
+            for r in range(first, min(last + 1, offsets.shape[0] - 1)):
+                by_team(team, neutral, bounds, r, values, offsets, results)
+        else:
+            n_long = by_members(team, alone_most, neutral, bounds, values, offsets, results, long)
+            for k in range(n_long):
+                by_team(team, neutral, bounds, long[k], values, offsets, results)
 
     @kernel
     def reduce_tile(team, tile, n_staged, alone_most, neutral, values, offsets, out, heads, tails, rows):
         """Each row's part of a tile; if `n_staged` is a tile the values are read from scratch. Values once,
         and the offsets of its rows."""
-        staged = team.scratch(n_staged, values.dtype)
-        long = team.scratch(tile // alone_most + team.size, int64)
-        number = team.league_rank
-        bounds = _bounds(tile, number, values.shape[0], out.shape[0], rows)
+        staged, long = team.scratch(n_staged, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+        number, results = team.league_rank, (out, heads, tails)
+        first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
         if n_staged > 1:
-            _stage(team, bounds[2], bounds[3], values, staged)
-            combine_rows(
-                team, number, alone_most, neutral, bounds, bounds[2], staged, offsets, (out, heads, tails), long
-            )
+            _stage(team, begin, end, values, staged)
+            bounds = number, first, last, begin, end, begin
+            combine_rows(team, alone_most, neutral, bounds, staged, offsets, results, long)
         else:
-            combine_rows(
-                team, number, alone_most, neutral, bounds, 0, values, offsets, (out, heads, tails), long
-            )
+            bounds = number, first, last, begin, end, 0
+            combine_rows(team, alone_most, neutral, bounds, values, offsets, results, long)
 
     return reduce_tile
 
@@ -496,12 +528,17 @@ def segmented_reduce(
     teams = TeamPolicy(-(-(n + n_rows) // tile), members, space=space)
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
     rows = empty(teams.league_size + 1, "int64", space)
-    _check_rows(values, offsets, space, _find_row, static(tile), offsets, rows)
+    if _by_teams(space):
+        _check_rows(values, offsets, space, _row_length_and_tiles, static(tile), offsets, rows)
+    else:
+        _check_rows(values, offsets, space, _row_length, offsets)
+        ends = RangePolicy(0, rows.shape[0], space=space)
+        parallel_for(ends, _find_row, static(tile), offsets, rows, label="segments.find_rows")
     parts = offsets, out, heads, tails, rows
     parallel_for(
         teams,
         _tile_reduction(reducer),
-        *map(static, (tile, tile if _by_teams(space) else 1, _ALONE)),
+        *map(static, (tile, tile if _by_teams(space) else 1, _ALONE if _by_teams(space) else 0)),
         neutral,
         values,
         *parts,

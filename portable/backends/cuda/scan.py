@@ -207,7 +207,9 @@ class ScanEntry(Scanned, cuda.Entry):
             far, origin = self._await((1, *self._before(section, place)), (2, section, later))
             far = self._combined(origin, fold_warp(lower, far, self._combined))
             ends_section = b.and_(ends_group, b.icmp_signed("==", place, ir.Constant(I64, GROUP - 1)))
-            self._leave(2, b.add(section, ir.Constant(I64, 1)), self._combined(far, group_total), ends_section)
+            self._leave(
+                2, b.add(section, ir.Constant(I64, 1)), self._combined(far, group_total), ends_section
+            )
             with b.if_then(self.first):
                 self._write(self._combined(far, near), places)
         lower.begin_pack(None)
