@@ -25,7 +25,7 @@ from .algorithms import (
     argsort,
 )
 from .annotations import ArrayLike, SpaceLike
-from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from .dispatch import parallel_for, parallel_reduce, parallel_scan, reduce_ahead
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import AUTO, RangePolicy, TeamPolicy, check_index
@@ -281,9 +281,12 @@ def _row_length_and_tiles(r, tile, offsets, rows):
 
 
 @kernel
-def _begin_rows(r, offsets, begins):
-    if offsets[r] < offsets[r + 1]:
-        begins[offsets[r]] = True
+def _row_length_and_begin(r, offsets, begins):
+    """The same, and a mark at the row's first value."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    if 0 <= begin and begin < min(end, begins.shape[0]):
+        begins[begin] = True
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
 
 
 @kernel
@@ -526,25 +529,20 @@ def segmented_reduce(
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
     n, n_rows, (tile, members) = values.shape[0], out.shape[0], _tiling(space)
     teams = TeamPolicy(-(-(n + n_rows) // tile), members, space=space)
+    ends = RangePolicy(0, teams.league_size + 1, space=space)
+    rows, staged, alone_most = empty(ends.end, "int64", space), 1, 0
     heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    rows = empty(teams.league_size + 1, "int64", space)
+    tile, parts = static(tile), (offsets, out, heads, tails, rows)
     if _by_teams(space):
-        _check_rows(values, offsets, space, _row_length_and_tiles, static(tile), offsets, rows)
+        check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
+        staged, alone_most = tile.value, _ALONE
     else:
-        _check_rows(values, offsets, space, _row_length, offsets)
-        ends = RangePolicy(0, rows.shape[0], space=space)
-        parallel_for(ends, _find_row, static(tile), offsets, rows, label="segments.find_rows")
-    parts = offsets, out, heads, tails, rows
-    parallel_for(
-        teams,
-        _tile_reduction(reducer),
-        *map(static, (tile, tile if _by_teams(space) else 1, _ALONE if _by_teams(space) else 0)),
-        neutral,
-        values,
-        *parts,
-        label="segments.reduce",
-    )
-    parallel_for(teams, _tile_joint(reducer), static(tile), n, neutral, *parts, label="segments.join")
+        check = _checked_rows(values, offsets, space, _row_length, offsets)
+        parallel_for(ends, _find_row, tile, offsets, rows, label="segments.find_rows")
+    given = tile, static(staged), static(alone_most), neutral, values
+    parallel_for(teams, _tile_reduction(reducer), *given, *parts, label="segments.reduce")
+    parallel_for(teams, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
+    check()
     return out
 
 
@@ -573,25 +571,16 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
-    _check_rows(values, offsets, space, _row_length, offsets)
+    n = RangePolicy(0, values.shape[0], space=space)
     out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
     total = empty(1, rows.dtype, space)  # so that nobody waits for it
-    parallel_for(RangePolicy(0, values.shape[0], space=space), _clear, begins, label="segments.clear")
-    parallel_for(
-        RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin"
-    )
+    parallel_for(n, _clear, begins, label="segments.clear")
+    check = _checked_rows(values, offsets, space, _row_length_and_begin, offsets, begins)
+    given = static(bool(inclusive)), neutral, begins, values
     parallel_scan(
-        RangePolicy(0, values.shape[0], space=space),
-        _with_begin,
-        static(bool(inclusive)),
-        neutral,
-        begins,
-        values,
-        out=out,
-        reducer=_restarting(reducer),
-        total=total,
-        label="segments.scan",
+        n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
+    check()
     return out
 
 
@@ -617,7 +606,7 @@ def segmented_sort(
     [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
-    _check_rows(values, offsets, space, _row_length, offsets)
+    _checked_rows(values, offsets, space, _row_length, offsets)()
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
     parallel_for(
         RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows"
@@ -654,18 +643,26 @@ def _tiling(space):
     return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
 
 
-def _check_rows(values, offsets, space, kernel, *args):
-    """Whether the offsets rise from 0 to the number of values, as a kernel that returns what `_row_length`
-    does finds."""
+def _checked_rows(values, offsets, space, kernel, *args):
+    """A callable that raises if offsets do not rise from 0 to the number of values, as a kernel that returns
+    what `_row_length` does finds. On a GPU it is called when all is queued, so that the device goes on: until
+    then nothing may trust the offsets."""
     n_rows = offsets.shape[0] - 1
-    least, *ends = parallel_reduce(
+    found = reduce_ahead(
         RangePolicy(0, n_rows, space=space), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
     )
-    if n_rows == 0:
-        ends = [int(offsets.to_numpy()[0])] * 2
-    if ends != [0, values.shape[0]] or n_rows and least < 0:
-        raise InputError(
-            f"offsets begins with {ends[0]}, ends with {ends[1]}"
-            + f" and falls by {-least}" * (n_rows > 0 > least)
-            + f"; it must rise from 0 to {values.shape[0]}, the number of values"
-        )
+
+    def check():
+        least, *ends = found()
+        if n_rows == 0:
+            ends = [int(offsets.to_numpy()[0])] * 2
+        if ends != [0, values.shape[0]] or n_rows and least < 0:
+            raise InputError(
+                f"offsets begins with {ends[0]}, ends with {ends[1]}"
+                + f" and falls by {-least}" * (n_rows > 0 > least)
+                + f"; it must rise from 0 to {values.shape[0]}, the number of values"
+            )
+
+    if not _by_teams(space):
+        check()
+    return check

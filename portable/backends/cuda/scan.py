@@ -233,10 +233,11 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _places(self, level, number):
         """Where the halves of a state are left; the same half of neighbours lies side by side."""
-        b, stride = self.lower.b, b_add(self.lower.b, grid(self.lower), 1)
+        b, one = self.lower.b, ir.Constant(I64, 1)
+        stride = b.add(grid(self.lower), one)
         for half in range(sum(self._halves())):
             row = b.mul(stride, ir.Constant(I64, level * sum(self._halves()) + half))
-            word = b_add(b, b.add(row, number), 1)
+            word = b.add(b.add(row, number), one)
             yield b.gep(self.words, [word], source_etype=I64)
 
     def _leave(self, level, number, state, condition):
@@ -253,7 +254,7 @@ class ScanEntry(Scanned, cuda.Entry):
     def _await(self, *wanted):
         """The states of (level, number, condition) each, once they are there; the neutral one where the
         condition does not hold."""
-        lower, b = self.lower, self.lower.b
+        b = self.lower.b
         places = [
             list(self._places(level, b.select(there, number, ir.Constant(I64, 0))))
             for level, number, there in wanted
@@ -279,7 +280,3 @@ class ScanEntry(Scanned, cuda.Entry):
             state.append(Value(v.dtype, VARYING, b.bitcast(bits, lower.scalar(v.dtype))))
         known = Value("bool", VARYING, there)
         return tuple(lower.select(known, v, n) for v, n in zip(state, self._neutral()))
-
-
-def b_add(b, x, n):
-    return b.add(x, ir.Constant(I64, n))

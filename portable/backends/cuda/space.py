@@ -326,6 +326,26 @@ def run(pattern, space, compiled, policy, words, outs):
     return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
+def reduce_ahead(space, compiled, policy, words):
+    """A callable that gives the results, and waits for the reduction alone."""
+    if compiled.faults:
+        results = run("reduce", space, compiled, policy, words, ())
+        return lambda: results
+    spare = _workspace(space.device, space.stream).spare
+    work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
+    for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
+        compiled.launch(grid, block, shared, space.stream, handle)
+    work.mark.record(space.stream or None)
+
+    def results():
+        work.mark.wait()
+        found = compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+        spare.append(work)
+        return found
+
+    return results
+
+
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the driver's call done before."""
     rows = _for(space, compiled, policy, words, (), None)
@@ -387,6 +407,7 @@ class _Workspace:
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
         self.partials, self.scans = [], []
+        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
 
     def room(self, n_bytes):
         return self._last(self.partials, n_bytes)
@@ -399,6 +420,14 @@ class _Workspace:
         if not kept or n_bytes > kept[-1].nbytes:
             kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
         return kept[-1].pointer
+
+
+class _Ahead:
+    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
+
+    def __init__(self, work):
+        self.room, self.counter = work.room, work.counter
+        self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
 
 
 @functools.cache
