@@ -9,12 +9,12 @@ that cross tiles the parts are combined in a second launch.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Literal, overload
 
 import numpy as np
 
 from .algorithms import (
-    _IN_FLIGHT,
     _by_teams,
     _check_dtype,
     _clear,
@@ -35,7 +35,8 @@ from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
 
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
-_ALONE = 32  # values that a member combines by itself while others wait
+_ALONE = 32  # values, or parts, that a member combines by itself while others wait
+_JOINED = 256  # tiles of a team that joins their rows
 
 
 # ---- what is found in sorted numbers
@@ -331,14 +332,13 @@ def _folds(reducer):
 
 @function
 def _stage(team, begin, end, values, staged):
-    """A tile's values to scratch, several on their way at once."""
-    ahead = local(_IN_FLIGHT, values.dtype)
-    for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
-        for m in range(_IN_FLIGHT):
-            ahead[m] = values[min(base + m * team.size, end - 1)]
-        for m in range(_IN_FLIGHT):
-            if base + m * team.size < end:
-                staged[base + m * team.size - begin] = ahead[m]
+    """A tile's values to scratch, all of a member's on their way at once."""
+    ahead = local(staged.shape[0] // team.size, values.dtype)
+    if begin < end:
+        for m in range(ahead.shape[0]):
+            ahead[m] = values[min(begin + m * team.size + team.rank, end - 1)]
+        for m in range(ahead.shape[0]):
+            staged[m * team.size + team.rank] = ahead[m]
     team.barrier()
 
 
@@ -354,11 +354,18 @@ def _bounds(tile, number, n_values, n_rows, rows):
 
 
 @function
-def _keep(total, bounds, r, offsets, results):
+def _ends(r, offsets):
+    """Where a row begins and ends; of one behind all rows, those of the last."""
+    there = max(min(r, offsets.shape[0] - 2), 0)
+    return int64(offsets[there]), int64(offsets[there + 1])
+
+
+@function
+def _keep(total, bounds, r, start, results):
     """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
     that goes on."""
     (number, _, last, begin, _, _), (out, heads, tails) = bounds, results
-    if offsets[r] < begin:
+    if start < begin:
         heads[number] = total
     elif r < last:
         out[r] = total
@@ -367,32 +374,24 @@ def _keep(total, bounds, r, offsets, results):
 
 
 @functools.cache
-def _rows_of_tile(reducer):
-    """Two functions that combine each row's part of a tile: a member a row, but for rows longer than
-    `alone_most`, which are left in `long`; and the whole team row by row."""
-    alone, together = _folds(reducer)
+def _part_by_members(reducer):
+    """A function: each row's part of a tile, a member a row."""
+    alone, _ = _folds(reducer)
 
     @function
-    def by_members(team, alone_most, neutral, bounds, values, offsets, results, long):
+    def by_members(team, neutral, bounds, values, offsets, results):
         _, first, last, begin, end, origin = bounds
-        n_long, end_rows = 0, min(last + 1, offsets.shape[0] - 1)
-        if alone_most == 0:
-            for r in team.thread_range(first, end_rows):
-                low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets, results)
-        else:
-            for base in range(first, end_rows, team.size):
-                r, is_long = base + team.rank, False
-                if r < end_rows:
-                    low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-                    is_long = high - low > alone_most and n_long + team.size <= long.shape[0]
-                    if not is_long:
-                        _keep(
-                            alone(neutral, values, low - origin, high - origin), bounds, r, offsets, results
-                        )
-                n_long = team.append(long, n_long, r, is_long)
-            team.barrier()
-        return n_long
+        for r in team.thread_range(first, min(last + 1, offsets.shape[0] - 1)):
+            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+            _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets[r], results)
+
+    return by_members
+
+
+@functools.cache
+def _part_by_team(reducer):
+    """A function: a row's part of a tile, by the whole team."""
+    _, together = _folds(reducer)
 
     @function
     def by_team(team, neutral, bounds, r, values, offsets, results):
@@ -400,43 +399,82 @@ def _rows_of_tile(reducer):
         low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
         total = together(team, neutral, values, low, high)
         if team.single():
-            _keep(total, bounds, r, offsets, results)
+            _keep(total, bounds, r, offsets[r], results)
 
-    return by_members, by_team
+    return by_team
+
+
+@functools.cache
+def _part_by_either(reducer):
+    """A function: each row's part of a tile, a member a row; what is longer than `_ALONE` by the team."""
+    (alone, _), by_team = _folds(reducer), _part_by_team(reducer)
+
+    @function
+    def by_either(team, neutral, bounds, ahead, values, offsets, results, long):
+        _, first, last, begin, end, origin = bounds
+        n_long, (start, stop) = 0, ahead
+        for base in range(first, min(last + 1, offsets.shape[0] - 1), team.size):
+            r = base + team.rank
+            low, high = max(start, begin), min(stop, end)
+            there = r <= last and r + 1 < offsets.shape[0]
+            is_long = there and high - low > _ALONE and n_long + team.size <= long.shape[0]
+            if there and not is_long:
+                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, start, results)
+            n_long = team.append(long, n_long, r, is_long)
+            start, stop = _ends(r + team.size, offsets)
+        team.barrier()
+        for k in range(n_long):
+            by_team(team, neutral, bounds, long[k], values, offsets, results)
+
+    return by_either
 
 
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    by_members, by_team = _rows_of_tile(reducer)
-
-    @function
-    def combine_rows(team, alone_most, neutral, bounds, values, offsets, results, long):
-        _, first, last, _, _, _ = bounds
-        if alone_most == 0 and last - first < team.size:
-            for r in range(first, min(last + 1, offsets.shape[0] - 1)):
-                by_team(team, neutral, bounds, r, values, offsets, results)
-        else:
-            n_long = by_members(team, alone_most, neutral, bounds, values, offsets, results, long)
-            for k in range(n_long):
-                by_team(team, neutral, bounds, long[k], values, offsets, results)
+    by_members, by_team = _part_by_members(reducer), _part_by_team(reducer)
 
     @kernel
-    def reduce_tile(team, tile, n_staged, alone_most, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile; if `n_staged` is a tile the values are read from scratch. Values once,
-        and the offsets of its rows."""
-        staged, long = team.scratch(n_staged, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+    def reduce_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile: values once, and the offsets of its rows."""
         number, results = team.league_rank, (out, heads, tails)
         first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
-        if n_staged > 1:
-            _stage(team, begin, end, values, staged)
-            bounds = number, first, last, begin, end, begin
-            combine_rows(team, alone_most, neutral, bounds, staged, offsets, results, long)
+        bounds = number, first, last, begin, end, 0
+        if last - first < team.size:
+            for r in range(first, min(last + 1, out.shape[0])):
+                by_team(team, neutral, bounds, r, values, offsets, results)
         else:
-            bounds = number, first, last, begin, end, 0
-            combine_rows(team, alone_most, neutral, bounds, values, offsets, results, long)
+            by_members(team, neutral, bounds, values, offsets, results)
 
     return reduce_tile
+
+
+@functools.cache
+def _staged_tile_reduction(reducer):
+    """The same for members that have scratch of their own, and memory far away."""
+    by_either = _part_by_either(reducer)
+
+    @kernel
+    def reduce_staged_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, from scratch: values once, and the offsets of its rows."""
+        staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+        first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
+        bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
+        _stage(team, begin, end, values, staged)
+        by_either(team, neutral, bounds, ahead, staged, offsets, (out, heads, tails), long)
+
+    return reduce_staged_tile
+
+
+@function
+def _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows):
+    """(the row that a tile begins and others go on with, how many others); none others of no such row."""
+    _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
+    n_more = 0
+    if r < n_rows:
+        if offsets[r] >= begin and offsets[r] < end:
+            n_more = min((int64(offsets[r + 1]) + r) // tile, n_tiles - 1) - number
+    return r, n_more
 
 
 @functools.cache
@@ -446,18 +484,28 @@ def _tile_joint(reducer):
 
     @kernel
     def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
-        """The row that a tile begins and others go on with, if there is one."""
-        number, n_rows = team.league_rank, out.shape[0]
-        _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
-        if r < n_rows:
-            if offsets[r] >= begin and offsets[r] < end:
-                last = min((offsets[r + 1] + r) // tile, team.league_size - 1)
-                total = neutral
-                for t in team.thread_range(number + 1, last + 1):
+        """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
+        long, n_long = team.scratch(_JOINED, int64), 0
+        begin, n_tiles, n_rows = team.league_rank * _JOINED, heads.shape[0], out.shape[0]
+        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
+            number, r, n_more = base + team.rank, 0, 0
+            if number < n_tiles:
+                r, n_more = _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows)
+            if 0 < n_more and n_more <= _ALONE:
+                total = tails[number]
+                for t in range(number + 1, number + n_more + 1):
                     total = combine(total, heads[t])
-                total = team.reduce(total, reducer)
-                if team.single():
-                    out[r] = combine(tails[number], total)
+                out[r] = total
+            n_long = team.append(long, n_long, number, n_more > _ALONE)
+        team.barrier()
+        for k in range(n_long):
+            number, total = long[k], neutral
+            r, n_more = _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows)
+            for t in team.thread_range(number + 1, number + n_more + 1):
+                total = combine(total, heads[t])
+            total = team.reduce(total, reducer)
+            if team.single():
+                out[r] = combine(tails[number], total)
 
     return join_tiles
 
@@ -528,19 +576,20 @@ def segmented_reduce(
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
     n, n_rows, (tile, members) = values.shape[0], out.shape[0], _tiling(space)
-    teams = TeamPolicy(-(-(n + n_rows) // tile), members, space=space)
-    ends = RangePolicy(0, teams.league_size + 1, space=space)
-    rows, staged, alone_most = empty(ends.end, "int64", space), 1, 0
-    heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
+    n_tiles = -(-(n + n_rows) // tile)
+    rows, heads, tails = _workspace(space, n_tiles, out.dtype)
     tile, parts = static(tile), (offsets, out, heads, tails, rows)
     if _by_teams(space):
         check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
-        staged, alone_most = tile.value, _ALONE
+        reduce_tile = _staged_tile_reduction(reducer)
     else:
         check = _checked_rows(values, offsets, space, _row_length, offsets)
+        ends = RangePolicy(0, n_tiles + 1, space=space)
         parallel_for(ends, _find_row, tile, offsets, rows, label="segments.find_rows")
-    given = tile, static(staged), static(alone_most), neutral, values
-    parallel_for(teams, _tile_reduction(reducer), *given, *parts, label="segments.reduce")
+        reduce_tile = _tile_reduction(reducer)
+    teams = TeamPolicy(n_tiles, members, space=space)
+    parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
+    teams = TeamPolicy(-(-n_tiles // _JOINED), space=space)
     parallel_for(teams, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
     check()
     return out
@@ -635,6 +684,22 @@ def _ragged(values, offsets, reducer, space):
     out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
     neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
     return values, offsets, out, neutral, space
+
+
+_kept = threading.local()
+
+
+def _workspace(space, n_tiles, dtype):
+    """The row at which each tile begins, one more at the end, and a number of each tile for a row from before
+    and for one that goes on. A GPU's stay for the next call of this thread, which comes behind this one on
+    the space's stream."""
+    key, known = (space, n_tiles, dtype), getattr(_kept, "views", (None,))
+    if key != known[0]:
+        views = empty(n_tiles + 1, "int64", space), *(empty(n_tiles, dtype, space) for _ in range(2))
+        known = key, views
+        if _by_teams(space):
+            _kept.views = known
+    return known[1]
 
 
 def _tiling(space):

@@ -227,11 +227,11 @@ def test_a_sort_of_many_members(given, keys, word, tmp_path):
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
 def test_ragged_rows(dtype, tmp_path):
     wide = "int64" if dtype == "int32" else dtype
-    tile, alone = (("static", n, str(n)) for n in (segments._GPU_TILE, segments._ALONE))
+    tile = ("static", segments._GPU_TILE, str(segments._GPU_TILE))
     values, out, index = (("view", name, 1, True, False) for name in (dtype, wide, "int64"))
     neutral, n, parts = ("number", wide), ("number", "int"), (index, out, out, out, index)
     for kernel, specs in (
-        (segments._tile_reduction(pk.Sum), (tile, tile, alone, neutral, values, *parts)),
+        (segments._staged_tile_reduction(pk.Sum), (tile, neutral, values, *parts)),
         (segments._tile_joint(pk.Sum), (tile, n, neutral, *parts)),
     ):
         ptx = engine.ptx(Entry(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")

@@ -1,16 +1,22 @@
-"""Scans on CUDA in one pass: a block takes the next tile, scans it, and learns from the tiles before it what
-lies before its own. The input is read and the prefixes are written once.
+"""Scans on CUDA in one launch: blocks take tiles by number, each two of them.
+
+    tile t           its total, left for others
+    tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
+
+The second read of a tile finds it in the second cache, where it is from the first, and what lies before it
+is known by then: nobody waits while memory has nothing to do. Between both, the last tile of a group
+combines what the group's tiles left, and the last group of a section what lies before the next section.
 
 A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one
 block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
 shared memory turns one order into the other.
 
-Tiles are taken by number, so that all tiles before a block's own are done or at work: it may wait for them.
-The bits do not depend on who comes first, since what lies before a tile is always the same combination:
+Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
+The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
 
     the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
-    the groups before its own    each left by its last tile, which combines what the others left
-    the tiles before its own     in its group, each tile's total
+    the groups before its own    in its section
+    the tiles before its own     in its group
 
 A number that is left for others goes with the launch's mark: a word of 64 bits holds 32 bits of the number
 and the mark. So a word that has the mark is there, relaxed loads are enough, and nobody clears the words.
@@ -30,7 +36,7 @@ from ...compiler.types import VARYING
 from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import WARP, barrier, fold_warp, grid, scan_block, shared_words, thread
+from .lanes import WARP, barrier, fold_block, fold_warp, grid, scan_block, shared_words, thread
 
 ITEMS = 8
 RESIDENT = 1
@@ -74,56 +80,71 @@ class ScanEntry(Scanned, cuda.Entry):
         self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
         self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
         lower, b = self.lower, self.lower.b
-        outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
-        self._take_tile()
-        start = b.add(self.extra("begin"), b.mul(self.number, ir.Constant(I64, self.tile)))
-        shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
-        self._run_kernel(start, shelves)
-        before, total = self._scanned(shelves)
-        prefix = self._look_back(total)
-        with b.if_then(b.and_(self.first, b.icmp_signed("==", self.number, self._last()))):
-            self.write_results([self._combined(prefix, total)])
-        if outs:
-            self._keep_prefixes(self._combined(prefix, before), shelves)
-            barrier(lower)
-            self._store(start, shelves, outs)
+        self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        self.shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+        lag = self.extra("depth")
+        self.last = b.sub(b.sub(grid(lower), lag), ir.Constant(I64, 1))
+        number = self._take_number()
+        with b.if_then(b.icmp_signed("<=", number, self.last)):
+            self._total(number)
+        half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
+        group, place = self._split(half)
+        ends = self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)
+        with b.if_then(ends):
+            self._total_of_group(group)
+        behind = b.sub(number, lag)
+        with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
+            self._prefixes(behind)
         b.ret_void()
+
+    def _all(self, *conditions):
+        return functools.reduce(self.lower.b.and_, conditions)
+
+    def _equal(self, number, n):
+        return self.lower.b.icmp_signed("==", number, ir.Constant(I64, n))
+
+    def _is_tile(self, number):
+        b = self.lower.b
+        return b.and_(
+            b.icmp_signed(">=", number, ir.Constant(I64, 0)), b.icmp_signed("<=", number, self.last)
+        )
 
     def _combined(self, a, b):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
 
-    def _last(self):
-        return self.lower.b.sub(grid(self.lower), ir.Constant(I64, 1))
+    def _take_number(self):
+        """The next number, and the launch's mark, an odd one of 32 bits.
 
-    def _take_tile(self):
-        """The next tile's number, and the launch's mark, an odd number of 32 bits.
-
-        Both are in the first word. Who takes the last tile gives the next launch another mark.
+        Both are in the first word. Who takes the last number gives the next launch another mark.
         """
         lower, b = self.lower, self.lower.b
         self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
-        self.first = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
+        self.first = self._equal(thread(lower), 0)
+        self.in_warp = b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))
         with b.if_then(self.first):
             ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
             b.store(ticket, taken)
-            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), self._last())):
-                b.store(b.add(b.sub(ticket, self._last()), ir.Constant(I64, 2 << 32)), self.words)
+            last = b.sub(grid(lower), ir.Constant(I64, 1))
+            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
+                b.store(b.add(b.sub(ticket, last), ir.Constant(I64, 2 << 32)), self.words)
         barrier(lower)
         ticket = b.load(taken, typ=I64)
-        self.number, self.mark = b.and_(ticket, _LOW), b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+        self.mark = b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+        return b.and_(ticket, _LOW)
 
     # ---- a tile
-    def _coalesced(self, start):
-        """(number, index, whether it lies before the end) of this thread's items when neighbours are
-        neighbours."""
-        b, end = self.lower.b, self.extra("end")
-        first = b.add(start, thread(self.lower), flags=("nsw",))
-        for k in range(self.items):
-            index = b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",))
-            yield k, index, b.icmp_signed("<", index, end)
+    def _start(self, tile):
+        b = self.lower.b
+        return b.add(self.extra("begin"), b.mul(tile, ir.Constant(I64, self.tile)), flags=("nsw",))
 
-    def _shelf(self, shelves, first, further):
+    def _coalesced(self, start):
+        """The indices of this thread's items when neighbours are neighbours."""
+        b = self.lower.b
+        first = b.add(start, thread(self.lower), flags=("nsw",))
+        return [b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",)) for k in range(self.items)]
+
+    def _shelf(self, first, further):
         """A place of the tile in shared memory, one word in nine of which is padding against bank conflicts.
 
         Both parts are counted with padding: no carry of the one reaches the other's eights, so that a thread
@@ -131,33 +152,37 @@ class ScanEntry(Scanned, cuda.Entry):
         """
         b = self.lower.b
         word = b.add(b.add(first, b.ashr(first, _EIGHT)), ir.Constant(I64, further + further // 8))
-        return [b.gep(shelf, [word], source_etype=I64) for shelf in shelves]
+        return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
 
-    def _across(self, shelves, k):
+    def _across(self, k):
         """The place of this thread's item k when neighbours are neighbours."""
-        return self._shelf(shelves, thread(self.lower), k * self.threads)
+        return self._shelf(thread(self.lower), k * self.threads)
 
-    def _items(self, shelves):
+    def _items(self):
         """The places of this thread's neighbouring items."""
         first = self.lower.b.mul(thread(self.lower), ir.Constant(I64, self.items))
-        return [self._shelf(shelves, first, k) for k in range(self.items)]
+        return [self._shelf(first, k) for k in range(self.items)]
 
-    def _run_kernel(self, start, shelves):
+    def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
         lower, b = self.lower, self.lower.b
-        whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
-        with b.if_else(whole) as (inner, last):
-            with inner:  # no condition, and no store before the last load: all are in flight at once
-                items = [(self._contribution(index), k) for k, index, _ in self._coalesced(start)]
-                for state, k in items:
-                    self._write(state, self._across(shelves, k))
-            with last:
-                for k, index, inside in self._coalesced(start):
-                    self._write(self._neutral(), self._across(shelves, k))
-                    with b.if_then(inside):
-                        self._write(self._contribution(index), self._across(shelves, k))
+        rest = b.sub(self.extra("end"), start, flags=("nsw",))
+        with b.if_else(b.icmp_signed(">=", rest, ir.Constant(I64, self.tile))) as (whole, part):
+            with whole:  # no condition, and no store before the last load: all are in flight at once
+                states = [self._contribution(index) for index in self._coalesced(start)]
+                for k, state in enumerate(states):
+                    self._write(state, self._across(k))
+            with part:
+                for k in range(self.items):
+                    self._write(self._neutral(), self._across(k))
+                self.steps(thread(lower), rest, ir.Constant(I64, self.threads), lambda k: self._one(start, k))
         lower.begin_pack(None)
         barrier(lower)
+
+    def _one(self, start, place):
+        """The contribution at a place of a tile."""
+        state = self._contribution(self.lower.b.add(start, place, flags=("nsw",)))
+        self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
         """What the kernel returns at one index."""
@@ -168,63 +193,95 @@ class ScanEntry(Scanned, cuda.Entry):
         (value,) = self._contributions(result)
         return self._state(self.reducer, value, position, VARYING)
 
-    def _scanned(self, shelves):
-        """(what lies before this thread in its block, the block's total)."""
-        own = [self._read(places) for places in self._items(shelves)]
-        total = functools.reduce(self._combined, own)
-        return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
+    def _own(self):
+        """This thread's neighbouring items, combined."""
+        return functools.reduce(self._combined, [self._read(places) for places in self._items()])
 
-    def _keep_prefixes(self, running, shelves):
-        """This thread's items become prefixes; read again, so that no register holds them while it waits."""
-        for places in self._items(shelves):
+    def _total(self, tile):
+        """A tile's total, left for others."""
+        lower, b = self.lower, self.lower.b
+        self._run_kernel(self._start(tile))
+        parts = fold_block(lower, self._own(), self._combined, self.threads)
+        with b.if_then(self.first):
+            self._leave(0, tile, functools.reduce(self._combined, parts()))
+
+    def _total_of_group(self, group):
+        """By one warp: a group's total, and behind the section's last group what lies before the next one."""
+        lower, b = self.lower, self.lower.b
+        section, place = self._split(group)
+        (own,) = self._await(self._member(0, group))
+        own = fold_warp(lower, own, self._combined)
+        with b.if_then(self.first):
+            self._leave(1, group, own)
+        with b.if_then(self._equal(place, GROUP - 1)):
+            groups, origin = self._await(self._member(1, section), self._origin(section))
+            own = self._combined(origin, fold_warp(lower, groups, self._combined))
+            with b.if_then(self.first):
+                self._leave(2, b.add(section, ir.Constant(I64, 1)), own)
+
+    def _prefixes(self, tile):
+        """A tile's prefixes, behind what lies before it; behind the last tile is the total of all."""
+        lower, b = self.lower, self.lower.b
+        found = shared_words(lower, len(self.state), "before")
+        places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
+        with b.if_then(self.in_warp):
+            state = self._before(tile)
+            with b.if_then(self.first):
+                self._write(state, places)
+        start = self._start(tile)
+        self._run_kernel(start)
+        before, total = scan_block(lower, self._own(), self._neutral(), self._combined, self.threads)
+        prefix = self._read(places)
+        with b.if_then(b.and_(self.first, b.icmp_signed("==", tile, self.last))):
+            self.write_results([self._combined(prefix, total)])
+        lower.begin_pack(None)
+        if self.outs:
+            self._keep_prefixes(self._combined(prefix, before))
+            barrier(lower)
+            self._store(start)
+
+    def _keep_prefixes(self, running):
+        """This thread's items become prefixes."""
+        for places in self._items():
             after = self._combined(running, self._read(places))
             self._write(running if self.policy_kind == "scan exclusive" else after, places)
             running = after
 
-    def _store(self, start, shelves, outs):
+    def _store(self, start):
         lower, b = self.lower, self.lower.b
-        for k, index, inside in self._coalesced(start):
-            with b.if_then(inside):
-                prefix = finished(lower, self.reducer, self._read(self._across(shelves, k)))
-                for out, x in zip(outs, flat(prefix)):
+        for k, index in enumerate(self._coalesced(start)):
+            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+                prefix = finished(lower, self.reducer, self._read(self._across(k)))
+                for out, x in zip(self.outs, flat(prefix)):
                     lower.store(out, [lower.lanes(index)], x)
 
-    # ---- the tiles before
-    def _look_back(self, total):
-        """What lies before this tile, which the first warp finds out."""
-        lower, b, tile = self.lower, self.lower.b, self.number
-        found = shared_words(lower, len(self.state), "prefix")
-        places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
-        (group, member), (section, place) = self._split(tile), self._split(self._split(tile)[0])
-        with b.if_then(b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))):
-            self._leave(0, tile, total, self.first)
-            (near,) = self._await((0, *self._before(group, member)))
-            near = fold_warp(lower, near, self._combined)
-            ends_group = b.and_(self.first, b.icmp_signed("==", member, ir.Constant(I64, GROUP - 1)))
-            group_total = self._combined(near, total)
-            self._leave(1, group, group_total, ends_group)
-            later = b.icmp_signed(">", section, ir.Constant(I64, 0))
-            far, origin = self._await((1, *self._before(section, place)), (2, section, later))
-            far = self._combined(origin, fold_warp(lower, far, self._combined))
-            ends_section = b.and_(ends_group, b.icmp_signed("==", place, ir.Constant(I64, GROUP - 1)))
-            self._leave(
-                2, b.add(section, ir.Constant(I64, 1)), self._combined(far, group_total), ends_section
-            )
-            with b.if_then(self.first):
-                self._write(self._combined(far, near), places)
-        lower.begin_pack(None)
-        barrier(lower)
-        return self._read(places)
+    # ---- what lies before a tile
+    def _before(self, tile):
+        """By one warp, of which the first thread gets it."""
+        (group, place), states = self._split(tile), []
+        section, place_of_group = self._split(group)
+        tiles, groups, origin = self._await(
+            self._member(0, group, place), self._member(1, section, place_of_group), self._origin(section)
+        )
+        for state in (groups, tiles):
+            states.append(fold_warp(self.lower, state, self._combined))
+        return functools.reduce(self._combined, states, origin)
 
     def _split(self, number):
         """(the group, the place in it) of what is numbered."""
         b = self.lower.b
-        return b.udiv(number, ir.Constant(I64, GROUP)), b.urem(number, ir.Constant(I64, GROUP))
+        bits = ir.Constant(I64, GROUP.bit_length() - 1)
+        return b.ashr(number, bits), b.and_(number, ir.Constant(I64, GROUP - 1))
 
-    def _before(self, group, n):
-        """(this lane's entry of a group, whether it is one of the first n)."""
+    def _member(self, level, group, n=GROUP):
+        """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
         b, lane = self.lower.b, thread(self.lower)
-        return b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
+        n = ir.Constant(I64, n) if isinstance(n, int) else n
+        return level, b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
+
+    def _origin(self, section):
+        """What lies before a section."""
+        return 2, section, self.lower.b.icmp_signed(">", section, ir.Constant(I64, 0))
 
     # ---- what tiles leave for those behind
     def _halves(self):
@@ -240,16 +297,15 @@ class ScanEntry(Scanned, cuda.Entry):
             word = b.add(b.add(row, number), one)
             yield b.gep(self.words, [word], source_etype=I64)
 
-    def _leave(self, level, number, state, condition):
-        """Leave a state for the tiles behind, by the thread for which the condition holds."""
+    def _leave(self, level, number, state):
+        """Leave a state for the tiles behind."""
         b, words = self.lower.b, []
         for v, n_halves in zip(state, self._halves()):
             bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
             bits = b.zext(bits, I64) if n_halves == 1 else bits
             words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
-        with b.if_then(condition):
-            for place, word in zip(self._places(level, number), words):
-                b.call(_STORE, [place, b.or_(word, self.mark)])
+        for place, word in zip(self._places(level, number), words):
+            b.call(_STORE, [place, b.or_(word, self.mark)])
 
     def _await(self, *wanted):
         """The states of (level, number, condition) each, once they are there; the neutral one where the

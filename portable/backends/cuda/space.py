@@ -28,6 +28,7 @@ lock = Lock()  # compiled code has one argument block
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
+_LAG = 0.6  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
@@ -291,13 +292,13 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 def _scan(space, compiled, policy, words, outs, work):
     n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # who takes the last leaves the total
-    left = work.words(8 * words_of_tiles(n_tiles, compiled.state_words))
+    resident = compiled.resident_blocks()
+    lag = int(_LAG * resident) if n_tiles > resident else 0
+    left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
     block = (
-        words
-        + _EXTRA.pack(policy.begin, policy.end, 0, left, *[0] * (len(EXTRA) - 4))
-        + compiled.results.addresses(outs, work.results.pointer)
+        words + _extra(policy, 0, left, depth=lag) + compiled.results.addresses(outs, work.results.pointer)
     )
-    return _kernels((compiled, compiled.handle, n_tiles, 0, block))
+    return _kernels((compiled, compiled.handle, n_tiles + lag, 0, block))
 
 
 def _kernels(*rows):
