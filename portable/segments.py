@@ -572,25 +572,22 @@ def segmented_reduce(
     >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), ends, space="serial").to_numpy().tolist()
     [1.0, 0.0, 6.0]
     """
-    values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
+    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    n, n_rows, (tile, members) = values.shape[0], out.shape[0], _tiling(space)
-    n_tiles = -(-(n + n_rows) // tile)
-    rows, heads, tails = _workspace(space, n_tiles, out.dtype)
-    tile, parts = static(tile), (offsets, out, heads, tails, rows)
+    n, out = values.shape[0], empty(offsets.shape[0] - 1, dtype, space)
+    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
+    rows, heads, tails = _workspace(space, n_tiles, dtype)
+    parts = offsets, out, heads, tails, rows
     if _by_teams(space):
         check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
         reduce_tile = _staged_tile_reduction(reducer)
     else:
         check = _checked_rows(values, offsets, space, _row_length, offsets)
-        ends = RangePolicy(0, n_tiles + 1, space=space)
         parallel_for(ends, _find_row, tile, offsets, rows, label="segments.find_rows")
         reduce_tile = _tile_reduction(reducer)
-    teams = TeamPolicy(n_tiles, members, space=space)
     parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
-    teams = TeamPolicy(-(-n_tiles // _JOINED), space=space)
-    parallel_for(teams, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
+    parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
     check()
     return out
 
@@ -619,10 +616,10 @@ def segmented_scan(
     >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
     [1.0, 2.0, 6.0]
     """
-    values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
-    n = RangePolicy(0, values.shape[0], space=space)
-    out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
-    total = empty(1, rows.dtype, space)  # so that nobody waits for it
+    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
+    n = _range(space, values.shape[0])
+    out, begins = empty(values.shape, dtype, space), empty(values.shape, bool, space)
+    total = empty(1, dtype, space)  # so that nobody waits for it
     parallel_for(n, _clear, begins, label="segments.clear")
     check = _checked_rows(values, offsets, space, _row_length_and_begin, offsets, begins)
     given = static(bool(inclusive)), neutral, begins, values
@@ -666,8 +663,8 @@ def segmented_sort(
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, room for a result a row, the neutral number, space), all but the offsets' numbers
-    checked."""
+    """(values, offsets, the dtype in which values add up, the neutral number, space), all but the offsets'
+    numbers checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
             f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
@@ -680,10 +677,35 @@ def _ragged(values, offsets, reducer, space):
             f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
             " wanted"
         )
-    n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
-    out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
-    neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
-    return values, offsets, out, neutral, space
+    return values, offsets, *_added_up(reducer, values.dtype), space
+
+
+@functools.lru_cache(maxsize=256)
+def _added_up(reducer, dtype):
+    """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
+    wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
+    return wide, np.dtype(wide).type(reducer.identity(wide))
+
+
+@functools.lru_cache(maxsize=256)
+def _range(space, n):
+    return RangePolicy(0, n, space=space)
+
+
+@functools.lru_cache(maxsize=256)
+def _cut(space, n, n_rows):
+    """How values and rows are cut into tiles: (a tile, how many, the policies of their ends, of a team a
+    tile, of a team _JOINED tiles)."""
+    tile, members = _tiling(space)
+    n_tiles = -(-(n + n_rows) // tile)
+    teams, joining = TeamPolicy(n_tiles, members, space=space), -(-n_tiles // _JOINED)
+    return (
+        static(tile),
+        n_tiles,
+        RangePolicy(0, n_tiles + 1, space=space),
+        teams,
+        TeamPolicy(joining, space=space),
+    )
 
 
 _kept = threading.local()
@@ -714,7 +736,7 @@ def _checked_rows(values, offsets, space, kernel, *args):
     then nothing may trust the offsets."""
     n_rows = offsets.shape[0] - 1
     found = reduce_ahead(
-        RangePolicy(0, n_rows, space=space), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
+        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
     )
 
     def check():

@@ -40,7 +40,12 @@ def tiles(request, monkeypatch):
         monkeypatch.setattr(segments, name, tile)
     if staged:
         monkeypatch.setattr(segments, "_by_teams", lambda space: True)
-    made = segments._tile_reduction, segments._staged_tile_reduction, segments._tile_joint
+    made = (
+        segments._tile_reduction,
+        segments._staged_tile_reduction,
+        segments._tile_joint,
+        segments._cut,
+    )
     for kernels in made:
         kernels.cache_clear()
     yield
