@@ -82,20 +82,23 @@ class ScanEntry(Scanned, cuda.Entry):
         lower, b = self.lower, self.lower.b
         self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         self.shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
-        lag = self.extra("depth")
-        self.last = b.sub(b.sub(grid(lower), lag), ir.Constant(I64, 1))
+        self._take_tiles(self.extra("depth"))
+        b.ret_void()
+
+    def _take_tiles(self, lag):
+        """The next number, and what is to be done for tiles with it and before."""
+        b = self.lower.b
+        self.last = b.sub(b.sub(grid(self.lower), lag), ir.Constant(I64, 1))
         number = self._take_number()
         with b.if_then(b.icmp_signed("<=", number, self.last)):
             self._total(number)
         half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
         group, place = self._split(half)
-        ends = self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)
-        with b.if_then(ends):
+        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)):
             self._total_of_group(group)
         behind = b.sub(number, lag)
         with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
             self._prefixes(behind)
-        b.ret_void()
 
     def _all(self, *conditions):
         return functools.reduce(self.lower.b.and_, conditions)
@@ -257,14 +260,17 @@ class ScanEntry(Scanned, cuda.Entry):
 
     # ---- what lies before a tile
     def _before(self, tile):
-        """By one warp, of which the first thread gets it."""
-        (group, place), states = self._split(tile), []
+        """By one warp, of which the first thread gets it. Waits for the tile's own total too: who made it has
+        read the tile, which may now be overwritten by its prefixes."""
+        (group, place), lane = self._split(tile), thread(self.lower)
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
-            self._member(0, group, place), self._member(1, section, place_of_group), self._origin(section)
+            self._member(0, group, self.lower.b.add(place, ir.Constant(I64, 1))),
+            self._member(1, section, place_of_group),
+            self._origin(section),
         )
-        for state in (groups, tiles):
-            states.append(fold_warp(self.lower, state, self._combined))
+        tiles = self._where(self.lower.b.icmp_signed("<", lane, place), tiles)
+        states = [fold_warp(self.lower, state, self._combined) for state in (groups, tiles)]
         return functools.reduce(self._combined, states, origin)
 
     def _split(self, number):
@@ -325,14 +331,18 @@ class ScanEntry(Scanned, cuda.Entry):
         ]
         b.cbranch(functools.reduce(b.or_, missing), asking, answered)
         b.position_at_end(answered)
-        return [self._chosen(there, row) for row, (_, _, there) in zip(rows, wanted)]
+        return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
 
-    def _chosen(self, there, words):
-        """The state whose halves these words hold, or the neutral one."""
+    def _joined(self, words):
+        """The state whose halves these words hold."""
         lower, b, words, state = self.lower, self.lower.b, iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
             bits = b.lshr(next(words), _HALF)
             bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
             state.append(Value(v.dtype, VARYING, b.bitcast(bits, lower.scalar(v.dtype))))
+        return state
+
+    def _where(self, there, state):
+        """The state, or the neutral one where the condition does not hold."""
         known = Value("bool", VARYING, there)
-        return tuple(lower.select(known, v, n) for v, n in zip(state, self._neutral()))
+        return tuple(self.lower.select(known, v, n) for v, n in zip(state, self._neutral()))
