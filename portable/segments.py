@@ -405,28 +405,26 @@ def _part_by_team(reducer):
 
 
 @functools.cache
-def _part_by_either(reducer):
-    """A function: each row's part of a tile, a member a row; what is longer than `_ALONE` by the team."""
-    (alone, _), by_team = _folds(reducer), _part_by_team(reducer)
+def _parts_of_short_rows(reducer):
+    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the others'
+    rows go to `long`. Returns how many."""
+    alone, _ = _folds(reducer)
 
     @function
-    def by_either(team, neutral, bounds, ahead, values, offsets, results, long):
+    def by_members(team, neutral, bounds, ahead, values, offsets, results, long):
         _, first, last, begin, end, origin = bounds
-        n_long, (start, stop) = 0, ahead
-        for base in range(first, min(last + 1, offsets.shape[0] - 1), team.size):
-            r = base + team.rank
-            low, high = max(start, begin), min(stop, end)
-            there = r <= last and r + 1 < offsets.shape[0]
-            is_long = there and high - low > _ALONE and n_long + team.size <= long.shape[0]
-            if there and not is_long:
+        n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
+        for base in range(first, behind, team.size):
+            r, low, high = base + team.rank, max(start, begin), min(stop, end)
+            is_long = r < behind and high - low > _ALONE and n_long + team.size <= long.shape[0]
+            if r < behind and not is_long:
                 _keep(alone(neutral, values, low - origin, high - origin), bounds, r, start, results)
             n_long = team.append(long, n_long, r, is_long)
             start, stop = _ends(r + team.size, offsets)
         team.barrier()
-        for k in range(n_long):
-            by_team(team, neutral, bounds, long[k], values, offsets, results)
+        return n_long
 
-    return by_either
+    return by_members
 
 
 @functools.cache
@@ -452,7 +450,7 @@ def _tile_reduction(reducer):
 @functools.cache
 def _staged_tile_reduction(reducer):
     """The same for members that have scratch of their own, and memory far away."""
-    by_either = _part_by_either(reducer)
+    by_members, by_team = _parts_of_short_rows(reducer), _part_by_team(reducer)
 
     @kernel
     def reduce_staged_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
@@ -461,7 +459,10 @@ def _staged_tile_reduction(reducer):
         first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
         bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
         _stage(team, begin, end, values, staged)
-        by_either(team, neutral, bounds, ahead, staged, offsets, (out, heads, tails), long)
+        results = out, heads, tails
+        n_long = by_members(team, neutral, bounds, ahead, staged, offsets, results, long)
+        for k in range(n_long):
+            by_team(team, neutral, bounds, long[k], staged, offsets, results)
 
     return reduce_staged_tile
 
