@@ -468,8 +468,9 @@ def _staged_tile_reduction(reducer):
 
 
 @function
-def _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows):
-    """(the row that a tile begins and others go on with, how many others); none others of no such row."""
+def _row_to_join(tile, number, sizes, offsets, rows):
+    """(the row that a tile begins and others go on with, how many others); no others: no such row."""
+    n_tiles, n_values, n_rows = sizes
     _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
     n_more = 0
     if r < n_rows:
@@ -479,34 +480,51 @@ def _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows):
 
 
 @functools.cache
+def _joints(reducer):
+    """Two functions that combine the parts of a row that a tile begins: by one member, and by its whole
+    team."""
+    combine = reducer.combine
+
+    @function
+    def alone(number, n_more, heads, tails):
+        total = tails[number]
+        for t in range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return total
+
+    @function
+    def together(team, neutral, number, n_more, heads, tails):
+        total = neutral
+        for t in team.thread_range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return combine(tails[number], team.reduce(total, reducer))
+
+    return alone, together
+
+
+@functools.cache
 def _tile_joint(reducer):
     """The kernel that combines the parts of the rows that go on in other tiles."""
-    combine = reducer.combine
+    alone, together = _joints(reducer)
 
     @kernel
     def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
         """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
         long, n_long = team.scratch(_JOINED, int64), 0
-        begin, n_tiles, n_rows = team.league_rank * _JOINED, heads.shape[0], out.shape[0]
-        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
+        begin, sizes = team.league_rank * _JOINED, (heads.shape[0], n_values, out.shape[0])
+        for base in range(begin, min(begin + _JOINED, heads.shape[0]), team.size):
             number, r, n_more = base + team.rank, 0, 0
-            if number < n_tiles:
-                r, n_more = _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows)
+            if number < heads.shape[0]:
+                r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
             if 0 < n_more and n_more <= _ALONE:
-                total = tails[number]
-                for t in range(number + 1, number + n_more + 1):
-                    total = combine(total, heads[t])
-                out[r] = total
+                out[r] = alone(number, n_more, heads, tails)
             n_long = team.append(long, n_long, number, n_more > _ALONE)
         team.barrier()
         for k in range(n_long):
-            number, total = long[k], neutral
-            r, n_more = _row_to_join(tile, number, n_tiles, n_values, n_rows, offsets, rows)
-            for t in team.thread_range(number + 1, number + n_more + 1):
-                total = combine(total, heads[t])
-            total = team.reduce(total, reducer)
+            r, n_more = _row_to_join(tile, long[k], sizes, offsets, rows)
+            total = together(team, neutral, long[k], n_more, heads, tails)
             if team.single():
-                out[r] = combine(tails[number], total)
+                out[r] = total
 
     return join_tiles
 
