@@ -470,12 +470,12 @@ def _staged_tile_reduction(reducer):
 @function
 def _row_to_join(tile, number, sizes, offsets, rows):
     """(the row that a tile begins and others go on with, how many others); no others: no such row."""
-    n_tiles, n_values, n_rows = sizes
+    n_values, n_rows = sizes
     _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
     n_more = 0
     if r < n_rows:
         if offsets[r] >= begin and offsets[r] < end:
-            n_more = min((int64(offsets[r + 1]) + r) // tile, n_tiles - 1) - number
+            n_more = min((int64(offsets[r + 1]) + r) // tile, rows.shape[0] - 2) - number
     return r, n_more
 
 
@@ -511,10 +511,10 @@ def _tile_joint(reducer):
     def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
         """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
         long, n_long = team.scratch(_JOINED, int64), 0
-        begin, sizes = team.league_rank * _JOINED, (heads.shape[0], n_values, out.shape[0])
-        for base in range(begin, min(begin + _JOINED, heads.shape[0]), team.size):
+        begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
+        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
             number, r, n_more = base + team.rank, 0, 0
-            if number < heads.shape[0]:
+            if number < n_tiles:
                 r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
             if 0 < n_more and n_more <= _ALONE:
                 out[r] = alone(number, n_more, heads, tails)
