@@ -547,6 +547,17 @@ def parallel_reduce(
     return results if several else results[0]
 
 
+def reduce_ahead(policy, kernel, *args, reducer, label=None):
+    """A callable that gives what parallel_reduce returns, and waits for it alone: launches that are queued
+    before it is called need not be done."""
+    if events.current() is not events.NONE:  # whoever listens hears of an end when it is there
+        results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
+        return lambda: results
+    space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
+    with backend.lock:
+        return backend.reduce_ahead(space, compiled, policy, words)
+
+
 def parallel_scan(
     policy: int | RangePolicy,
     kernel: Kernel[Any, *Arguments],

@@ -9,12 +9,12 @@ that cross tiles the parts are combined in a second launch.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Literal, overload
 
 import numpy as np
 
 from .algorithms import (
-    _IN_FLIGHT,
     _by_teams,
     _check_dtype,
     _clear,
@@ -25,16 +25,18 @@ from .algorithms import (
     argsort,
 )
 from .annotations import ArrayLike, SpaceLike
-from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from .dispatch import parallel_for, parallel_reduce, parallel_scan, reduce_ahead
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
-from .policy import RangePolicy, TeamPolicy, check_index
+from .policy import AUTO, RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
 from .selecting import compact
 from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
 
-_TILE = 4096  # values of a team
+_TILE, _GPU_TILE, _WARP = 4096, 512, 32
+_ALONE = 32  # values, or parts, that a member combines by itself while others wait
+_JOINED = 256  # tiles of a team that joins their rows
 
 
 # ---- what is found in sorted numbers
@@ -245,19 +247,47 @@ def _wide(x, i):
 
 
 @kernel
-def _row_length(r, offsets, neutral, out):
-    """The row's length, and of the first and the last row where they begin and end; an empty row gets its
-    result."""
-    length = offsets[r + 1] - offsets[r]
-    if length == 0:
-        out[r] = neutral
-    return length, offsets[r] if r == 0 else 0, offsets[r + 1] if r + 1 == out.shape[0] else 0
+def _row_length(r, offsets):
+    """The row's length, and of the first and the last row where they begin and end."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
 
 
 @kernel
-def _begin_rows(r, offsets, begins):
-    if offsets[r] < offsets[r + 1]:
-        begins[offsets[r]] = True
+def _find_row(t, tile, offsets, rows):
+    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
+    so neither long rows nor many empty ones make it large."""
+    low, high = 0, offsets.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle + 1] + middle < t * tile:
+            low = middle + 1
+        else:
+            high = middle
+    rows[t] = low
+
+
+@kernel
+def _row_length_and_tiles(r, tile, offsets, rows):
+    """What `_row_length` returns, and what `_find_row` finds: for machines where a search, one load after
+    the other, takes longer than to go through the rows."""
+    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
+    behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
+    if behind < last:
+        for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
+            rows[t] = r
+    if r + 2 == offsets.shape[0]:
+        rows[n_tiles] = r + 1
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
+
+
+@kernel
+def _row_length_and_begin(r, offsets, begins):
+    """The same, and a mark at the row's first value."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    if 0 <= begin and begin < min(end, begins.shape[0]):
+        begins[begin] = True
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
 
 
 @kernel
@@ -276,19 +306,6 @@ def _row_of(offsets, i):
         else:
             high = middle
     return low
-
-
-@function
-def _keep(total, bounds, r, offsets, results):
-    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
-    that goes on."""
-    (tile, begin, end, _, _), (out, heads, tails) = bounds, results
-    if offsets[r] < begin:
-        heads[tile] = total
-    elif offsets[r + 1] > end:
-        tails[tile] = total
-    else:
-        out[r] = total
 
 
 @functools.cache
@@ -313,97 +330,201 @@ def _folds(reducer):
     return alone, together
 
 
-@kernel
-def _find_rows(i, n, tile, offsets, rows):
-    """The rows of a tile's first (i even) and last value: each search is a few tens of loads, one after the
-    other, in which a tile's team would wait."""
-    begin = i // 2 * tile
-    rows[i] = _row_of(offsets, min(begin + tile, n) - 1 if i % 2 == 1 else begin)
-
-
 @function
 def _stage(team, begin, end, values, staged):
-    """A tile's values to scratch, several on their way at once."""
-    ahead = local(_IN_FLIGHT, values.dtype)
-    for base in range(begin + team.rank, end, _IN_FLIGHT * team.size):
-        for m in range(_IN_FLIGHT):
-            ahead[m] = values[min(base + m * team.size, end - 1)]
-        for m in range(_IN_FLIGHT):
-            if base + m * team.size < end:
-                staged[base + m * team.size - begin] = ahead[m]
+    """A tile's values to scratch, all of a member's on their way at once."""
+    ahead = local(staged.shape[0] // team.size, values.dtype)
+    if begin < end:
+        for m in range(ahead.shape[0]):
+            ahead[m] = values[min(begin + m * team.size + team.rank, end - 1)]
+        for m in range(ahead.shape[0]):
+            staged[m * team.size + team.rank] = ahead[m]
     team.barrier()
 
 
+@function
+def _bounds(tile, number, n_values, n_rows, rows):
+    """(first row, last row, first value, end of the values) of a tile. The last row goes on behind it, or is
+    one behind all. Within the views whatever `rows` holds: of offsets that are refused it holds anything."""
+    first = min(max(rows[number], 0), n_rows)
+    last = min(max(rows[number + 1], first), min(first + tile, n_rows))
+    begin = min(max(number * tile - first, 0), n_values)
+    end = min(max((number + 1) * tile - last, begin), n_values)
+    return first, last, begin, end
+
+
+@function
+def _ends(r, offsets):
+    """Where a row begins and ends; of one behind all rows, those of the last."""
+    there = max(min(r, offsets.shape[0] - 2), 0)
+    return int64(offsets[there]), int64(offsets[there + 1])
+
+
+@function
+def _keep(total, bounds, r, start, results):
+    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
+    that goes on."""
+    (number, _, last, begin, _, _), (out, heads, tails) = bounds, results
+    if start < begin:
+        heads[number] = total
+    elif r < last:
+        out[r] = total
+    else:
+        tails[number] = total
+
+
 @functools.cache
-def _rows_of_tile(reducer):
-    """Two functions that combine each row's part of a tile: a member a row, or the whole team row by row."""
-    alone, together = _folds(reducer)
+def _part_by_members(reducer):
+    """A function: each row's part of a tile, a member a row."""
+    alone, _ = _folds(reducer)
 
     @function
-    def by_members(team, neutral, bounds, values, staged, offsets, results):
-        _, begin, end, first, last = bounds
-        for r in team.thread_range(first, last + 1):
+    def by_members(team, neutral, bounds, values, offsets, results):
+        _, first, last, begin, end, origin = bounds
+        for r in team.thread_range(first, min(last + 1, offsets.shape[0] - 1)):
             low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-            if staged.shape[0] > 1:
-                total = alone(neutral, staged, low - begin, high - begin)
-            else:
-                total = alone(neutral, values, low, high)
-            if offsets[r] < offsets[r + 1]:
-                _keep(total, bounds, r, offsets, results)
+            _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets[r], results)
+
+    return by_members
+
+
+@functools.cache
+def _part_by_team(reducer):
+    """A function: a row's part of a tile, by the whole team."""
+    _, together = _folds(reducer)
 
     @function
-    def by_team(team, neutral, bounds, values, offsets, results):
-        _, begin, end, first, last = bounds
-        for r in range(first, last + 1):
-            total = together(team, neutral, values, max(offsets[r], begin), min(offsets[r + 1], end))
-            if team.single() and offsets[r] < offsets[r + 1]:
-                _keep(total, bounds, r, offsets, results)
+    def by_team(team, neutral, bounds, r, values, offsets, results):
+        _, _, _, begin, end, origin = bounds
+        low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
+        total = together(team, neutral, values, low, high)
+        if team.single():
+            _keep(total, bounds, r, offsets[r], results)
 
-    return by_members, by_team
+    return by_team
+
+
+@functools.cache
+def _parts_of_short_rows(reducer):
+    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the others'
+    rows go to `long`. Returns how many."""
+    alone, _ = _folds(reducer)
+
+    @function
+    def by_members(team, neutral, bounds, ahead, values, offsets, results, long):
+        _, first, last, begin, end, origin = bounds
+        n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
+        for base in range(first, behind, team.size):
+            r, low, high = base + team.rank, max(start, begin), min(stop, end)
+            is_long = r < behind and high - low > _ALONE and n_long + team.size <= long.shape[0]
+            if r < behind and not is_long:
+                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, start, results)
+            n_long = team.append(long, n_long, r, is_long)
+            start, stop = _ends(r + team.size, offsets)
+        team.barrier()
+        return n_long
+
+    return by_members
 
 
 @functools.cache
 def _tile_reduction(reducer):
     """The kernel that combines each row's part of a tile."""
-    by_members, by_team = _rows_of_tile(reducer)
+    by_members, by_team = _part_by_members(reducer), _part_by_team(reducer)
 
     @kernel
-    def reduce_tile(team, n_staged, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile, by a member each where there are many rows; if `n_staged` is a tile
-        these read the values from scratch. Values once, and the offsets of its rows."""
-        staged, tile = team.scratch(n_staged, values.dtype), team.league_rank
-        begin = tile * _TILE
-        end = min(begin + _TILE, values.shape[0])
-        first, last = rows[2 * tile], rows[2 * tile + 1]
-        bounds = tile, begin, end, first, last
-        if last - first >= team.size:
-            if n_staged > 1:
-                _stage(team, begin, end, values, staged)
-            by_members(team, neutral, bounds, values, staged, offsets, (out, heads, tails))
+    def reduce_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile: values once, and the offsets of its rows."""
+        number, results = team.league_rank, (out, heads, tails)
+        first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
+        bounds = number, first, last, begin, end, 0
+        if last - first < team.size:
+            for r in range(first, min(last + 1, out.shape[0])):
+                by_team(team, neutral, bounds, r, values, offsets, results)
         else:
-            by_team(team, neutral, bounds, values, offsets, (out, heads, tails))
+            by_members(team, neutral, bounds, values, offsets, results)
 
     return reduce_tile
 
 
 @functools.cache
-def _tile_joint(reducer):
-    """The kernel that combines the parts of the rows that go on in other tiles."""
-    combine = reducer.combine
+def _staged_tile_reduction(reducer):
+    """The same for members that have scratch of their own, and memory far away."""
+    by_members, by_team = _parts_of_short_rows(reducer), _part_by_team(reducer)
 
     @kernel
-    def join_tiles(team, neutral, offsets, out, heads, tails, rows):
-        """The row that a tile begins and others go on with, if there is one."""
-        tile = team.league_rank
-        r = rows[2 * tile + 1]
-        begin = tile * _TILE
-        if offsets[r] >= begin and offsets[r + 1] > begin + _TILE:
-            total = neutral
-            for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
-                total = combine(total, heads[t])
-            total = team.reduce(total, reducer)
+    def reduce_staged_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, from scratch: values once, and the offsets of its rows."""
+        staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+        first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
+        bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
+        _stage(team, begin, end, values, staged)
+        results = out, heads, tails
+        n_long = by_members(team, neutral, bounds, ahead, staged, offsets, results, long)
+        for k in range(n_long):
+            by_team(team, neutral, bounds, long[k], staged, offsets, results)
+
+    return reduce_staged_tile
+
+
+@function
+def _row_to_join(tile, number, sizes, offsets, rows):
+    """(the row that a tile begins and others go on with, how many others); no others: no such row."""
+    n_values, n_rows = sizes
+    _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
+    n_more = 0
+    if r < n_rows:
+        if offsets[r] >= begin and offsets[r] < end:
+            n_more = min((int64(offsets[r + 1]) + r) // tile, rows.shape[0] - 2) - number
+    return r, n_more
+
+
+@functools.cache
+def _joints(reducer):
+    """Two functions that combine the parts of a row that a tile begins: by one member, and by its whole
+    team."""
+    combine = reducer.combine
+
+    @function
+    def alone(number, n_more, heads, tails):
+        total = tails[number]
+        for t in range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return total
+
+    @function
+    def together(team, neutral, number, n_more, heads, tails):
+        total = neutral
+        for t in team.thread_range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return combine(tails[number], team.reduce(total, reducer))
+
+    return alone, together
+
+
+@functools.cache
+def _tile_joint(reducer):
+    """The kernel that combines the parts of the rows that go on in other tiles."""
+    alone, together = _joints(reducer)
+
+    @kernel
+    def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
+        """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
+        long, n_long = team.scratch(_JOINED, int64), 0
+        begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
+        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
+            number, r, n_more = base + team.rank, 0, 0
+            if number < n_tiles:
+                r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
+            if 0 < n_more and n_more <= _ALONE:
+                out[r] = alone(number, n_more, heads, tails)
+            n_long = team.append(long, n_long, number, n_more > _ALONE)
+        team.barrier()
+        for k in range(n_long):
+            r, n_more = _row_to_join(tile, long[k], sizes, offsets, rows)
+            total = together(team, neutral, long[k], n_more, heads, tails)
             if team.single():
-                out[r] = combine(tails[tile], total)
+                out[r] = total
 
     return join_tiles
 
@@ -470,30 +591,23 @@ def segmented_reduce(
     >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), ends, space="serial").to_numpy().tolist()
     [1.0, 0.0, 6.0]
     """
-    values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
+    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    n = values.shape[0]
-    teams = TeamPolicy(-(-n // _TILE), space=space)
-    heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
-    rows, n_staged = empty(2 * teams.league_size, "int64", space), static(_TILE if _by_teams(space) else 1)
-    reduce_tile, join_tiles = _tile_reduction(reducer), _tile_joint(reducer)
-    ends = RangePolicy(0, rows.shape[0], space=space)
-    parallel_for(ends, _find_rows, n, _TILE, offsets, rows, label="segments.find_rows")
-    parallel_for(
-        teams,
-        reduce_tile,
-        n_staged,
-        neutral,
-        values,
-        offsets,
-        out,
-        heads,
-        tails,
-        rows,
-        label="segments.reduce",
-    )
-    parallel_for(teams, join_tiles, neutral, offsets, out, heads, tails, rows, label="segments.join")
+    n, out = values.shape[0], empty(offsets.shape[0] - 1, dtype, space)
+    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
+    rows, heads, tails = _workspace(space, n_tiles, dtype)
+    parts = offsets, out, heads, tails, rows
+    if _by_teams(space):
+        check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
+        reduce_tile = _staged_tile_reduction(reducer)
+    else:
+        check = _checked_rows(values, offsets, space, _row_length, offsets)
+        parallel_for(ends, _find_row, tile, offsets, rows, label="segments.find_rows")
+        reduce_tile = _tile_reduction(reducer)
+    parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
+    parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
+    check()
     return out
 
 
@@ -521,25 +635,17 @@ def segmented_scan(
     >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
     [1.0, 2.0, 6.0]
     """
-    values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
-    out, begins = empty(values.shape, rows.dtype, space), empty(values.shape, bool, space)
-    total = empty(1, rows.dtype, space)  # so that nobody waits for it
-    parallel_for(RangePolicy(0, values.shape[0], space=space), _clear, begins, label="segments.clear")
-    parallel_for(
-        RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin"
-    )
+    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
+    n = _range(space, values.shape[0])
+    out, begins = empty(values.shape, dtype, space), empty(values.shape, bool, space)
+    total = empty(1, dtype, space)  # so that nobody waits for it
+    parallel_for(n, _clear, begins, label="segments.clear")
+    check = _checked_rows(values, offsets, space, _row_length_and_begin, offsets, begins)
+    given = static(bool(inclusive)), neutral, begins, values
     parallel_scan(
-        RangePolicy(0, values.shape[0], space=space),
-        _with_begin,
-        static(bool(inclusive)),
-        neutral,
-        begins,
-        values,
-        out=out,
-        reducer=_restarting(reducer),
-        total=total,
-        label="segments.scan",
+        n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
+    check()
     return out
 
 
@@ -565,6 +671,7 @@ def segmented_sort(
     [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
+    _checked_rows(values, offsets, space, _row_length, offsets)()
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
     parallel_for(
         RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows"
@@ -575,8 +682,8 @@ def segmented_sort(
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, room for a result a row with those of empty ones, the neutral number, space),
-    checked."""
+    """(values, offsets, the dtype in which values add up, the neutral number, space), all but the offsets'
+    numbers checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
             f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
@@ -589,30 +696,79 @@ def _ragged(values, offsets, reducer, space):
             f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
             " wanted"
         )
-    n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
-    out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
-    neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
-    _check_rows(values, offsets, neutral, out, space)
-    return values, offsets, out, neutral, space
+    return values, offsets, *_added_up(reducer, values.dtype), space
 
 
-def _check_rows(values, offsets, neutral, out, space):
-    """Whether the offsets rise from 0 to the number of values; empty rows get their result."""
-    n_rows = out.shape[0]
-    least, *ends = parallel_reduce(
-        RangePolicy(0, n_rows, space=space),
-        _row_length,
-        offsets,
-        neutral,
-        out,
-        reducer=(Min, Sum, Sum),
-        label="segments.check",
+@functools.lru_cache(maxsize=256)
+def _added_up(reducer, dtype):
+    """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
+    wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
+    return wide, np.dtype(wide).type(reducer.identity(wide))
+
+
+@functools.lru_cache(maxsize=256)
+def _range(space, n):
+    return RangePolicy(0, n, space=space)
+
+
+@functools.lru_cache(maxsize=256)
+def _cut(space, n, n_rows):
+    """How values and rows are cut into tiles: (a tile, how many, the policies of their ends, of a team a
+    tile, of a team _JOINED tiles)."""
+    tile, members = _tiling(space)
+    n_tiles = -(-(n + n_rows) // tile)
+    teams, joining = TeamPolicy(n_tiles, members, space=space), -(-n_tiles // _JOINED)
+    return (
+        static(tile),
+        n_tiles,
+        RangePolicy(0, n_tiles + 1, space=space),
+        teams,
+        TeamPolicy(joining, space=space),
     )
-    if n_rows == 0:
-        ends = [int(offsets.to_numpy()[0])] * 2
-    if ends != [0, values.shape[0]] or n_rows and least < 0:
-        raise InputError(
-            f"offsets begins with {ends[0]}, ends with {ends[1]}"
-            + f" and falls by {-least}" * (n_rows > 0 > least)
-            + f"; it must rise from 0 to {values.shape[0]}, the number of values"
-        )
+
+
+_kept = threading.local()
+
+
+def _workspace(space, n_tiles, dtype):
+    """The row at which each tile begins, one more at the end, and a number of each tile for a row from before
+    and for one that goes on. A GPU's stay for the next call of this thread, which comes behind this one on
+    the space's stream."""
+    key, known = (space, n_tiles, dtype), getattr(_kept, "views", (None,))
+    if key != known[0]:
+        views = empty(n_tiles + 1, "int64", space), *(empty(n_tiles, dtype, space) for _ in range(2))
+        known = key, views
+        if _by_teams(space):
+            _kept.views = known
+    return known[1]
+
+
+def _tiling(space):
+    """Values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait for no
+    other."""
+    return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
+
+
+def _checked_rows(values, offsets, space, kernel, *args):
+    """A callable that raises if offsets do not rise from 0 to the number of values, as a kernel that returns
+    what `_row_length` does finds. On a GPU it is called when all is queued, so that the device goes on: until
+    then nothing may trust the offsets."""
+    n_rows = offsets.shape[0] - 1
+    found = reduce_ahead(
+        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
+    )
+
+    def check():
+        least, *ends = found()
+        if n_rows == 0:
+            ends = [int(offsets.to_numpy()[0])] * 2
+        if ends != [0, values.shape[0]] or n_rows and least < 0:
+            raise InputError(
+                f"offsets begins with {ends[0]}, ends with {ends[1]}"
+                + f" and falls by {-least}" * (n_rows > 0 > least)
+                + f"; it must rise from 0 to {values.shape[0]}, the number of values"
+            )
+
+    if not _by_teams(space):
+        check()
+    return check

@@ -45,7 +45,7 @@ EXTRA = (
     "begin3",
     "end3",
     "depth",
-)  # the last nine: a box
+)  # the last nine: a box; of a scan on CUDA "depth" says how far behind a block's second tile is
 _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
 _FORMATS = {
     "bool": "?7x",

@@ -5,7 +5,7 @@ import pytest
 
 import portable as pk
 from portable import segments
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move
 
@@ -36,10 +36,16 @@ def rows_of(x, offsets):
 def tiles(request, monkeypatch):
     """Rows that cross several tiles, at sizes that plain Python can run; read from scratch as on a GPU."""
     tile, staged = request.param
-    monkeypatch.setattr(segments, "_TILE", tile)
+    for name in ("_TILE", "_GPU_TILE"):
+        monkeypatch.setattr(segments, name, tile)
     if staged:
         monkeypatch.setattr(segments, "_by_teams", lambda space: True)
-    made = segments._tile_reduction, segments._tile_joint
+    made = (
+        segments._tile_reduction,
+        segments._staged_tile_reduction,
+        segments._tile_joint,
+        segments._cut,
+    )
     for kernels in made:
         kernels.cache_clear()
     yield
@@ -168,3 +174,36 @@ def test_what_is_wrong_is_named(space):
     ]:
         with pytest.raises(error, match=words):
             call()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wrong_offsets_touch_nothing_else(space, seed, tiles):
+    """On a GPU rows are combined before the host knows what the offsets are like."""
+    rng = np.random.default_rng(seed)
+    x, offsets = move(rng.random(60), space), rng.integers(-50, 100, 40)
+    offsets[0] = seed % 2
+    for call in (pk.segmented_reduce, pk.segmented_scan):
+        # the checked space may tell first that two rows claim one tile, but of no place outside a view
+        with pytest.raises((InputError, CheckError), match="must rise from 0 to 60|^race"):
+            call(x, move(offsets, space), space=space)
+    whole = np.array([0, 30, 60])
+    found = pk.segmented_reduce(x, move(whole, space), space=space).to_numpy()  # nothing is left behind
+    np.testing.assert_allclose(
+        found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1])
+    )
+
+
+@pytest.mark.parametrize("empty", ["before", "among", "behind"])
+def test_many_empty_rows(space, empty, tiles):
+    """A tile counts the ends of rows, too: many empty ones are shared out like many values."""
+    rng = np.random.default_rng(8)
+    rows, none = rng.integers(1, 40, 12), np.zeros(200, int)
+    lengths = {
+        "before": [none, rows],
+        "among": [rows[:6], none, rows[6:], none, [90]],
+        "behind": [rows, none],
+    }[empty]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    x = rng.integers(-9, 9, offsets[-1])
+    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
+    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]

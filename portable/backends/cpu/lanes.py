@@ -182,19 +182,34 @@ def lane_prefixes(lower, state, neutral, combine):
     over the lanes."""
     lane = lower.lanes(ir.Constant(I64, 0))
 
-    def behind(by, front, change=lambda back: back):
-        """From lane `by` on what the lane that many before has, changed; the first lanes keep `front`."""
-        back = tuple(
-            lower.rotated(Value(v.dtype, VARYING, lower.get(x, None, VARYING)), lower.W - by)
-            for v, x in zip(state, inclusive)
-        )
+    def from_lane(by, back, front):
         there = lower.compare(">=", lane, lower.const(by))
-        return tuple(lower.select(there, b, f) for b, f in zip(change(back), front))
+        return tuple(lower.select(there, b, f) for b, f in zip(back, front))
 
     inclusive = state
-    for k in range(lower.W.bit_length() - 1):
-        inclusive = behind(1 << k, inclusive, lambda back, own=inclusive: combine(back, own))
-    return inclusive, behind(1, neutral) if lower.W > 1 else neutral
+    for by in _doubling(lower):
+        inclusive = from_lane(by, combine(_behind(lower, inclusive, by), inclusive), inclusive)
+    if lower.W == 1:
+        return inclusive, neutral
+    return inclusive, from_lane(1, _behind(lower, inclusive, 1), neutral)
+
+
+def last_prefix(lower, state, combine):
+    """The last lane's prefix, bit by bit; what the others get is of no use, which saves a choice a step."""
+    for by in _doubling(lower):
+        state = combine(_behind(lower, state, by), state)
+    return state
+
+
+def _doubling(lower):
+    return [1 << k for k in range(lower.W.bit_length() - 1)]
+
+
+def _behind(lower, state, by):
+    """The state of the lane so many before; the first lanes get the last ones'."""
+    return tuple(
+        lower.rotated(Value(v.dtype, VARYING, lower.get(v, None, VARYING)), lower.W - by) for v in state
+    )
 
 
 def combine_lanes(lower, packs, reducer, combine):

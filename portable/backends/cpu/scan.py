@@ -18,7 +18,7 @@ from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cpu
-from .lanes import lane_prefixes
+from .lanes import lane_prefixes, last_prefix
 
 
 class ScanEntry(Scanned, cpu.Entry):
@@ -81,24 +81,33 @@ class ScanEntry(Scanned, cpu.Entry):
         if mask is not None:
             state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
         lower.begin_pack(None)
-        inclusive, exclusive = lane_prefixes(lower, state, neutral, self._combined)
         before = self._read(carry)
-        running = self._combined(before, inclusive)
-        self._carry(running, carry)
-        if outs:
-            if self.policy_kind == "scan exclusive":
-                running = before if self.width == 1 else self._combined(before, exclusive)
-            lower.mask = mask
-            for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
-                lower.store(out, [index], x)
-            lower.mask = None
+        if not outs:
+            self._carry(before, last_prefix(lower, state, self._combined), carry)
+            return
+        inclusive, exclusive = lane_prefixes(lower, state, neutral, self._combined)
+        self._carry(before, inclusive, carry)
+        if self.policy_kind == "scan exclusive":
+            running = before if self.width == 1 else self._combined(before, exclusive)
+        else:
+            running = self._combined(before, inclusive)
+        lower.mask = mask
+        for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
+            lower.store(out, [index], x)
+        lower.mask = None
 
-    def _carry(self, state, places):
-        """Keep the last lane's state for the pack behind."""
+    def _carry(self, before, state, places):
+        """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
+        other and not for the way from lane to lane."""
         lower = self.lower
-        for v, x, place in zip(self.state, state, places):
-            x = lower.get(x, v.dtype, VARYING)
-            lower.b.store(x if self.width == 1 else lower.lane(x, self.width - 1), place)
+        last = tuple(
+            Value(v.dtype, UNIFORM, self._last_lane(lower.get(x, v.dtype, VARYING)))
+            for v, x in zip(self.state, state)
+        )
+        self._write(self._combined(before, last), places)
+
+    def _last_lane(self, x):
+        return x if self.width == 1 else self.lower.lane(x, self.width - 1)
 
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")

@@ -273,6 +273,12 @@ def run(pattern, space, compiled, policy, words, outs):
     return None if outs else compiled.results.read(buffer)
 
 
+def reduce_ahead(space, compiled, policy, words):
+    """A callable that gives the results, which are there already."""
+    results = run("reduce", space, compiled, policy, words, ())
+    return lambda: results
+
+
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
     memory, block, rows = _for(compiled, policy, words, (), space.n_threads)

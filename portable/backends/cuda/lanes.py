@@ -245,6 +245,25 @@ def _scan_warp(lower, lane, own, neutral, combine):
     return running, _chosen(lower, first, neutral, _moved(lower, running, "up", 1, 0))
 
 
+def fold_warp(lower, own, combine):
+    """The states of a warp's lanes combined in their order; what the first lane gets."""
+    for by in (1, 2, 4, 8, 16):
+        own = combine(own, _moved(lower, own, "down", by, WARP - 1))
+    return own
+
+
+def fold_block(lower, own, combine, n):
+    """The states of a block's warps, each its threads' combined in their order; a function that reads them,
+    for one thread to combine."""
+    folded, place = fold_warp(lower, own, combine), shared_words(lower, n // WARP * len(own), "folded")
+    rank = thread(lower)
+    first = lower.b.icmp_signed("==", lower.b.and_(rank, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
+    with lower.b.if_then(first):
+        _keep(lower, place, lower.b.ashr(rank, ir.Constant(I64, 5)), folded)
+    barrier(lower)
+    return lambda: [_kept(lower, place, k, own, VARYING) for k in range(n // WARP)]
+
+
 def _chosen(lower, condition, state, other):
     return tuple(lower.select(condition, v, w) for v, w in zip(state, other))
 

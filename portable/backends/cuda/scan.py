@@ -1,34 +1,70 @@
-"""Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block
-comes first.
+"""Scans on CUDA in one launch: blocks take tiles by number, each two of them.
 
-    entry     a block a tile: the tile's total, into `partials`
-    finish    one block: partials become what lies before each tile; the total of all is the result
-    apply     a block a tile: the prefixes, into `out`, the last argument
+    tile t           its total, left for others
+    tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
+
+The second read of a tile finds it in the second cache, where it is from the first, and what lies before it
+is known by then: nobody waits while memory has nothing to do. Between both, the last tile of a group
+combines what the group's tiles left, and the last group of a section what lies before the next section.
 
 A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one
 block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
 shared memory turns one order into the other.
+
+Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
+The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
+
+    the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
+    the groups before its own    in its section
+    the tiles before its own     in its group
+
+A number that is left for others goes with the launch's mark: a word of 64 bits holds 32 bits of the number
+and the mark. So a word that has the mark is there, relaxed loads are enough, and nobody clears the words.
 """
 
 from __future__ import annotations
 
+import functools
+
 from llvmlite import ir
 
+from ...compiler import types as t
 from ...compiler.scanned import Scanned, words_of
 from ...compiler.team import combine_states, finished
 from ...compiler.tree import flat
 from ...compiler.types import VARYING
-from ...compiler.values import I64, PTR, Value
+from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import barrier, block, scan_block, shared_words, thread
+from .lanes import WARP, barrier, fold_block, fold_warp, grid, scan_block, shared_words, thread
 
 ITEMS = 8
+RESIDENT = 1
+GROUP = WARP  # a lane asks for one of those before
+_LEVELS = 3  # tiles, groups, sections
+_LOAD = ir.InlineAsm(ir.FunctionType(I64, [PTR]), "ld.relaxed.gpu.u64 $0, [$1];", "=l,l,~{memory}", True)
+_STORE = ir.InlineAsm(
+    ir.FunctionType(ir.VoidType(), [PTR, I64]), "st.relaxed.gpu.u64 [$0], $1;", "l,l,~{memory}", True
+)
+
+
+_LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
+_EIGHT = ir.Constant(I64, 3)  # bits of the items between two words of padding
+
+
+def words_of_tiles(n_tiles, state_words):
+    """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
+    word an entry."""
+    return 1 + 2 * state_words * _LEVELS * (n_tiles + 1)
 
 
 class ScanEntry(Scanned, cuda.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
     or "scan total"."""
+
+    @property
+    def resident(self):
+        return RESIDENT
 
     @property
     def items(self):
@@ -42,61 +78,114 @@ class ScanEntry(Scanned, cuda.Entry):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         (self.reducer,) = self.reducers
         self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
-        prefixes = self.policy_kind in WITH_PREFIXES
-        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes))[
-            : 2 + prefixes
-        ]:
-            self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
-            self.outs = flat(self.args.pop()) if prefixes else ()
-            body()
-            self.lower.b.ret_void()
+        self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
+        lower, b = self.lower, self.lower.b
+        self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        self.shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+        self._take_tiles(self.extra("depth"))
+        b.ret_void()
+
+    def _take_tiles(self, lag):
+        """The next number, and what is to be done for tiles with it and before."""
+        b = self.lower.b
+        self.last = b.sub(b.sub(grid(self.lower), lag), ir.Constant(I64, 1))
+        number = self._take_number()
+        with b.if_then(b.icmp_signed("<=", number, self.last)):
+            self._total(number)
+        half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
+        group, place = self._split(half)
+        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)):
+            self._total_of_group(group)
+        behind = b.sub(number, lag)
+        with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
+            self._prefixes(behind)
+
+    def _all(self, *conditions):
+        return functools.reduce(self.lower.b.and_, conditions)
+
+    def _equal(self, number, n):
+        return self.lower.b.icmp_signed("==", number, ir.Constant(I64, n))
+
+    def _is_tile(self, number):
+        b = self.lower.b
+        return b.and_(
+            b.icmp_signed(">=", number, ir.Constant(I64, 0)), b.icmp_signed("<=", number, self.last)
+        )
 
     def _combined(self, a, b):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
 
-    def _start(self):
+    def _take_number(self):
+        """The next number, and the launch's mark, an odd one of 32 bits.
+
+        Both are in the first word. Who takes the last number gives the next launch another mark.
+        """
+        lower, b = self.lower, self.lower.b
+        self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
+        self.first = self._equal(thread(lower), 0)
+        self.in_warp = b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))
+        with b.if_then(self.first):
+            ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
+            b.store(ticket, taken)
+            last = b.sub(grid(lower), ir.Constant(I64, 1))
+            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
+                b.store(b.add(b.sub(ticket, last), ir.Constant(I64, 2 << 32)), self.words)
+        barrier(lower)
+        ticket = b.load(taken, typ=I64)
+        self.mark = b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+        return b.and_(ticket, _LOW)
+
+    # ---- a tile
+    def _start(self, tile):
         b = self.lower.b
-        return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
+        return b.add(self.extra("begin"), b.mul(tile, ir.Constant(I64, self.tile)), flags=("nsw",))
 
     def _coalesced(self, start):
-        """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours
-        are neighbours."""
-        b, end = self.lower.b, self.extra("end")
-        for k in range(self.items):
-            place = b.add(thread(self.lower), ir.Constant(I64, k * self.threads))
-            index = b.add(start, place, flags=("nsw",))
-            yield place, index, b.icmp_signed("<", index, end)
-
-    def _shelf(self, shelves, place):
-        """A place of the tile in shared memory; one word in nine is padding against bank conflicts."""
+        """The indices of this thread's items when neighbours are neighbours."""
         b = self.lower.b
-        word = b.add(place, b.ashr(place, ir.Constant(I64, 3)))
-        return [b.gep(shelf, [word], source_etype=I64) for shelf in shelves]
+        first = b.add(start, thread(self.lower), flags=("nsw",))
+        return [b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",)) for k in range(self.items)]
 
-    def _items(self, shelves):
+    def _shelf(self, first, further):
+        """A place of the tile in shared memory, one word in nine of which is padding against bank conflicts.
+
+        Both parts are counted with padding: no carry of the one reaches the other's eights, so that a thread
+        has one address and constants.
+        """
+        b = self.lower.b
+        word = b.add(b.add(first, b.ashr(first, _EIGHT)), ir.Constant(I64, further + further // 8))
+        return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
+
+    def _across(self, k):
+        """The place of this thread's item k when neighbours are neighbours."""
+        return self._shelf(thread(self.lower), k * self.threads)
+
+    def _items(self):
         """The places of this thread's neighbouring items."""
-        b = self.lower.b
-        first = b.mul(thread(self.lower), ir.Constant(I64, self.items))
-        return [self._shelf(shelves, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
+        first = self.lower.b.mul(thread(self.lower), ir.Constant(I64, self.items))
+        return [self._shelf(first, k) for k in range(self.items)]
 
-    def _own(self, start, shelves):
-        """The contributions of this thread's items, the neutral value beyond the end; read in step, then
-        handed over."""
+    def _run_kernel(self, start):
+        """The contributions of a tile to shared memory, the neutral value beyond the end."""
         lower, b = self.lower, self.lower.b
-        whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
-        with b.if_else(whole) as (inner, last):
-            with inner:  # no condition: all loads are in flight at once
-                for place, index, _ in list(self._coalesced(start)):
-                    self._write(self._contribution(index), self._shelf(shelves, place))
-            with last:
-                for place, index, inside in self._coalesced(start):
-                    self._write(self._neutral(), self._shelf(shelves, place))
-                    with b.if_then(inside):
-                        self._write(self._contribution(index), self._shelf(shelves, place))
+        rest = b.sub(self.extra("end"), start, flags=("nsw",))
+        with b.if_else(b.icmp_signed(">=", rest, ir.Constant(I64, self.tile))) as (whole, part):
+            with whole:  # no condition, and no store before the last load: all are in flight at once
+                states = [self._contribution(index) for index in self._coalesced(start)]
+                for k, state in enumerate(states):
+                    self._write(state, self._across(k))
+            with part:
+                for k in range(self.items):
+                    self._write(self._neutral(), self._across(k))
+                self.steps(thread(lower), rest, ir.Constant(I64, self.threads), lambda k: self._one(start, k))
         lower.begin_pack(None)
         barrier(lower)
-        return [self._read(places) for places in self._items(shelves)]
+
+    def _one(self, start, place):
+        """The contribution at a place of a tile."""
+        state = self._contribution(self.lower.b.add(start, place, flags=("nsw",)))
+        self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
         """What the kernel returns at one index."""
@@ -107,72 +196,153 @@ class ScanEntry(Scanned, cuda.Entry):
         (value,) = self._contributions(result)
         return self._state(self.reducer, value, position, VARYING)
 
-    def _scanned(self, own):
-        """(what lies before this thread in its block, the block's total)."""
-        total = None
-        for v in own:
-            total = v if total is None else self._combined(total, v)
-        return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
+    def _own(self):
+        """This thread's neighbouring items, combined."""
+        return functools.reduce(self._combined, [self._read(places) for places in self._items()])
 
-    def _new_shelves(self):
-        """Of each number of a state."""
-        return [shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
-
-    def _partial(self, number):
-        """The places of a tile's state."""
-        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
-
-    def _totals(self):
+    def _total(self, tile):
+        """A tile's total, left for others."""
         lower, b = self.lower, self.lower.b
-        _, total = self._scanned(self._own(self._start(), self._new_shelves()))
-        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self._write(total, self._partial(block(lower)))
+        self._run_kernel(self._start(tile))
+        parts = fold_block(lower, self._own(), self._combined, self.threads)
+        with b.if_then(self.first):
+            self._leave(0, tile, functools.reduce(self._combined, parts()))
 
-    def _prefixes(self):
+    def _total_of_group(self, group):
+        """By one warp: a group's total, and behind the section's last group what lies before the next one."""
         lower, b = self.lower, self.lower.b
-        start, shelves = self._start(), self._new_shelves()
-        own = self._own(start, shelves)
-        before, _ = self._scanned(own)
-        running = self._combined(self._read(self._partial(block(lower))), before)
-        for state, places in zip(own, self._items(shelves)):
-            after = self._combined(running, state)
+        section, place = self._split(group)
+        (own,) = self._await(self._member(0, group))
+        own = fold_warp(lower, own, self._combined)
+        with b.if_then(self.first):
+            self._leave(1, group, own)
+        with b.if_then(self._equal(place, GROUP - 1)):
+            groups, origin = self._await(self._member(1, section), self._origin(section))
+            own = self._combined(origin, fold_warp(lower, groups, self._combined))
+            with b.if_then(self.first):
+                self._leave(2, b.add(section, ir.Constant(I64, 1)), own)
+
+    def _prefixes(self, tile):
+        """A tile's prefixes, behind what lies before it; behind the last tile is the total of all."""
+        lower, b = self.lower, self.lower.b
+        found = shared_words(lower, len(self.state), "before")
+        places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
+        with b.if_then(self.in_warp):
+            state = self._before(tile)
+            with b.if_then(self.first):
+                self._write(state, places)
+        start = self._start(tile)
+        self._run_kernel(start)
+        before, total = scan_block(lower, self._own(), self._neutral(), self._combined, self.threads)
+        prefix = self._read(places)
+        with b.if_then(b.and_(self.first, b.icmp_signed("==", tile, self.last))):
+            self.write_results([self._combined(prefix, total)])
+        lower.begin_pack(None)
+        if self.outs:
+            self._keep_prefixes(self._combined(prefix, before))
+            barrier(lower)
+            self._store(start)
+
+    def _keep_prefixes(self, running):
+        """This thread's items become prefixes."""
+        for places in self._items():
+            after = self._combined(running, self._read(places))
             self._write(running if self.policy_kind == "scan exclusive" else after, places)
             running = after
-        barrier(lower)
-        for place, index, inside in self._coalesced(start):
-            with b.if_then(inside):
-                prefix = finished(lower, self.reducer, self._read(self._shelf(shelves, place)))
+
+    def _store(self, start):
+        lower, b = self.lower, self.lower.b
+        for k, index in enumerate(self._coalesced(start)):
+            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+                prefix = finished(lower, self.reducer, self._read(self._across(k)))
                 for out, x in zip(self.outs, flat(prefix)):
                     lower.store(out, [lower.lanes(index)], x)
 
-    def _offsets(self):
-        """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may
-        lie, is the total."""
-        lower, b, end = self.lower, self.lower.b, self.extra("end")
-        carry = [lower.slot(lower.scalar(v.dtype)) for v in self.state]
-        self._write(self._neutral(), carry)
-        self.steps(
-            ir.Constant(I64, 0),
-            b.add(end, ir.Constant(I64, 1)),
-            ir.Constant(I64, self.threads * ITEMS),
-            lambda base: self._stretch(base, carry),
+    # ---- what lies before a tile
+    def _before(self, tile):
+        """By one warp, of which the first thread gets it. Waits for the tile's own total too: who made it has
+        read the tile, which may now be overwritten by its prefixes."""
+        (group, place), lane = self._split(tile), thread(self.lower)
+        section, place_of_group = self._split(group)
+        tiles, groups, origin = self._await(
+            self._member(0, group, self.lower.b.add(place, ir.Constant(I64, 1))),
+            self._member(1, section, place_of_group),
+            self._origin(section),
         )
-        lower.begin_pack(None)
-        barrier(lower)
-        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self.write_results([self._read(self._partial(end))])
+        tiles = self._where(self.lower.b.icmp_signed("<", lane, place), tiles)
+        states = [fold_warp(self.lower, state, self._combined) for state in (groups, tiles)]
+        return functools.reduce(self._combined, states, origin)
 
-    def _stretch(self, base, carry):
-        """The block's partials from `base` on become what lies before each, behind what was carried here."""
-        lower, b = self.lower, self.lower.b
-        lower.begin_pack(None)
-        first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
-        places = [self._partial(b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
-        own = [self._read(place) for place in places]
-        before, total = self._scanned(own)
-        carried = self._read(carry)
-        running = self._combined(carried, before)
-        for state, place in zip(own, places):
-            self._write(running, place)
-            running = self._combined(running, state)
-        self._write(self._combined(carried, total), carry)
+    def _split(self, number):
+        """(the group, the place in it) of what is numbered."""
+        b = self.lower.b
+        bits = ir.Constant(I64, GROUP.bit_length() - 1)
+        return b.ashr(number, bits), b.and_(number, ir.Constant(I64, GROUP - 1))
+
+    def _member(self, level, group, n=GROUP):
+        """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
+        b, lane = self.lower.b, thread(self.lower)
+        n = ir.Constant(I64, n) if isinstance(n, int) else n
+        return level, b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
+
+    def _origin(self, section):
+        """What lies before a section."""
+        return 2, section, self.lower.b.icmp_signed(">", section, ir.Constant(I64, 0))
+
+    # ---- what tiles leave for those behind
+    def _halves(self):
+        """Of each number of a state how many halves of 64 bits it has."""
+        return [t.BITS[v.dtype] // 32 for v in self.state]
+
+    def _places(self, level, number):
+        """Where the halves of a state are left; the same half of neighbours lies side by side."""
+        b, one = self.lower.b, ir.Constant(I64, 1)
+        stride = b.add(grid(self.lower), one)
+        for half in range(sum(self._halves())):
+            row = b.mul(stride, ir.Constant(I64, level * sum(self._halves()) + half))
+            word = b.add(b.add(row, number), one)
+            yield b.gep(self.words, [word], source_etype=I64)
+
+    def _leave(self, level, number, state):
+        """Leave a state for the tiles behind."""
+        b, words = self.lower.b, []
+        for v, n_halves in zip(state, self._halves()):
+            bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
+            bits = b.zext(bits, I64) if n_halves == 1 else bits
+            words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
+        for place, word in zip(self._places(level, number), words):
+            b.call(_STORE, [place, b.or_(word, self.mark)])
+
+    def _await(self, *wanted):
+        """The states of (level, number, condition) each, once they are there; the neutral one where the
+        condition does not hold."""
+        b = self.lower.b
+        places = [
+            list(self._places(level, b.select(there, number, ir.Constant(I64, 0))))
+            for level, number, there in wanted
+        ]
+        self.jump("ask")
+        asking, answered = b.block, b.append_basic_block("answered")
+        rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
+        missing = [
+            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), self.mark))
+            for row, (_, _, there) in zip(rows, wanted)
+            for word in row
+        ]
+        b.cbranch(functools.reduce(b.or_, missing), asking, answered)
+        b.position_at_end(answered)
+        return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
+
+    def _joined(self, words):
+        """The state whose halves these words hold."""
+        lower, b, words, state = self.lower, self.lower.b, iter(words), []
+        for v, n_halves in zip(self.state, self._halves()):
+            bits = b.lshr(next(words), _HALF)
+            bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
+            state.append(Value(v.dtype, VARYING, b.bitcast(bits, lower.scalar(v.dtype))))
+        return state
+
+    def _where(self, there, state):
+        """The state, or the neutral one where the condition does not hold."""
+        known = Value("bool", VARYING, there)
+        return tuple(self.lower.select(known, v, n) for v, n in zip(state, self._neutral()))

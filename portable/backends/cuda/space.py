@@ -17,17 +17,18 @@ from ...compiler.faults import N_BYTES, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
-from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
-from .scan import ITEMS, ScanEntry
+from .scan import ScanEntry, words_of_tiles
 
 interprets, builds = False, ("executed",)
 lock = Lock()  # compiled code has one argument block
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
+_LAG = 0.6  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
@@ -93,8 +94,7 @@ class Compiled:
         self.function = module.function("entry")
         self.handle = self.function.handle
         if entry.policy_kind.startswith("scan"):
-            self.finish, self.tile = module.function("finish"), entry.tile
-            self.apply = module.function("apply") if entry.policy_kind in WITH_PREFIXES else None
+            self.tile = entry.tile
 
     def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
@@ -291,21 +291,14 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 
 def _scan(space, compiled, policy, words, outs, work):
-    n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
-    partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads) * compiled.state_words)
-    rest = [0] * (len(EXTRA) - 4)
-    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *rest)
-    tiles = (
-        words
-        + _EXTRA.pack(0, n_tiles, 0, partials, *rest)
-        + compiled.results.addresses(outs, work.results.pointer)
+    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # who takes the last leaves the total
+    resident = compiled.resident_blocks()
+    lag = int(_LAG * resident) if n_tiles > resident else 0
+    left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
+    block = (
+        words + _extra(policy, 0, left, depth=lag) + compiled.results.addresses(outs, work.results.pointer)
     )
-    apply = [(compiled, compiled.apply.handle, n_tiles, 0, place)] if compiled.apply else []
-    return _kernels(
-        (compiled, compiled.handle, n_tiles, 0, place),
-        (compiled, compiled.finish.handle, 1, 0, tiles),
-        *apply,
-    )
+    return _kernels((compiled, compiled.handle, n_tiles + lag, 0, block))
 
 
 def _kernels(*rows):
@@ -332,6 +325,26 @@ def run(pattern, space, compiled, policy, words, outs):
         return None
     fence(space)
     return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+
+
+def reduce_ahead(space, compiled, policy, words):
+    """A callable that gives the results, and waits for the reduction alone."""
+    if compiled.faults:
+        results = run("reduce", space, compiled, policy, words, ())
+        return lambda: results
+    spare = _workspace(space.device, space.stream).spare
+    work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
+    for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
+        compiled.launch(grid, block, shared, space.stream, handle)
+    work.mark.record(space.stream or None)
+
+    def results():
+        work.mark.wait()
+        found = compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+        spare.append(work)
+        return found
+
+    return results
 
 
 def plan_for(space, compiled, policy, words):
@@ -393,12 +406,29 @@ class _Workspace:
         self.results = context.allocate_pinned(512)
         self.counter = context.allocate(8)
         context.fill(self.counter.pointer, 0, 8, wait=True)
-        self.partials = []  # the last one is in use; queued work may still write to those before it
+        # the last of each is in use; queued work may still write to those before it
+        self.partials, self.scans = [], []
+        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
 
     def room(self, n_bytes):
-        if not self.partials or n_bytes > self.partials[-1].nbytes:
-            self.partials.append(self.context.allocate(max(2 * n_bytes, 1 << 16)))
-        return self.partials[-1].pointer
+        return self._last(self.partials, n_bytes)
+
+    def words(self, n_bytes):
+        """What scans alone write, zero before the first: a word there is a number with a launch's mark."""
+        return self._last(self.scans, n_bytes, zero=True)
+
+    def _last(self, kept, n_bytes, zero=False):
+        if not kept or n_bytes > kept[-1].nbytes:
+            kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
+        return kept[-1].pointer
+
+
+class _Ahead:
+    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
+
+    def __init__(self, work):
+        self.room, self.counter = work.room, work.counter
+        self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
 
 
 @functools.cache

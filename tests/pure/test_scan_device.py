@@ -1,0 +1,73 @@
+"""Scans and ragged rows on a device, as far as the host goes: launches, what they are given, who waits."""
+
+import struct
+import threading
+
+import numpy as np
+import pytest
+from fake_cuda import fake_cuda  # noqa: F401
+
+import portable as pk
+from portable import segments
+from portable.backends.cuda import driver
+from portable.backends.cuda import space as launches
+
+
+def later(a, b):
+    return b
+
+
+IN_ORDER = pk.Reducer("InOrder", later, 0.0, commutes=False)
+
+
+@pk.kernel
+def itself(i):
+    return i * 1.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 5_000, 9_000_000])
+def test_a_scan_is_one_launch_of_its_tiles_and_of_a_lag(fake_cuda, monkeypatch, n):
+    """Blocks take numbers: those of the tiles, and as many more as a tile's prefixes are behind its total. A
+    scan that the device holds at once has no lag."""
+    launched = []
+    monkeypatch.setattr(
+        launches.Compiled, "launch", lambda self, grid, block, *rest: launched.append((self, grid, block))
+    )
+    pk.parallel_reduce(pk.RangePolicy(0, n, space="cuda"), itself, reducer=IN_ORDER)
+    ((compiled, grid, block),) = launched
+    n_tiles = max(1, -(-n // compiled.tile))
+    begin, end, *_, lag = struct.unpack(f"={len(launches.EXTRA)}q", block[: 8 * len(launches.EXTRA)])
+    assert (begin, end, grid) == (0, n, n_tiles + lag)
+    assert (lag > 0) == (n_tiles > compiled.resident_blocks())
+
+
+def test_what_a_scan_leaves_is_zero_before_the_first(fake_cuda, monkeypatch):
+    """A word of an earlier use could look like a number that was left; and no reduction writes there."""
+    x, out = pk.zeros(100, space="cuda"), pk.zeros(100, space="cuda")
+    policy, total = pk.RangePolicy(0, 100, space="cuda"), pk.zeros(1, space="cuda")
+    work = launches._Workspace(driver.context(0))
+    monkeypatch.setattr(launches, "_workspace", lambda device, stream: work)
+    pk.parallel_scan(policy, entry, x, out=out, total=total)
+    (words,) = work.scans
+    assert not any(fake_cuda.bytes_at(words.pointer, words.nbytes))
+    pk.parallel_reduce(policy, entry, x)
+    assert words.pointer not in [kept.pointer for kept in work.partials]
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]
+
+
+def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
+    """All is queued when the host waits, and it waits for the mark behind the first launch."""
+    monkeypatch.setattr(segments, "_kept", threading.local())
+    x, offsets = pk.copy_of(np.zeros(0), "cuda"), pk.copy_of(np.zeros(5, np.int64), "cuda")
+    for call in (pk.segmented_reduce, pk.segmented_scan):
+        call(x, offsets, space="cuda")  # compiles
+        fake_cuda.calls.clear()
+        call(x, offsets, space="cuda")
+        calls = [c for c in fake_cuda.calls if "Launch" in c or "Event" in c or "Synchronize" in c]
+        first, last = calls.index("cuEventRecord"), len(calls) - 1
+        assert calls[last] == "cuEventSynchronize" and calls.count("cuEventSynchronize") == 1
+        assert calls[:first] == ["cuLaunchKernel"] and set(calls[first + 1 : last]) == {"cuLaunchKernel"}
