@@ -2,8 +2,9 @@
 
 What it looks at is a SITE, a number that `Sites` knows the meaning of. The first fault of a launch is written
 to eight words: whether there is one, its site, the number, its limit, the lane, and the indices of the launch
-at lane 0. On a machine that can leave a kernel in the middle it then ends; on others the access is left out,
-and the kernel goes on to the barriers where others wait.
+at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to the
+barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads, and
+what a basic block has found is told of at its end, so that its loads need not wait for one another.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from . import types as t
 from .emit import OWN, Emitter
 from .tree import Operation, inside
 from .types import LINEAR, UNIFORM, VARYING
-from .values import I1, I64, PTR, Value
+from .values import I1, I8, I32, I64, PTR, Value
 
 N_BYTES = 64
-_VOID, _RARELY = ir.VoidType(), [1, 1 << 20]
+# of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
+# to, and the address of the eight words
+ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
+_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 12  # looks that are told of together
+_LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,11 @@ class Debugging(Emitter):
         None,
         True,
     )
+    place = None  # of an access: whether it is inside, and what it reads or writes otherwise
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.waiting, self.spares = {}, {}  # block -> what is to be told of at its end
 
     def inline(self, text, args):
         where = args[: self.n_outer] if text is self.watched else self.where
@@ -151,63 +161,103 @@ class Debugging(Emitter):
         super().run_loop(loop, test, *more)
 
     def _unless_faulty(self, test):
+        b, trips, faulty = self.b, self.slot(I32), self.slot(I1)
         going_on = self.get(test(), "bool")
-        found = self.b.load_atomic(self.memory, "monotonic", 8, typ=I64)
-        fine = self.b.icmp_signed("==", found, I64(0))
-        return Value("bool", VARYING, self.b.and_(going_on, fine))
+        n = b.add(b.load(trips, typ=I32), I32(1))
+        b.store(n, trips)
+        with b.if_then(b.icmp_signed("==", b.and_(n, I32(_LOOK - 1)), I32(0)), likely=False):
+            found = b.load_atomic(self.memory, "monotonic", 8, typ=I64)
+            b.store(b.icmp_signed("!=", found, I64(0)), faulty)
+        return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
     # ---- what is looked at
     def load(self, view, indices):
         with self.before_the_loop(view, indices):
-            return self._touched(self.inside(view, indices), lambda: self._load(view, indices))
+            with self.under(place=(self.inside(view, indices), 0)):
+                return self._load(view, indices)
 
     def store(self, view, indices, value):
-        self._touched(self.inside(view, indices), lambda: super(Debugging, self).store(view, indices, value))
+        with self.under(place=(self.inside(view, indices), 1)):
+            super().store(view, indices, value)
 
-    def atomic(self, op, view, indices, value, expected=None, want_old=True):
-        return self._touched(
-            self.inside(view, indices),
-            lambda: super(Debugging, self).atomic(op, view, indices, value, expected, want_old),
-        )
+    def atomic(self, *args):
+        if not self.leaves:
+            self.diverges()
+        with self.under(place=(self.inside(args[1], args[2]), 1)):
+            return super().atomic(*args)
 
     def part(self, view, items):
-        for k, item in enumerate(items):
-            if not isinstance(item, tuple):
-                self._index(view, k, item)
+        items = [
+            item if isinstance(item, tuple) else self._row(view, k, item) for k, item in enumerate(items)
+        ]
         return super().part(view, items)
 
-    def inside(self, view, indices):
-        """Look at the indices of an access; whether all are inside, where the kernel goes on with others."""
-        found = [self._index(view, k, v) for k, v in enumerate(indices)]
-        if self.leaves or None in found and not any(found):
-            return None
-        ok = I1(1)
-        for x in found:
-            ok = ok if x is None else self.b.and_(ok, x)
-        return ok
+    def _row(self, view, k, item):
+        """The index of a part of a view; the first one instead of one outside, where the kernel goes on."""
+        ok = self._index(view, k, item)
+        if self.leaves or ok is None:
+            return item
+        self.diverges()
+        return Value("int", item.kind, self.b.select(ok, self.get(item, "int"), I64(0)))
 
-    def _touched(self, ok, access):
-        """An access; left out where an index is outside."""
+    def inside(self, view, indices):
+        """Look at the indices of an access; whether all are inside, None if it must be."""
+        found = [self._index(view, k, v) for k, v in enumerate(indices)]
+        found = [ok for ok in found if ok is not None]
+        if self.leaves or not found:
+            return None
+        if any(isinstance(ok.type, ir.VectorType) for ok in found):
+            found = [ok if isinstance(ok.type, ir.VectorType) else self.splat(ok) for ok in found]
+        return functools.reduce(self.b.and_, found)
+
+    def locate(self, view, indices, pairs=False):
+        how, pointer = super().locate(view, indices, pairs)
+        ok, use = self.place or (None, 0)
         if ok is None:
-            return access()
-        slot = None
-        with self.b.if_then(ok):
-            value = access()
-            if value is not None:
-                x = self.get(value)
-                slot = self.slot(x.type)
-                self.b.store(x, slot)
-        return value and Value(value.dtype, value.kind, self.b.load(slot, typ=x.type))
+            return how, pointer
+        if isinstance(pointer, list):
+            own = isinstance(ok.type, ir.VectorType)
+            return how, [
+                self.b.select(self.lane(ok, k) if own else ok, p, self._spare(view, p, use))
+                for k, p in enumerate(pointer)
+            ]
+        spare = self._spare(view, pointer, use)
+        if isinstance(pointer.type, ir.VectorType):
+            spare = self._pointers(spare, self.full(I64, 0))
+        return how, self.b.select(ok, pointer, spare)
+
+    def _spare(self, view, pointer, use):
+        """Where an access goes instead of outside: a place that holds 0 (`use` 0), or one that nobody reads
+        (1). In memory of the same kind, so that the instruction stays the same."""
+        if getattr(pointer.type, "addrspace", 0):
+            return self._spare_word(use, pointer.type)
+        if view.store != "(local)":
+            return self.b.gep(self.memory, [I64((ZERO, SPARE)[use])], source_etype=I8)
+        if self.b.function not in self.spares:
+            self.spares[self.b.function] = self.slot(ir.ArrayType(I64, 2 * self.W))
+        return self.b.gep(self.spares[self.b.function], [I64(8 * self.W * use)], source_etype=I8)
+
+    def _spare_word(self, use, pointer_type):
+        """The same of a block's shared memory, which each thread sets to 0 when it begins."""
+        name, module = f"spare{use}", self.b.module
+        place = module.globals.get(name)
+        if place is None:
+            place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
+            place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
+            place.type = pointer_type
+            with self.b.goto_entry_block():
+                self.b.store(I64(0), place)
+        return place
 
     def _index(self, view, k, v):
-        """Look at one index; whether it is inside (an i1), None if it must be."""
+        """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
         extent = view.shape[k]
         if self.silent or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
         site = "index", view.label or view.store, len(view.prefix) + k
-        if own or v.kind != LINEAR or self.W == 1 or v.step < 1:
+        if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
             return self._among(v, n, site)
         last = self.b.add(v.ir, self._word(v.step * (self.W - 1)))  # the ends tell of all
         ends = self.b.and_(self.b.icmp_signed(">=", v.ir, self._word(0)), self.b.icmp_signed("<", last, n))
@@ -295,6 +345,10 @@ class Debugging(Emitter):
     def require(self, ok, number, limit, kind, name, dimension=0):
         """Code goes on if `ok`, an i1 or one a lane, holds for all live lanes; else the first is told of."""
         b, bits = self.b, None
+        site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
+        if not self.leaves:
+            self._wait(ok, number, limit, site)
+            return
         if isinstance(ok.type, ir.VectorType):
             bad = b.not_(ok) if self.mask is None else b.select(self.mask, b.not_(ok), self.full(I1, 0))
             bits = b.bitcast(bad, ir.IntType(self.W))
@@ -308,14 +362,62 @@ class Debugging(Emitter):
         faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
         b.cbranch(bad, faulty, good).set_weights(_RARELY)
         b.position_at_end(faulty)
-        self._tell(bits, number, limit, kind, name, dimension)
-        if self.leaves:
-            self.target.leave(self)
-        else:
-            b.branch(good)
+        self._tell(bits, number, limit, site)
+        self.target.leave(self)
         b.position_at_end(good)
 
-    def _tell(self, bits, number, limit, kind, name, dimension):
+    def _wait(self, ok, number, limit, site):
+        """Let a look be told of at the end of this block, which ends soon where many wait."""
+        if len(self.waiting.get(self.b.block, ())) == _MOST:
+            self._go_on()
+        state = {name: getattr(self, name) for name in ("where", "team", "W", "memory")}
+        self.waiting.setdefault(self.b.block, []).append((ok, number, limit, site, state))
+
+    def _go_on(self):
+        """End a block whose looks wait."""
+        more = self.b.append_basic_block("more")
+        self.b.branch(more)
+        self.b.position_at_end(more)
+
+    def emit_operation(self, o):
+        if o.op in _MEETING and self.b.block in self.waiting:
+            self._go_on()  # others may go on with what was not read or written
+        super().emit_operation(o)
+
+    def tell_all(self):
+        """Put behind each block, at its end, what its looks have found."""
+        for block, looks in self.waiting.items():
+            self._tell_at_end(block, looks)
+
+    def _tell_at_end(self, block, looks):
+        function, end = block.function, block.instructions.pop()
+        block.terminator = None
+        b = self.b = ir.IRBuilder(block)
+        good, faulty = (function.append_basic_block(name) for name in ("good", "faulty"))
+        good.instructions.append(end)
+        good.terminator, end.parent = end, good
+        for other in function.blocks:
+            for phi in other.instructions:
+                if isinstance(phi, ir.PhiInstr):
+                    phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
+        fine = [self._of_all(ok) for ok, *_ in looks]
+        b.cbranch(functools.reduce(b.and_, fine), good, faulty).set_weights(_RARELY[::-1])
+        b.position_at_end(faulty)
+        for ok, (each, number, limit, site, state) in zip(fine, looks):
+            with self.under(**state), b.if_then(b.not_(ok)):
+                own = isinstance(each.type, ir.VectorType)
+                bits = b.bitcast(b.not_(each), ir.IntType(self.W)) if own else None
+                self._tell(bits, number, limit, site)
+        b.branch(good)
+
+    def _of_all(self, ok):
+        """Whether something holds in all lanes."""
+        if not isinstance(ok.type, ir.VectorType):
+            return ok
+        bits = self.b.bitcast(ok, ir.IntType(ok.type.count))
+        return self.b.icmp_unsigned("==", bits, ir.Constant(bits.type, (1 << ok.type.count) - 1))
+
+    def _tell(self, bits, number, limit, site):
         b, lane = self.b, self._word(0) if bits is None else self._first_of(bits)
 
         def word(v):
@@ -324,7 +426,6 @@ class Debugging(Emitter):
 
         where = [self._first(v) for v in self.where or ()]
         member = self.get(self.team.rank(self), "int") if self.W == 1 and self.team is not None else lane
-        site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
         words = [
             self._word(site),
             word(number),
@@ -333,7 +434,11 @@ class Debugging(Emitter):
             *where,
             *[self._word(0)] * (3 - len(where)),
         ]
-        b.call(b.module.globals.get("portable_fault") or _teller(b.module), [self.memory, *words])
+        place = self.memory
+        if not self.leaves:
+            place = b.load(b.gep(place, [I64(WORDS)], source_etype=I8), typ=PTR)
+        teller = b.module.globals.get("portable_fault") or _teller(b.module)
+        b.call(teller, [self.memory, place, *words])
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""
@@ -372,6 +477,10 @@ class Debugging(Emitter):
             self.b.branch(jump.operands[0])
 
 
+# operations at which members wait for one another, or hand values on
+_MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
+
+
 def _meets(block):
     """Whether members meet in what a block runs: those that have left would be waited for."""
     return any(
@@ -381,17 +490,17 @@ def _meets(block):
 
 
 def _teller(module):
-    """void portable_fault(memory, 7 words): keep them, if they are the first."""
-    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, *[I64] * 7]), "portable_fault")
+    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
+    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, PTR, *[I64] * 7]), "portable_fault")
     function.linkage = "internal"
     for name in ("noinline", "cold"):
         function.attributes.add(name)
-    memory, *words = function.args
+    taken, place, *words = function.args
     b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
+    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
     with b.if_then(won):
-        for k, word in enumerate(words, 1):
-            b.store(word, b.gep(memory, [I64(k)], source_etype=I64))
+        for k, word in enumerate((I64(1), *words)):
+            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
     b.ret_void()
     return function
 
@@ -415,6 +524,10 @@ class Debugged:
     def identity_of_code(self):
         return f"{super().identity_of_code} debug {self.nan}"
 
+    def emit(self):
+        super().emit()
+        self.lower.tell_all()
+
     def open(self, function):
         super().open(function)
         lower = self.lower
@@ -432,7 +545,4 @@ class Debugged:
 
 def debug_entry(entry, debug):
     """The class of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
-    one = (
-        {} if entry.target.leave else {"lanes": lambda self, signature: 1}
-    )  # an access is left out for one lane
-    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan", **one})
+    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan"})
