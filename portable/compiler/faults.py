@@ -28,7 +28,7 @@ N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
 # to, and the address of the eight words
 ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
-_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 12  # looks that are told of together
+_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 32  # looks that are told of together
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
@@ -141,6 +141,7 @@ class Debugging(Emitter):
     def __init__(self, *args):
         super().__init__(*args)
         self.waiting, self.spares = {}, {}  # block -> what is to be told of at its end
+        self.facts = None, {}, {}  # a block: what its variables hold, and looks at indices from one base
 
     def inline(self, text, args):
         where = args[: self.n_outer] if text is self.watched else self.where
@@ -299,11 +300,53 @@ class Debugging(Emitter):
         """Whether an index, or each lane's, is one of n; else it is told."""
         own = isinstance(n.type, ir.VectorType)
         x = self.get(v, "int", VARYING if own or v.kind != UNIFORM and self.W > 1 else UNIFORM)
+        if not self.leaves and self.W == 1:
+            return self._with_others(x, n, site)
         ok = self.b.icmp_unsigned(
             "<", x, self.splat(n) if isinstance(x.type, ir.VectorType) and not own else n
         )
         self.require(ok, x, n, *site)
         return ok
+
+    def _with_others(self, x, n, site):
+        """Whether an index is inside, and with it others of this block that are as far from it as numbers of
+        the text say: their ends alone are looked at."""
+        base, k = x, 0
+        while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
+            k += base.operands[1].constant * (1 if base.opname == "add" else -1)
+            base = base.operands[0]
+        if isinstance(base, ir.Constant) or abs(k) >= 1 << 31:
+            base, k = x, 0
+        known, b = self._facts()[1], self.b
+        key = base, n.constant if isinstance(n, ir.Constant) else n
+        if key not in known:
+            ends = [b.add(base, I64(k)) for _ in range(2)]
+            known[key] = b.and_(*(b.icmp_unsigned("<", end, n) for end in ends)), ends
+        ok, ends = known[key]
+        for end, choose in zip(ends, (min, max)):
+            end.operands = base, I64(choose(end.operands[1].constant, k))
+        self.require(ok, x, n, *site)
+        return ok
+
+    def _facts(self):
+        """What is known in this block: what variables hold, by their places, and looks by base and extent."""
+        if self.facts[0] is not self.b.block:
+            self.facts = self.b.block, {}, {}
+        return self.facts[1:]
+
+    def read(self, variable):
+        if self.leaves or self.W > 1:
+            return super().read(variable)
+        known, place = self._facts()[0], self.slot_of(variable)
+        if place not in known:
+            known[place] = super().read(variable).ir
+        return Value(variable.dtype, variable.kind, known[place])
+
+    def emit_set(self, s):
+        super().emit_set(s)
+        if not self.leaves and self.W == 1:
+            x, place = self.b.block.instructions[-1].operands
+            self._facts()[0][place] = x
 
     @staticmethod
     def _word(n):
@@ -377,7 +420,7 @@ class Debugging(Emitter):
         b, bits = self.b, None
         site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
         if not self.leaves:
-            self._wait(ok, number, limit, site)
+            self._wait(ok, number, limit, site, kind)
             return
         if isinstance(ok.type, ir.VectorType):
             bad = b.not_(ok) if self.mask is None else b.select(self.mask, b.not_(ok), self.full(I1, 0))
@@ -396,22 +439,23 @@ class Debugging(Emitter):
         self.target.leave(self)
         b.position_at_end(good)
 
-    def _wait(self, ok, number, limit, site):
+    def _wait(self, ok, number, limit, site, kind):
         """Let a look be told of at the end of this block, which ends soon where many wait."""
         if len(self.waiting.get(self.b.block, ())) == _MOST:
-            self._go_on()
+            self._go_on(self.facts[2])
         state = {name: getattr(self, name) for name in ("where", "team", "W", "memory")}
-        self.waiting.setdefault(self.b.block, []).append((ok, number, limit, site, state))
+        self.waiting.setdefault(self.b.block, []).append((ok, number, limit, site, kind, state))
 
-    def _go_on(self):
-        """End a block whose looks wait."""
-        more = self.b.append_basic_block("more")
+    def _go_on(self, looks):
+        """End a block whose looks wait. What its variables hold stays, and these looks."""
+        more, known = self.b.append_basic_block("more"), self._facts()[0]
         self.b.branch(more)
         self.b.position_at_end(more)
+        self.facts = more, known, looks
 
     def emit_operation(self, o):
         if o.op in _MEETING and self.b.block in self.waiting:
-            self._go_on()  # others may go on with what was not read or written
+            self._go_on({})  # others may go on with what was not read or written
         super().emit_operation(o)
 
     def tell_all(self):
@@ -430,13 +474,14 @@ class Debugging(Emitter):
             for phi in other.instructions:
                 if isinstance(phi, ir.PhiInstr):
                     phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
-        fine = [self._of_all(ok) for ok, *_ in looks]
-        b.cbranch(functools.reduce(b.and_, fine), good, faulty).set_weights(_RARELY[::-1])
+        fine = {ok: self._of_all(ok) for ok, *_ in looks}
+        b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
-        for ok, (each, number, limit, site, state) in zip(fine, looks):
-            with self.under(**state), b.if_then(b.not_(ok)):
-                own = isinstance(each.type, ir.VectorType)
-                bits = b.bitcast(b.not_(each), ir.IntType(self.W)) if own else None
+        for ok, number, limit, site, kind, state in looks:
+            own = isinstance(ok.type, ir.VectorType)
+            alone = b.icmp_unsigned("<", number, limit) if kind == "index" and not own else fine[ok]
+            with self.under(**state), b.if_then(b.not_(alone)):
+                bits = b.bitcast(b.not_(ok), ir.IntType(self.W)) if own else None
                 self._tell(bits, number, limit, site)
         b.branch(good)
 

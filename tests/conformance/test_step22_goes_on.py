@@ -130,6 +130,16 @@ def private(i, x, y):
 
 
 @pk.kernel
+def in_a_row(i, k, x, y):
+    o = k[i]
+    s = x[o]
+    o += 1
+    s += x[o] - 2.0 * x[o - 3]
+    o += 2
+    y[i] = s * x[o]
+
+
+@pk.kernel
 def endless(i, n, x, y):
     s = 0.0
     for j in range(n, n + 3):
@@ -148,6 +158,7 @@ _X, _ROWS = np.random.default_rng(7).random(29), np.random.default_rng(8).random
         (moving, (_X,)),
         (of_rows, (np.arange(9)[::-1].copy(), _ROWS)),
         (private, (_X,)),
+        (in_a_row, (np.arange(2, 11), _X)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -166,6 +177,10 @@ def test_what_is_right_stays(kernel, args):
         (of_rows, (whole((4, 1 << 40), n=9), _ROWS), 1 << 40, 9, (4,)),
         (of_rows, (whole((4, -1), n=9), _ROWS), -1, 9, (4,)),
         (private, (_X[:23],), 23, 23, (0,)),
+        (in_a_row, (np.full(9, 1), _X), -1, 29, (0,)),
+        (in_a_row, (np.full(9, 26), _X), 29, 29, (0,)),
+        (in_a_row, (np.full(9, 28), _X), 29, 29, (0,)),
+        (in_a_row, (np.full(9, (1 << 63) - 1), _X), (1 << 63) - 1, 29, (0,)),
         (endless, (5, _X), 4611686018427387904, 29, (0,)),
     ],
     ids=lambda value: getattr(value, "name", ""),
