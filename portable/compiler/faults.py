@@ -253,6 +253,8 @@ class Debugging(Emitter):
         spare = self._spare(view, pointer, use)
         if isinstance(pointer.type, ir.VectorType):
             spare = self._pointers(spare, self.full(I64, 0))
+        elif isinstance(ok.type, ir.VectorType):
+            ok = self._of_all(ok)
         return how, self.b.select(ok, pointer, spare)
 
     def _spare(self, view, pointer, use):
