@@ -2,8 +2,9 @@
 
 What it looks at is a SITE, a number that `Sites` knows the meaning of. The first fault of a launch is written
 to eight words: whether there is one, its site, the number, its limit, the lane, and the indices of the launch
-at lane 0. On a machine that can leave a kernel in the middle it then ends; on others the access is left out,
-and the kernel goes on to the barriers where others wait.
+at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to the
+barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads, and
+what a basic block has found is told of at its end, so that its loads need not wait for one another.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from ..errors import CheckError
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN, Emitter
-from .tree import Operation, inside
+from .tree import Call, Leave, Operation, Set, inside
 from .types import LINEAR, UNIFORM, VARYING
-from .values import I1, I64, PTR, Value
+from .values import I1, I8, I32, I64, PTR, Value
 
 N_BYTES = 64
-_VOID, _RARELY = ir.VoidType(), [1, 1 << 20]
+# of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
+# to, and the address of the eight words
+ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
+_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 32  # looks that are told of together
+_LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,13 @@ class Debugging(Emitter):
         None,
         True,
     )
+    place = None  # of an access: whether it is inside, and what it reads or writes otherwise
+    version = None  # of a loop: the one whose indices are known to be inside
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.waiting, self.spares = {}, {}  # block -> what is to be told of at its end
+        self.facts = None, {}, {}  # a block: what its variables hold, and looks at indices from one base
 
     def inline(self, text, args):
         where = args[: self.n_outer] if text is self.watched else self.where
@@ -151,63 +163,134 @@ class Debugging(Emitter):
         super().run_loop(loop, test, *more)
 
     def _unless_faulty(self, test):
+        b, trips, faulty = self.b, self.slot(I32), self.slot(I1)
         going_on = self.get(test(), "bool")
-        found = self.b.load_atomic(self.memory, "monotonic", 8, typ=I64)
-        fine = self.b.icmp_signed("==", found, I64(0))
-        return Value("bool", VARYING, self.b.and_(going_on, fine))
+        n = b.add(b.load(trips, typ=I32), I32(1))
+        b.store(n, trips)
+        with b.if_then(b.icmp_signed("==", b.and_(n, I32(_LOOK - 1)), I32(0)), likely=False):
+            found = b.load_atomic(self.memory, "monotonic", 8, typ=I64)
+            b.store(b.icmp_signed("!=", found, I64(0)), faulty)
+        return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
+
+    def counted_loop(self, loop, start, stop, step):
+        """A loop whose trips only read, write and compute is there twice where a machine goes on: without the
+        looks that its ends tell of, and with them."""
+        plain = self.leaves or self.silent or self.W > 1 or not isinstance(step, int)
+        if plain or self.version or not loop.innermost() or _meets(loop.body):
+            super().counted_loop(loop, start, stop, step)
+            return
+        b = self.b
+        choose, ends = b.block, [self.get(v, "int") for v in (start, stop)]
+        quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
+        version = Version(self, loop, set(b.function.blocks) - {quick, after})
+        b.position_at_end(quick)
+        with self.under(version=version):
+            super().counted_loop(loop, start, stop, step)
+        b.branch(after)
+        b.position_at_end(choose)
+        fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
+        if fine is None:
+            b.branch(quick)
+        else:
+            slow = b.append_basic_block("slow")
+            b.cbranch(fine, quick, slow)
+            b.position_at_end(slow)
+            super().counted_loop(loop, start, stop, step)
+            b.branch(after)
+        b.position_at_end(after)
 
     # ---- what is looked at
     def load(self, view, indices):
         with self.before_the_loop(view, indices):
-            return self._touched(self.inside(view, indices), lambda: self._load(view, indices))
+            with self.under(place=(self.inside(view, indices), 0)):
+                return self._load(view, indices)
 
     def store(self, view, indices, value):
-        self._touched(self.inside(view, indices), lambda: super(Debugging, self).store(view, indices, value))
+        with self.under(place=(self.inside(view, indices), 1)):
+            super().store(view, indices, value)
 
-    def atomic(self, op, view, indices, value, expected=None, want_old=True):
-        return self._touched(
-            self.inside(view, indices),
-            lambda: super(Debugging, self).atomic(op, view, indices, value, expected, want_old),
-        )
+    def atomic(self, *args):
+        if not self.leaves:
+            self.diverges()
+        with self.under(place=(self.inside(args[1], args[2]), 1)):
+            return super().atomic(*args)
 
     def part(self, view, items):
-        for k, item in enumerate(items):
-            if not isinstance(item, tuple):
-                self._index(view, k, item)
+        items = [
+            item if isinstance(item, tuple) else self._row(view, k, item) for k, item in enumerate(items)
+        ]
         return super().part(view, items)
 
-    def inside(self, view, indices):
-        """Look at the indices of an access; whether all are inside, where the kernel goes on with others."""
-        found = [self._index(view, k, v) for k, v in enumerate(indices)]
-        if self.leaves or None in found and not any(found):
-            return None
-        ok = I1(1)
-        for x in found:
-            ok = ok if x is None else self.b.and_(ok, x)
-        return ok
+    def _row(self, view, k, item):
+        """The index of a part of a view; the first one instead of one outside, where the kernel goes on."""
+        ok = self._index(view, k, item)
+        if self.leaves or ok is None:
+            return item
+        self.diverges()
+        return Value("int", item.kind, self.b.select(ok, self.get(item, "int"), I64(0)))
 
-    def _touched(self, ok, access):
-        """An access; left out where an index is outside."""
+    def inside(self, view, indices):
+        """Look at the indices of an access; whether all are inside, None if it must be."""
+        found = [self._index(view, k, v) for k, v in enumerate(indices)]
+        found = [ok for ok in found if ok is not None]
+        if self.leaves or not found:
+            return None
+        if any(isinstance(ok.type, ir.VectorType) for ok in found):
+            found = [ok if isinstance(ok.type, ir.VectorType) else self.splat(ok) for ok in found]
+        return functools.reduce(self.b.and_, found)
+
+    def locate(self, view, indices, pairs=False):
+        how, pointer = super().locate(view, indices, pairs)
+        ok, use = self.place or (None, 0)
         if ok is None:
-            return access()
-        slot = None
-        with self.b.if_then(ok):
-            value = access()
-            if value is not None:
-                x = self.get(value)
-                slot = self.slot(x.type)
-                self.b.store(x, slot)
-        return value and Value(value.dtype, value.kind, self.b.load(slot, typ=x.type))
+            return how, pointer
+        if isinstance(pointer, list):
+            own = isinstance(ok.type, ir.VectorType)
+            return how, [
+                self.b.select(self.lane(ok, k) if own else ok, p, self._spare(view, p, use))
+                for k, p in enumerate(pointer)
+            ]
+        spare = self._spare(view, pointer, use)
+        if isinstance(pointer.type, ir.VectorType):
+            spare = self._pointers(spare, self.full(I64, 0))
+        elif isinstance(ok.type, ir.VectorType):
+            ok = self._of_all(ok)
+        return how, self.b.select(ok, pointer, spare)
+
+    def _spare(self, view, pointer, use):
+        """Where an access goes instead of outside: a place that holds 0 (`use` 0), or one that nobody reads
+        (1). In memory of the same kind, so that the instruction stays the same."""
+        if getattr(pointer.type, "addrspace", 0):
+            return self._spare_word(use, pointer.type)
+        if view.store != "(local)":
+            return self.b.gep(self.memory, [I64((ZERO, SPARE)[use])], source_etype=I8)
+        if self.b.function not in self.spares:
+            self.spares[self.b.function] = self.slot(ir.ArrayType(I64, 2 * self.W))
+        return self.b.gep(self.spares[self.b.function], [I64(8 * self.W * use)], source_etype=I8)
+
+    def _spare_word(self, use, pointer_type):
+        """The same of a block's shared memory, which each thread sets to 0 when it begins."""
+        name, module = f"spare{use}", self.b.module
+        place = module.globals.get(name)
+        if place is None:
+            place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
+            place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
+            place.type = pointer_type
+            with self.b.goto_entry_block():
+                self.b.store(I64(0), place)
+        return place
 
     def _index(self, view, k, v):
-        """Look at one index; whether it is inside (an i1), None if it must be."""
+        """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
         extent = view.shape[k]
         if self.silent or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
+        if self.version and not own and self.version.knows(self.get(v, "int"), n):
+            return None
         site = "index", view.label or view.store, len(view.prefix) + k
-        if own or v.kind != LINEAR or self.W == 1 or v.step < 1:
+        if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
             return self._among(v, n, site)
         last = self.b.add(v.ir, self._word(v.step * (self.W - 1)))  # the ends tell of all
         ends = self.b.and_(self.b.icmp_signed(">=", v.ir, self._word(0)), self.b.icmp_signed("<", last, n))
@@ -219,11 +302,53 @@ class Debugging(Emitter):
         """Whether an index, or each lane's, is one of n; else it is told."""
         own = isinstance(n.type, ir.VectorType)
         x = self.get(v, "int", VARYING if own or v.kind != UNIFORM and self.W > 1 else UNIFORM)
+        if not self.leaves and self.W == 1:
+            return self._with_others(x, n, site)
         ok = self.b.icmp_unsigned(
             "<", x, self.splat(n) if isinstance(x.type, ir.VectorType) and not own else n
         )
         self.require(ok, x, n, *site)
         return ok
+
+    def _with_others(self, x, n, site):
+        """Whether an index is inside, and with it others of this block that are as far from it as numbers of
+        the text say: their ends alone are looked at."""
+        base, k = x, 0
+        while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
+            k += base.operands[1].constant * (1 if base.opname == "add" else -1)
+            base = base.operands[0]
+        if isinstance(base, ir.Constant) or abs(k) >= 1 << 31:
+            base, k = x, 0
+        known, b = self._facts()[1], self.b
+        key = base, n.constant if isinstance(n, ir.Constant) else n
+        if key not in known:
+            ends = [b.add(base, I64(k)) for _ in range(2)]
+            known[key] = b.and_(*(b.icmp_unsigned("<", end, n) for end in ends)), ends
+        ok, ends = known[key]
+        for end, choose in zip(ends, (min, max)):
+            end.operands = base, I64(choose(end.operands[1].constant, k))
+        self.require(ok, x, n, *site)
+        return ok
+
+    def _facts(self):
+        """What is known in this block: what variables hold, by their places, and looks by base and extent."""
+        if self.facts[0] is not self.b.block:
+            self.facts = self.b.block, {}, {}
+        return self.facts[1:]
+
+    def read(self, variable):
+        if self.leaves or self.W > 1:
+            return super().read(variable)
+        known, place = self._facts()[0], self.slot_of(variable)
+        if place not in known:
+            known[place] = super().read(variable).ir
+        return Value(variable.dtype, variable.kind, known[place])
+
+    def emit_set(self, s):
+        super().emit_set(s)
+        if not self.leaves and self.W == 1:
+            x, place = self.b.block.instructions[-1].operands
+            self._facts()[0][place] = x
 
     @staticmethod
     def _word(n):
@@ -295,6 +420,10 @@ class Debugging(Emitter):
     def require(self, ok, number, limit, kind, name, dimension=0):
         """Code goes on if `ok`, an i1 or one a lane, holds for all live lanes; else the first is told of."""
         b, bits = self.b, None
+        site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
+        if not self.leaves:
+            self._wait(ok, number, limit, site, kind)
+            return
         if isinstance(ok.type, ir.VectorType):
             bad = b.not_(ok) if self.mask is None else b.select(self.mask, b.not_(ok), self.full(I1, 0))
             bits = b.bitcast(bad, ir.IntType(self.W))
@@ -308,14 +437,64 @@ class Debugging(Emitter):
         faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
         b.cbranch(bad, faulty, good).set_weights(_RARELY)
         b.position_at_end(faulty)
-        self._tell(bits, number, limit, kind, name, dimension)
-        if self.leaves:
-            self.target.leave(self)
-        else:
-            b.branch(good)
+        self._tell(bits, number, limit, site)
+        self.target.leave(self)
         b.position_at_end(good)
 
-    def _tell(self, bits, number, limit, kind, name, dimension):
+    def _wait(self, ok, number, limit, site, kind):
+        """Let a look be told of at the end of this block, which ends soon where many wait."""
+        if len(self.waiting.get(self.b.block, ())) == _MOST:
+            self._go_on(self.facts[2])
+        state = {name: getattr(self, name) for name in ("where", "team", "W", "memory")}
+        self.waiting.setdefault(self.b.block, []).append((ok, number, limit, site, kind, state))
+
+    def _go_on(self, looks):
+        """End a block whose looks wait. What its variables hold stays, and these looks."""
+        more, known = self.b.append_basic_block("more"), self._facts()[0]
+        self.b.branch(more)
+        self.b.position_at_end(more)
+        self.facts = more, known, looks
+
+    def emit_operation(self, o):
+        if o.op in _MEETING and self.b.block in self.waiting:
+            self._go_on({})  # others may go on with what was not read or written
+        super().emit_operation(o)
+
+    def tell_all(self):
+        """Put behind each block, at its end, what its looks have found."""
+        for block, looks in self.waiting.items():
+            self._tell_at_end(block, looks)
+
+    def _tell_at_end(self, block, looks):
+        function, end = block.function, block.instructions.pop()
+        block.terminator = None
+        b = self.b = ir.IRBuilder(block)
+        good, faulty = (function.append_basic_block(name) for name in ("good", "faulty"))
+        good.instructions.append(end)
+        good.terminator, end.parent = end, good
+        for other in function.blocks:
+            for phi in other.instructions:
+                if isinstance(phi, ir.PhiInstr):
+                    phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
+        fine = {ok: self._of_all(ok) for ok, *_ in looks}
+        b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
+        b.position_at_end(faulty)
+        for ok, number, limit, site, kind, state in looks:
+            own = isinstance(ok.type, ir.VectorType)
+            alone = b.icmp_unsigned("<", number, limit) if kind == "index" and not own else fine[ok]
+            with self.under(**state), b.if_then(b.not_(alone)):
+                bits = b.bitcast(b.not_(ok), ir.IntType(self.W)) if own else None
+                self._tell(bits, number, limit, site)
+        b.branch(good)
+
+    def _of_all(self, ok):
+        """Whether something holds in all lanes."""
+        if not isinstance(ok.type, ir.VectorType):
+            return ok
+        bits = self.b.bitcast(ok, ir.IntType(ok.type.count))
+        return self.b.icmp_unsigned("==", bits, ir.Constant(bits.type, (1 << ok.type.count) - 1))
+
+    def _tell(self, bits, number, limit, site):
         b, lane = self.b, self._word(0) if bits is None else self._first_of(bits)
 
         def word(v):
@@ -324,7 +503,6 @@ class Debugging(Emitter):
 
         where = [self._first(v) for v in self.where or ()]
         member = self.get(self.team.rank(self), "int") if self.W == 1 and self.team is not None else lane
-        site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
         words = [
             self._word(site),
             word(number),
@@ -333,7 +511,11 @@ class Debugging(Emitter):
             *where,
             *[self._word(0)] * (3 - len(where)),
         ]
-        b.call(b.module.globals.get("portable_fault") or _teller(b.module), [self.memory, *words])
+        place = self.memory
+        if not self.leaves:
+            place = b.load(b.gep(place, [I64(WORDS)], source_etype=I8), typ=PTR)
+        teller = b.module.globals.get("portable_fault") or _teller(b.module)
+        b.call(teller, [self.memory, place, *words])
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""
@@ -372,6 +554,10 @@ class Debugging(Emitter):
             self.b.branch(jump.operands[0])
 
 
+# operations at which members wait for one another, or hand values on
+_MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
+
+
 def _meets(block):
     """Whether members meet in what a block runs: those that have left would be waited for."""
     return any(
@@ -380,18 +566,113 @@ def _meets(block):
     )
 
 
+class Version:
+    """A loop being emitted without the looks at indices that its first and last trip tell of.
+
+    An index is known if it is a * counter + k + what does not change in the loop, a and k Python integers.
+    """
+
+    def __init__(self, lower, loop, before):
+        self.lower, self.loop, self.before, self.looks = lower, loop, before, {}
+        self.written = set(_assigned(loop.body))
+
+    def knows(self, x, n):
+        """Whether the loop's ends tell whether an index is one of n; noted if so."""
+        form = self._form(x)
+        if form is None or not self._stays(n):
+            return False
+        a, k, rest = form
+        key = a, n.constant if isinstance(n, ir.Constant) else n, frozenset(rest.items())
+        low, high, _ = self.looks.get(key, (k, k, n))
+        self.looks[key] = min(low, k), max(high, k), n
+        return True
+
+    def fine(self, first, last, upwards):
+        """An i1, whether all is inside from a first to before a last counter; None if nothing was asked."""
+        if not self.looks:
+            return None
+        b = self.lower.b
+        first, last = (first, b.sub(last, I64(1))) if upwards else (b.add(first, I64(1)), last)
+        # so that no product wraps
+        fine = b.icmp_unsigned("<", b.sub(last, first), I64(1 << 40))
+        for (a, _, rest), (low, high, n) in self.looks.items():
+            n, base = self._again(n), I64(0)
+            for x, times in rest:
+                base = b.add(base, b.mul(self._again(x), I64(times)))
+            for counter, k in ((first, low), (last, high)) if a >= 0 else ((last, low), (first, high)):
+                index = b.add(b.add(base, b.mul(counter, I64(a))), I64(k))
+                fine = b.and_(fine, b.icmp_unsigned("<", index, n))
+        return fine
+
+    def _form(self, x):
+        """(a, k, {value: times}) of an index, or None."""
+        if isinstance(x, ir.Constant):
+            return 0, x.constant, {}
+        counter = self.lower.values.get(self.loop.counter)
+        if counter is not None and x is counter.ir:
+            return 1, 0, {}
+        op = getattr(x, "opname", None)
+        if op not in ("add", "sub", "mul") or x.parent in self.before:
+            return (0, 0, {x: 1}) if self._stays(x) else None
+        parts = [self._form(y) for y in x.operands]
+        if None in parts:
+            return None
+        (a, k, rest), (c, m, more) = parts
+        if op != "mul":
+            sign = 1 if op == "add" else -1
+            sums = {y: rest.get(y, 0) + sign * more.get(y, 0) for y in {**rest, **more}}
+            return _bounded(a + sign * c, k + sign * m, sums)
+        if not (a or rest):
+            a, k, rest, c, m, more = c, m, more, a, k, rest
+        if c or more:
+            return None if a or c else (0, 0, {x: 1})
+        return _bounded(a * m, k * m, {y: times * m for y, times in rest.items()})
+
+    def _stays(self, x):
+        """Whether a value is the same in all trips, and can be had before them."""
+        if not isinstance(x, ir.Instruction) or x.parent in self.before:
+            return True
+        if x.opname == "load":
+            slots = self.lower.slots
+            return any(slots[v] is x.operands[0] for v in slots if v not in self.written)
+        return x.opname in ("add", "sub", "mul") and all(map(self._stays, x.operands))
+
+    def _again(self, x):
+        """The value before the loop."""
+        if not isinstance(x, ir.Instruction) or x.parent in self.before:
+            return x
+        b = self.lower.b
+        if x.opname == "load":
+            return b.load(x.operands[0], typ=x.type)
+        return {"add": b.add, "sub": b.sub, "mul": b.mul}[x.opname](*map(self._again, x.operands))
+
+
+def _bounded(a, k, rest):
+    """The form of an index, if its numbers are small enough for sums in 64 bits."""
+    return (a, k, rest) if max(abs(a), abs(k) >> 20, *map(abs, rest.values()), 0) < 1 << 20 else None
+
+
+def _assigned(block):
+    """The variables that are assigned in what a block runs."""
+    for node in block.body:
+        sets = {Set: [node], Leave: getattr(node, "results", ()), Call: getattr(node, "setup", ())}
+        yield from (s.variable for s in sets.get(node.__class__, ()))
+        for part in inside(node):
+            yield from _assigned(part)
+
+
 def _teller(module):
-    """void portable_fault(memory, 7 words): keep them, if they are the first."""
-    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, *[I64] * 7]), "portable_fault")
+    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
+    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, PTR, *[I64] * 7]), "portable_fault")
     function.linkage = "internal"
     for name in ("noinline", "cold"):
         function.attributes.add(name)
-    memory, *words = function.args
+    taken, place, *words = function.args
     b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
+    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
     with b.if_then(won):
-        for k, word in enumerate(words, 1):
-            b.store(word, b.gep(memory, [I64(k)], source_etype=I64))
+        for k, word in enumerate((I64(1), *words)):
+            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
     b.ret_void()
     return function
 
@@ -415,6 +696,10 @@ class Debugged:
     def identity_of_code(self):
         return f"{super().identity_of_code} debug {self.nan}"
 
+    def emit(self):
+        super().emit()
+        self.lower.tell_all()
+
     def open(self, function):
         super().open(function)
         lower = self.lower
@@ -432,7 +717,4 @@ class Debugged:
 
 def debug_entry(entry, debug):
     """The class of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
-    one = (
-        {} if entry.target.leave else {"lanes": lambda self, signature: 1}
-    )  # an access is left out for one lane
-    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan", **one})
+    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan"})

@@ -8,6 +8,7 @@ from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
 from portable.backends.cuda import space as launches
+from portable.compiler.faults import WORDS
 
 
 @pk.kernel
@@ -38,9 +39,13 @@ def faulty(fake_cuda, monkeypatch):
         n[0] += 1
         assert len(self.block) == self.faults.place + 8 >= len(words) + 8
         place = ctypes.c_uint64.from_buffer(self.block, self.faults.place).value
-        assert place == self.faults.memory.pointer and not any(fake_cuda.bytes_at(place, 64))
+        taken, words = fake_cuda.bytes_at(place, 8), self.faults.words.pointer
+        assert place == self.faults.memory.pointer and not any(taken)
+        assert ctypes.c_uint64(words).value == struct.unpack("=q", fake_cuda.bytes_at(place + WORDS, 8))[0]
         if n[0] == 2:
-            fake_cuda.bytes_at(place, 64)[:] = struct.pack("=8q", 1, 0, 40, 37, 3, 5, 0, 0)
+            fault = struct.pack("=8q", 1, 0, 40, 37, 3, 5, 0, 0)
+            taken[:] = fault[:8]
+            ctypes.memmove(words, fault, 64)
 
     monkeypatch.setattr(launches.Compiled, "launch", launch)
     return fake_cuda

@@ -152,7 +152,7 @@ def assembly(text, kernel_name):
     stack."""
     tm = new_machine()
     tm.set_asm_verbosity(True)
-    return tm.emit_assembly(optimise(text, tm, kernel_name))
+    return tm.emit_assembly(optimise(text, machine(), kernel_name))
 
 
 # void function(block, begin, end, worker) at an address, as a callable

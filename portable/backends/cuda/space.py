@@ -13,7 +13,7 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA, scratch_of
-from ...compiler.faults import N_BYTES, debug_entry
+from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
@@ -104,24 +104,28 @@ class Compiled:
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault."""
+    """Where launches of a debug build leave the first fault: its words are the host's, so that looking at them
+    costs no copy."""
 
     def __init__(self, context, entry):
         self.context, self.sites = context, entry.sites
-        self.memory, self.place = context.allocate(N_BYTES), 8 * entry.fault_word()
+        self.memory, self.place = context.allocate(N_SHARED_BYTES, zero=True), 8 * entry.fault_word()
+        self.words = context.allocate_pinned(N_BYTES)
+        ctypes.memset(self.words.pointer, 0, N_BYTES)
+        where = ctypes.c_uint64(self.words.pointer)
+        context.copy_to_device(self.memory.pointer + WORDS, ctypes.addressof(where), 8)
 
     def put(self, block):
         """Write the memory's address into the argument block at an address."""
         ctypes.c_uint64.from_address(block + self.place).value = self.memory.pointer
 
-    def forget(self):
-        self.context.fill(self.memory.pointer, 0, N_BYTES, wait=True)
-
-    def look(self):
-        """CheckError if the launches that have finished left one."""
-        words = ctypes.create_string_buffer(N_BYTES)
-        self.context.copy_to_host(ctypes.addressof(words), self.memory.pointer, N_BYTES)
-        self.sites.raise_if(words.raw)
+    def take(self):
+        """The words that the launches that have finished left, and forget them."""
+        words = ctypes.string_at(self.words.pointer, N_BYTES)
+        if any(words):
+            ctypes.memset(self.words.pointer, 0, N_BYTES)
+            self.context.fill(self.memory.pointer, 0, WORDS, wait=True)
+        return words
 
 
 @contextlib.contextmanager
@@ -131,10 +135,12 @@ def _watched(space, rows):
     if faults is None:
         yield
         return
-    faults.forget()
-    yield
-    fence(space)
-    faults.look()
+    try:
+        yield
+    finally:  # what a launch that was interrupted has left is not the next one's
+        fence(space)
+        words = faults.take()
+    faults.sites.raise_if(words)
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
