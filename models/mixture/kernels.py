@@ -30,8 +30,10 @@ import math
 import portable as pk
 
 PAD = 32  # points of a tile; a warp, and some packs of lanes
+UNROLLED = 24  # coordinates of a point that registers hold
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
+BESIDE = 2  # features that a member reads at once
 BATCH = 8  # values that are read before the first is used
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
@@ -75,7 +77,17 @@ def squares(p, rows, own, staged, o, y, square):
     operations."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
-    for a in range(p):
+    for a in range(pk.static(min(p, UNROLLED))):
+        for r in range(pk.static(rows)):
+            y[r] = staged[o]
+        o += 1
+        for b in range(pk.static(a + 1)):
+            for r in range(pk.static(rows)):
+                y[r] += staged[o] * own[b, r]
+            o += 1
+        for r in range(pk.static(rows)):
+            square[r] += y[r] * y[r]
+    for a in range(min(p, UNROLLED), p):
         for r in range(pk.static(rows)):
             y[r] = staged[o]
         o += 1
@@ -144,7 +156,10 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
             for r in range(pk.static(rows)):
                 top[r] = 2.0 * LOG_ZERO
                 total[r] = 0.0
-            for c in range(p):
+            for c in range(pk.static(min(p, UNROLLED))):
+                for r in range(pk.static(rows)):
+                    own[c, r] = x[c, (first + r * stride) * PAD + column]
+            for c in range(min(p, UNROLLED), p):
                 for r in range(pk.static(rows)):
                     own[c, r] = x[c, (first + r * stride) * PAD + column]
             for j in range(count):
@@ -303,6 +318,12 @@ def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, sha
             shares[at + j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
 
 
+@pk.function
+def own_feature(column, b, beside):
+    """Feature b of a member's, `beside` of which are neighbours."""
+    return b // beside * (COLUMNS * beside) + column * beside + b % beside
+
+
 @pk.kernel(teams=2)
 def moments(
     team,
@@ -345,6 +366,8 @@ def moments(
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
+    # neighbours are in neighbouring lanes of a pack; a thread of a GPU reads some at once
+    beside = BESIDE if team.registers > 64 and n_own % BESIDE == 0 else 1
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
@@ -414,7 +437,7 @@ def moments(
                         for a in range(pk.static(depth)):
                             r[a] = shares[half * (rows * depth) + a * rows + row, t + u]
                         for b in range(pk.static(n_own)):
-                            feature = features[half * PAD + t + u, column + b * COLUMNS]
+                            feature = features[half * PAD + t + u, own_feature(column, b, beside)]
                             for a in range(pk.static(depth)):
                                 part[a, b] += r[a] * feature
                     t += unroll
@@ -430,7 +453,7 @@ def moments(
                 j = first + a * rows + row
                 if j < min(first + group, end) and chosen[j] == number:
                     for b in range(pk.static(n_own)):
-                        f = base + column + b * COLUMNS
+                        f = base + own_feature(column, b, beside)
                         if f < sums.shape[2]:
                             sums[own, j, f] = total[q, a, b]
         q += 1
