@@ -34,6 +34,7 @@ UNROLLED = 24  # coordinates of a point that registers hold
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
 BESIDE = 2  # features that a member reads at once
+FEW_BLOCKS = 3  # of features
 BATCH = 8  # values that are read before the first is used
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
@@ -321,7 +322,8 @@ def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, sha
 @pk.function
 def own_feature(column, b, beside):
     """Feature b of a member's, `beside` of which are neighbours."""
-    return b // beside * (COLUMNS * beside) + column * beside + b % beside
+    together = b // beside * (COLUMNS * beside) + b % beside
+    return together + (column if beside == 1 else column * beside)  # which is no neighbour's neighbour
 
 
 @pk.kernel(teams=2)
@@ -361,7 +363,8 @@ def moments(
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
-    base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
+    wide = n_own * COLUMNS
+    base = team.league_rank // n_groups % n_blocks * wide
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
@@ -371,7 +374,7 @@ def moments(
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
-    features = team.scratch((2 * PAD, n_own * COLUMNS), x.dtype)
+    features = team.scratch((2 * PAD, wide), x.dtype)
     # rows lie in different banks, as those of points do
     shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)
     total = pk.local((n_places, depth, n_own), x.dtype)
@@ -383,7 +386,7 @@ def moments(
     ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
     reference = references[number]
     for t in range(2 * PAD):
-        for f in team.thread_range(n_own * COLUMNS):
+        for f in team.thread_range(wide):
             features[t, f] = 0.0
         for c in team.thread_range(points.shape[1]):
             points[t, c] = 1.0
@@ -409,18 +412,14 @@ def moments(
             powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
             products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
+        elif n_blocks <= FEW_BLOCKS:  # each with code of its own
+            for s in range(pk.static(n_blocks)):
+                if base == s * wide:
+                    last = min(row_of(s * wide + wide - 1), p) + 1
+                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, features)
         else:
-            products(
-                team,
-                p,
-                base,
-                row_of(base),
-                min(row_of(base + n_own * COLUMNS - 1), p) + 1,
-                half * PAD,
-                some,
-                points,
-                features,
-            )
+            last = min(row_of(base + wide - 1), p) + 1
+            products(team, p, base, row_of(base), last, half * PAD, some, points, features)
         stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()

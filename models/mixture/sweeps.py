@@ -61,7 +61,7 @@ class Block(NamedTuple):
     whether they are finite: flaw[0] is 0, or NaN.
 
     joint and lse, of the width of the block, are shared with other blocks; total is the sum of the last
-    sweep's lse_i.
+    sweep's lse_i. added: a View of its sums, once there are some.
     """
 
     start: int
@@ -74,6 +74,8 @@ class Block(NamedTuple):
     total: pk.View
     compute: Again
     add_up: Again
+    combine: Again
+    added: list[pk.View]
 
 
 class Sweeps:
@@ -140,8 +142,8 @@ class Sweeps:
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
-        again = Again(), Again()
-        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again)
+        again = Again(), Again(), Again()
+        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again, [])
 
     def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
         """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""

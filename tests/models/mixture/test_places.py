@@ -69,6 +69,7 @@ def test_another_memory_gives_the_same_bits_in_few_copies(far, monkeypatch, name
     if stretch:
         monkeypatch.setattr(rows, "_WHOLE", 0)
         monkeypatch.setattr(rows, "_TOGETHER", stretch)
+        monkeypatch.setattr(blocks, "_BLOCKS_ONCE", 8)
     model.space, heard = far, Heard()
     with pk.listening(heard, copies=True):
         found = getattr(model, name)(X)
