@@ -33,7 +33,6 @@ PAD = 32  # points of a tile; a warp, and some packs of lanes
 UNROLLED = 24  # coordinates of a point that registers hold
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
-BESIDE = 2  # features that a member reads at once
 FEW_BLOCKS = 3  # of features
 BATCH = 8  # values that are read before the first is used
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
@@ -319,13 +318,6 @@ def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, sha
             shares[at + j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
 
 
-@pk.function
-def own_feature(column, b, beside):
-    """Feature b of a member's, `beside` of which are neighbours."""
-    together = b // beside * (COLUMNS * beside) + b % beside
-    return together + (column if beside == 1 else column * beside)  # which is no neighbour's neighbour
-
-
 @pk.kernel(teams=2)
 def moments(
     team,
@@ -369,8 +361,6 @@ def moments(
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
-    # neighbours are in neighbouring lanes of a pack; a thread of a GPU reads some at once
-    beside = BESIDE if team.registers > 64 and n_own % BESIDE == 0 else 1
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
@@ -436,7 +426,7 @@ def moments(
                         for a in range(pk.static(depth)):
                             r[a] = shares[half * (rows * depth) + a * rows + row, t + u]
                         for b in range(pk.static(n_own)):
-                            feature = features[half * PAD + t + u, own_feature(column, b, beside)]
+                            feature = features[half * PAD + t + u, column + b * COLUMNS]
                             for a in range(pk.static(depth)):
                                 part[a, b] += r[a] * feature
                     t += unroll
@@ -452,7 +442,7 @@ def moments(
                 j = first + a * rows + row
                 if j < min(first + group, end) and chosen[j] == number:
                     for b in range(pk.static(n_own)):
-                        f = base + own_feature(column, b, beside)
+                        f = base + column + b * COLUMNS
                         if f < sums.shape[2]:
                             sums[own, j, f] = total[q, a, b]
         q += 1

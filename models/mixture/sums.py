@@ -34,8 +34,12 @@ def triangle(p):
 
 
 def group_of(k, dtype):
-    """Components of a team of `moments`."""
-    return min(_GROUP[dtype], 1 << (k - 1).bit_length())
+    """Components of a team of `moments`, and its members: k in even groups, of which each member has as
+    many."""
+    even = -(-k // -(-k // _GROUP[dtype]))
+    team = max((1 << (even - 1).bit_length()) * _OWN * kernels.COLUMNS // _SHARE, 32)
+    unit = team // kernels.COLUMNS
+    return -(-even // unit) * unit, team
 
 
 class Copy:
@@ -67,8 +71,7 @@ class Sums:
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
-        self.group = group_of(k, dtype)
-        self._team = max(self.group * widest // _SHARE, 32)
+        self.group, self._team = group_of(k, dtype)
         self._static = [
             pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])
         ]

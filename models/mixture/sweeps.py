@@ -20,7 +20,7 @@ from .sums import Sums
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
 _ROWS = 4
-_RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
+_RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
 class Piece(NamedTuple):
@@ -108,7 +108,8 @@ class Sweeps:
     ) -> None:
         self.k, self.p, self.dtype, self.diagonal, self._block = k, p, dtype, diagonal, block
         length = 2 * p + 1 if diagonal else p * (p + 3) // 2 + 1
-        self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
+        most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
+        self._record = -(-k // -(-k // most)), length  # even shares of the components
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
