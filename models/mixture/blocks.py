@@ -23,8 +23,10 @@ from .sweeps import Piece, Sweeps, padded
 # multiprocessors with two teams each the last of a block's teams end together.
 _BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
-# small data are one block, others at least so many: the logarithms of all are never held
-_LEAST, _BLOCKS = 4096, 8
+# Small data are one block, others at least so many: the logarithms of all are never held. Data are small of so
+# few points, or of so few logarithms but no more points than the last number: fewer keep no GPU busy.
+_LEAST, _SMALL, _MOST_SMALL, _BLOCKS = 4096, 2**23, 2**16, 8
+_BLOCKS_ONCE = 2  # of points that are used once: launches and waits cost as much as their kernels
 _MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
 
 
@@ -85,6 +87,8 @@ class Points:
     client : distributed.Client, optional
     rows : Rows, optional
         Those of X on the space, where others have copied them there already.
+    once : bool
+        Whether results of each point are asked for once: no sum depends on where blocks end.
 
     Attributes
     ----------
@@ -113,6 +117,7 @@ class Points:
         weights=None,
         client=None,
         rows=None,
+        once=False,
     ):
         self.as_view = isinstance(X, pk.View)
         if client is not None:
@@ -131,13 +136,15 @@ class Points:
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
         size = np.dtype(self.dtype).itemsize
         pairs = _BYTES // size // max(n_features(self.p, diagonal) // _FEATURES, 1)
-        group = group_of(n_components, self.dtype)
+        group, _ = group_of(n_components, self.dtype)
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
-        self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
+        self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
+        n_blocks = _BLOCKS_ONCE if once and self._is_one else _BLOCKS
+        least = max(min(_SMALL // n_components, _MOST_SMALL), _LEAST)
+        self._block = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)))
         with pk.use(here(client, space)) as self.space:
             pass
-        self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
         if rows is not None and not (self._is_one and rows.is_whole):
             rows.forget()
             rows = None
@@ -212,7 +219,7 @@ class Points:
             place of l_ij, and returns a tuple of arrays to be added up. With a client it must pickle.
         """
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
-        self.about = numbers.astype(self.dtype), chosen
+        self.about = numbers.astype(self.dtype, copy=False), chosen
         total, self.added, *more = self._shards.reduce(
             "gather", self._records(components), *self.about, change, stay=True
         )
@@ -239,7 +246,7 @@ class Points:
 
     def gathered(self):
         """sums and reference of the last sweep, as `sweep` has them."""
-        sums, (numbers, chosen) = on_host(self.added), self.about
+        sums, (numbers, chosen) = np.array(on_host(self.added)), self.about  # the next sweep overwrites them
         if not self.diagonal:
             a, b = triangle(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
@@ -291,7 +298,9 @@ class Points:
             self._check(sum(totals), components)
             found = np.concatenate(parts)
             return pk.copy_of(found, self.space) if as_view else found
-        found = pk.empty(shape, dtype, self.space) if as_view else np.empty(shape, dtype)
+        found = pk.empty(shape, dtype, self.space if as_view else "serial")
+        if not as_view:
+            found = found.to_numpy()
         (total,) = self._shards.reduce(name, records, found, stay=True)
         self._check(float(on_host(total)[0]), components)
         return found

@@ -260,7 +260,7 @@ class DirichletMixture(Fitted):
                 random,
                 self.space,
                 streamed,
-                Log(store, step),
+                Log(store, step if progress else None),
                 client,
             )
             shown.update(task, total=shown.tasks[0].completed)

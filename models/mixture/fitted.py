@@ -92,7 +92,7 @@ class Fitted(Parameters):
         InputError
             Not fitted.
         """
-        with self._shared(X, client) as points:
+        with self._shared(X, client, once=True) as points:
             return points.log_densities(self._fitted(), points.as_view)
 
     def score(self, X: LargeLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
@@ -140,7 +140,7 @@ class Fitted(Parameters):
         InputError
             Not fitted.
         """
-        with self._shared(X, client) as points:
+        with self._shared(X, client, once=True) as points:
             return points.labels(self._fitted(), points.as_view)
 
     def predict_proba(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
@@ -164,7 +164,7 @@ class Fitted(Parameters):
         InputError
             Not fitted.
         """
-        with self._shared(X, client) as points:
+        with self._shared(X, client, once=True) as points:
             return points.responsibilities(self._fitted(), points.as_view)
 
     def bic(self, X: LargeLike | pk.View) -> float:
@@ -262,7 +262,7 @@ class Fitted(Parameters):
         check_feature_names(X, getattr(self, "feature_names_in_", None))
         return check_table(X, n_features=self.n_features_in_)
 
-    def _points(self, X, client=None):
+    def _points(self, X, client=None, once=False):
         """Used once, so read block by block."""
         return Points(
             self._check(X),
@@ -272,9 +272,10 @@ class Fitted(Parameters):
             covariance.is_diagonal(self.covariance),
             streamed=True,
             client=client,
+            once=once,
         )
 
     @contextlib.contextmanager
-    def _shared(self, X, client):
+    def _shared(self, X, client, once=False):
         with connected(client) as client:
-            yield self._points(X, client)
+            yield self._points(X, client, once)

@@ -30,8 +30,10 @@ import math
 import portable as pk
 
 PAD = 32  # points of a tile; a warp, and some packs of lanes
+UNROLLED = 24  # coordinates of a point that registers hold
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
+FEW_BLOCKS = 3  # of features
 BATCH = 8  # values that are read before the first is used
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
@@ -75,7 +77,17 @@ def squares(p, rows, own, staged, o, y, square):
     operations."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
-    for a in range(p):
+    for a in range(pk.static(min(p, UNROLLED))):
+        for r in range(pk.static(rows)):
+            y[r] = staged[o]
+        o += 1
+        for b in range(pk.static(a + 1)):
+            for r in range(pk.static(rows)):
+                y[r] += staged[o] * own[b, r]
+            o += 1
+        for r in range(pk.static(rows)):
+            square[r] += y[r] * y[r]
+    for a in range(min(p, UNROLLED), p):
         for r in range(pk.static(rows)):
             y[r] = staged[o]
         o += 1
@@ -144,7 +156,10 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
             for r in range(pk.static(rows)):
                 top[r] = 2.0 * LOG_ZERO
                 total[r] = 0.0
-            for c in range(p):
+            for c in range(pk.static(min(p, UNROLLED))):
+                for r in range(pk.static(rows)):
+                    own[c, r] = x[c, (first + r * stride) * PAD + column]
+            for c in range(min(p, UNROLLED), p):
                 for r in range(pk.static(rows)):
                     own[c, r] = x[c, (first + r * stride) * PAD + column]
             for j in range(count):
@@ -340,7 +355,8 @@ def moments(
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
-    base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
+    wide = n_own * COLUMNS
+    base = team.league_rank // n_groups % n_blocks * wide
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
@@ -348,7 +364,7 @@ def moments(
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
-    features = team.scratch((2 * PAD, n_own * COLUMNS), x.dtype)
+    features = team.scratch((2 * PAD, wide), x.dtype)
     # rows lie in different banks, as those of points do
     shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)
     total = pk.local((n_places, depth, n_own), x.dtype)
@@ -360,7 +376,7 @@ def moments(
     ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
     reference = references[number]
     for t in range(2 * PAD):
-        for f in team.thread_range(n_own * COLUMNS):
+        for f in team.thread_range(wide):
             features[t, f] = 0.0
         for c in team.thread_range(points.shape[1]):
             points[t, c] = 1.0
@@ -386,18 +402,14 @@ def moments(
             powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
             products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
+        elif n_blocks <= FEW_BLOCKS:  # each with code of its own
+            for s in range(pk.static(n_blocks)):
+                if base == s * wide:
+                    last = min(row_of(s * wide + wide - 1), p) + 1
+                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, features)
         else:
-            products(
-                team,
-                p,
-                base,
-                row_of(base),
-                min(row_of(base + n_own * COLUMNS - 1), p) + 1,
-                half * PAD,
-                some,
-                points,
-                features,
-            )
+            last = min(row_of(base + wide - 1), p) + 1
+            products(team, p, base, row_of(base), last, half * PAD, some, points, features)
         stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()

@@ -67,6 +67,7 @@ class FullSteps:
         self._points, self._model, self._shape = points, model, (k, p)
         self._policy = pk.RangePolicy(0, k, space=points.space)
         self._about = Copy(points.space), Copy(points.space)
+        self._centred = np.zeros((1, p)), np.zeros(k, np.int64)  # references that serve most components
         m, scale, *self._numbers = model.numbers(p)
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
@@ -112,9 +113,8 @@ class FullSteps:
 
     def references(self, centre, limit):
         """As `sums.references`; only where some component is far off has the host to look."""
-        k, p = self._shape
         if self._farthest <= limit:
-            return np.zeros((1, p)), np.zeros(k, np.int64)
+            return self._centred
         means, _, factors = self.result()
         return references(Components(self._model.log_weights(), means, factors), centre, limit)
 

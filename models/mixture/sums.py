@@ -34,8 +34,12 @@ def triangle(p):
 
 
 def group_of(k, dtype):
-    """Components of a team of `moments`."""
-    return min(_GROUP[dtype], 1 << (k - 1).bit_length())
+    """Components of a team of `moments`, and its members: k in even groups, of which each member has as
+    many."""
+    even = -(-k // -(-k // _GROUP[dtype]))
+    team = max((1 << (even - 1).bit_length()) * _OWN * kernels.COLUMNS // _SHARE, 32)
+    unit = team // kernels.COLUMNS
+    return -(-even // unit) * unit, team
 
 
 class Copy:
@@ -45,7 +49,7 @@ class Copy:
         self._space, self._array, self._view = space, None, None
 
     def of(self, array):
-        if self._array is None or not np.array_equal(self._array, array):
+        if self._array is not array and (self._array is None or not np.array_equal(self._array, array)):
             self._array, self._view = array, pk.copy_of(array, self._space)
         return self._view
 
@@ -67,8 +71,7 @@ class Sums:
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
-        self.group = group_of(k, dtype)
-        self._team = max(self.group * widest // _SHARE, 32)
+        self.group, self._team = group_of(k, dtype)
         self._static = [
             pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])
         ]
@@ -76,7 +79,8 @@ class Sums:
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
     def of(self, block, numbers, chosen):
-        """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own.
+        """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next sums
+        overwrite.
 
         numbers, chosen : of references, as `references` gives them, in the points' dtype
         """
@@ -93,15 +97,17 @@ class Sums:
                     begin, end = int(own[0]), int(own[-1]) + 1
                     arguments = self._moments(block, n_slices, number, begin, end, about)
                     pk.parallel_for(*arguments, label="mixture.moments")
-        added = pk.empty(self._slices.shape[1:], np.float64, self._space)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), added.shape, space=self._space),
-            kernels.add_slices,
-            self._slices[:n_slices],
-            added,
-            label="mixture.add_slices",
+        if not block.added:
+            block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
+        block.combine(
+            tuple(block.added), lambda: self._addition(*block.added, n_slices), "mixture.add_slices"
         )
-        return added
+        return block.added[0]
+
+    def _addition(self, added, n_slices):
+        """What `add_slices` is launched with."""
+        policy = pk.MDRangePolicy((0, 0), added.shape, space=self._space)
+        return policy, kernels.add_slices, self._slices[:n_slices], added
 
     def _moments(self, block, n_slices, number, begin, end, about):
         """What `moments` is launched with, for some components and a reference."""

@@ -20,7 +20,7 @@ from .sums import Sums
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
 _ROWS = 4
-_RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
+_RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
 class Piece(NamedTuple):
@@ -61,7 +61,7 @@ class Block(NamedTuple):
     whether they are finite: flaw[0] is 0, or NaN.
 
     joint and lse, of the width of the block, are shared with other blocks; total is the sum of the last
-    sweep's lse_i.
+    sweep's lse_i. added: a View of its sums, once there are some.
     """
 
     start: int
@@ -74,6 +74,8 @@ class Block(NamedTuple):
     total: pk.View
     compute: Again
     add_up: Again
+    combine: Again
+    added: list[pk.View]
 
 
 class Sweeps:
@@ -106,7 +108,8 @@ class Sweeps:
     ) -> None:
         self.k, self.p, self.dtype, self.diagonal, self._block = k, p, dtype, diagonal, block
         length = 2 * p + 1 if diagonal else p * (p + 3) // 2 + 1
-        self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
+        most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
+        self._record = -(-k // -(-k // most)), length  # even shares of the components
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
@@ -140,8 +143,8 @@ class Sweeps:
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
-        again = Again(), Again()
-        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again)
+        again = Again(), Again(), Again()
+        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again, [])
 
     def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
         """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""

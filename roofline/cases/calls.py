@@ -1,7 +1,7 @@
 """Public calls as people make them: arrays of the host in, results on the host out.
 
 On a device each stands beside the same call on data that are there already, and beside the mere copies of its
-bytes, from and to pinned memory. On a CPU it stands beside the same call on "serial", at three sizes: a small
+bytes, from and to pinned memory; below stands what its kernels take alone. On a CPU it stands beside the same call on "serial", at three sizes: a small
 call should not be slower for having threads.
 
 `--n` scales all sizes: 1,000,000 is as they are.
@@ -20,6 +20,8 @@ from roofline.cases.edm import random_dims
 from roofline.cases.hawkes import PARAMS, simulated
 from roofline.cases.rest import begin, seen, walk
 from roofline.contract import Contender, Duel
+from roofline.profiling import profile
+from roofline.units import scaled
 
 P, K, N_SERIES = 14, 16, 50
 CHAINS, SAMPLED, STEPS = 4, 50, 16  # chains and their steps, steps of a filter
@@ -83,15 +85,24 @@ def _beside_device(call, space):
             pk.deep_copy(view, array)
         pk.deep_copy(came, result)
 
-    fence = functools.partial(pk.fence, space)
+    fence, on_there = functools.partial(pk.fence, space), call.bind(space, *there)
     return Duel(
         call.title,
         Contender(f"{space}, from the host", call.bind(space, *call.arrays), sync=fence),
         [
-            Contender("the same on data that are there", call.bind(space, *there), sync=fence),
+            Contender("the same on data that are there", on_there, sync=fence),
             Contender("the copies of its bytes, pinned", move, sync=fence),
         ],
+        told=lambda rows: kernels_alone(on_there),
     )
+
+
+def kernels_alone(call):
+    """How long the kernels of a call take, in words."""
+    with profile() as heard:
+        call()
+    total = sum(event.seconds for event in heard.events)
+    return f"its kernels alone take {scaled(total, 's')}, in {len(heard.events):,} launches"
 
 
 def _copy(space, name, nbytes):

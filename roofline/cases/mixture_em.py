@@ -5,8 +5,8 @@ Points are drawn either from the mixture's own components, far apart, so that fe
 point; or from one normal distribution, so that all have and no work can be left out. Operations are those
 that our code executes for densities and sums, exponentials included: counted by `portable.count`, which
 agrees with a GPU's own counters (`python -m roofline counters`). p (p + 3) for a log-density and (p + 1) (p +
-2) for the weighted sums of a pair cannot be avoided: 478 of about 560. The share of the ceiling is that of
-the machine's fused multiply-adds.
+2) for the weighted sums of a pair cannot be avoided: 478 of about 560 in 14 dimensions. The share of the
+ceiling is that of the machine's fused multiply-adds, by all that are executed.
 
 The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma`
 is launched once for each entry of each component's covariance. An entry costs 5 operations a point and reads
@@ -28,7 +28,9 @@ from roofline.mix import executed_totals
 from roofline.units import scaled
 
 P = 14  # coordinates
+LARGE = 1_000_000, 20, 100  # points, coordinates and components of the rows of `mixture_large`, on a device
 FAR, NEAR = 4.0, 0.1  # standard deviation of the components' means; a component's own is 1
+DTYPES = "float64", "float32"
 COUNTED = 8192  # points on which operations are counted
 
 
@@ -48,7 +50,8 @@ def duels(space, n, quick):
         _duel(space, n, k, *kind, small) for kind in ((FAR, "float64"), (NEAR, "float64"), (NEAR, "float32"))
     ]
     if on_device and not small:
-        found += [_duel(space, n // 10, 4096, NEAR, dtype, small) for dtype in ("float64", "float32")]
+        found += [_duel(space, LARGE[0], LARGE[2], NEAR, dtype, small, LARGE[1]) for dtype in DTYPES]
+        found += [_duel(space, n // 10, 4096, NEAR, dtype, small) for dtype in DTYPES]
     found.append(_against_calc_sigma(space, max(n // 10, 64), k))
     return found
 
@@ -61,15 +64,17 @@ def iteration(steps):
     steps.advance()
 
 
-def executed(space, k, dtype):
-    """Floating-point operations executed for a pair of point and component, counted on few points."""
+def executed(space, k, dtype, p=P):
+    """Floating-point operations executed for a pair of point and component of p coordinates, counted on few
+    points.
+    """
     heard = []
 
     def hear(phase, what, launch):
         if phase == "begin" and launch.label in ("mixture.log_joint", "mixture.moments"):
             heard.append(launch)
 
-    _, points, components = _problem(space, COUNTED, k, NEAR, dtype)
+    _, points, components = _problem(space, COUNTED, k, NEAR, dtype, p)
     with pk.listening(hear):
         points.gather(components)
     flops = 0
@@ -79,20 +84,20 @@ def executed(space, k, dtype):
     return flops / (COUNTED * k)
 
 
-def _problem(space, n, k, apart, dtype):
+def _problem(space, n, k, apart, dtype, p=P):
     """Points, where they lie in the space, and the components that an iteration starts from."""
     random = np.random.default_rng(0)
-    means = random.normal(0.0, apart, (k, P))
-    x = random.standard_normal((n, P), np.float32)
+    means = random.normal(0.0, apart, (k, p))
+    x = random.standard_normal((n, p), np.float32)
     if apart == FAR:
         x += means[random.integers(0, k, n)]
     x = x.astype(dtype)
-    components = Components(np.full(k, -np.log(k)), means, np.tile(np.eye(P), (k, 1, 1)))
-    return x, Points(x, k, space, np.zeros(P), diagonal=False), components
+    components = Components(np.full(k, -np.log(k)), means, np.tile(np.eye(p), (k, 1, 1)))
+    return x, Points(x, k, space, np.zeros(p), diagonal=False), components
 
 
-def _duel(space, n, k, apart, dtype, small):
-    x, points, components = _problem(space, n, k, apart, dtype)
+def _duel(space, n, k, apart, dtype, small, p=P):
+    x, points, components = _problem(space, n, k, apart, dtype, p)
     steps = FullSteps(
         points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), components.means, components.factors
     )
@@ -103,11 +108,12 @@ def _duel(space, n, k, apart, dtype, small):
         result=lambda: points.log_likelihood(components),
     )
     rivals, absent = peers.gather("mixture_em", space, x, components.means)
-    each = P * (P + 3) + (P + 1) * (P + 2) if small else executed(space, k, dtype)
+    needed = p * (p + 3) + (p + 1) * (p + 2)
+    each = needed if small else executed(space, k, dtype, p)
     operations = round(n * k * each)
     overlap = "components far apart" if apart == FAR else "all components overlap"
     title = (
-        f"one EM iteration, {overlap}, {n:,} points, {P} dimensions, {k:,} components, {dtype}, "
+        f"one EM iteration, {overlap}, {n:,} points, {p} dimensions, {k:,} components, {dtype}, "
         f"{scaled(operations)} operations, {each:.0f} a pair"
     )
     return Duel(
@@ -117,6 +123,9 @@ def _duel(space, n, k, apart, dtype, small):
         absent,
         tolerance=1e-10 if dtype == "float64" else 1e-4,
         flops=operations,
+        told=None
+        if small
+        else lambda rows: f"{needed} of the {each:.0f} operations a pair cannot be avoided",
         ceiling=None if small else lambda: ceilings(space).rate(f"fma {dtype}"),
     )
 

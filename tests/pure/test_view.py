@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import portable as pk
 from portable import dlpack
-from portable.backends import registry
+from portable.backends import host, registry
 from portable.backends.cuda import driver
 from portable.view import DTYPES, describe
 
@@ -540,3 +540,55 @@ def test_the_struct_is_what_the_header_says():
     assert ctypes.sizeof(dlpack._Tensor) == 48 and ctypes.sizeof(dlpack._Managed) == 64
     assert ctypes.sizeof(dlpack._Versioned) == 80 and dlpack._Versioned.tensor.offset == 32
     assert (dlpack._Tensor.shape.offset, dlpack._Tensor.byte_offset.offset) == (24, 40)
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    """No memory of the host is kept from before; gives what is."""
+    monkeypatch.setattr(host._Large, "kept", {})
+    return lambda: {size: len(arrays) for size, arrays in host._Large.kept.items() if arrays}
+
+
+def test_large_memory_of_the_host_is_used_again(nothing_kept):
+    n = host._LARGE // 8
+    first = pk.empty(n, space="serial")
+    assert first.pointer % 64 == 0 and first.to_numpy().flags.writeable
+    part, pointer = first.to_numpy()[5:9], first.pointer
+    del first
+    assert not nothing_kept()  # somebody still refers to it
+    other = pk.empty(n, space="threads")
+    assert other.pointer != pointer
+    del part
+    assert nothing_kept() == {8 * n: 1}
+    smaller = pk.empty(n - 1, space="serial")
+    assert smaller.pointer != pointer and nothing_kept()
+    again = pk.empty((2, n // 2), "int64", "serial")
+    assert again.pointer == pointer and not nothing_kept()
+    assert not pk.zeros(n, space="serial").to_numpy().any()  # as is what was kept
+
+
+def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
+    monkeypatch.setattr(host, "_MOST_KEPT", 2 * host._LARGE)
+    n = host._LARGE // 8
+    views = [pk.empty(n, space="serial") for _ in range(2)]
+    views.clear()
+    assert nothing_kept() == {8 * n: 2}
+    pk.empty(n + 1, space="serial")
+    assert nothing_kept() == {8 * (n + 1): 1}
+    pk.empty(2 * n + 1, space="serial")  # alone more than is kept
+    assert not nothing_kept()
+
+
+def test_where_memory_is_short_what_is_kept_is_given_back(nothing_kept, monkeypatch):
+    n, asked = host._LARGE // 8, []
+    pk.empty(n, space="serial")
+
+    def empty(nbytes, dtype):
+        asked.append(nothing_kept())
+        if len(asked) == 1:
+            raise MemoryError
+        return np.zeros(8, dtype)
+
+    monkeypatch.setattr(host.np, "empty", empty)
+    host._Large._new(8)
+    assert asked == [{8 * n: 1}, {}]

@@ -2,12 +2,17 @@
 
 import io
 import json
+import re
 import sys
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+import portable as pk
 from roofline import compare, peers
+from roofline.cases.calls import kernels_alone
+from roofline.cases.scaling import copy
 from roofline.compare import Outcome, Row
 from roofline.contract import Contender, Duel
 from roofline.timing import Samples
@@ -124,3 +129,9 @@ def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
     found, absent = peers.gather("launch", "serial", 1, 10)
     assert not found
     assert absent[0][0] == "launch_numba" and "numba" in absent[0][1]
+
+
+def test_what_a_call_s_kernels_take():
+    x = np.zeros(100)
+    told = kernels_alone(lambda: [pk.parallel_for(100, copy, x, x) for _ in range(3)])
+    assert re.fullmatch(r"its kernels alone take [\d.]+ .?s, in 3 launches", told)

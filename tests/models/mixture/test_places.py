@@ -26,6 +26,7 @@ def far(monkeypatch):
 def small_blocks(monkeypatch):
     """2,500 points are eight blocks and more."""
     monkeypatch.setattr(blocks, "_LEAST", 256)
+    monkeypatch.setattr(blocks, "_BLOCKS_ONCE", 8)
 
 
 def clouds(dtype=np.float64, n=N):
@@ -80,6 +81,19 @@ def test_another_memory_gives_the_same_bits_in_few_copies(far, monkeypatch, name
     else:
         assert 3 <= len(there) <= 8 and max(there) <= stretch
         assert len(heard.waits) <= wanted.nbytes // stretch
+
+
+def test_blocks_of_a_call_are_few_and_leave_no_trace(monkeypatch):
+    model, X, launched = fitted("serial"), clouds(), []
+
+    def hear(phase, what, launch):
+        launched.extend([launch.label] * (phase == "begin"))
+
+    wanted = [getattr(model, name)(X).tobytes() for name in CALLS]
+    monkeypatch.setattr(blocks, "_BLOCKS_ONCE", 2)
+    with pk.listening(hear):
+        assert [getattr(model, name)(X).tobytes() for name in CALLS] == wanted
+    assert launched.count("mixture.log_joint") == 2 * len(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
