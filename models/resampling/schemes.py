@@ -74,6 +74,7 @@ class Call:
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
         self.short = None  # what a launch that takes short rows found of them
+        self.is_lent = False  # whether ancestors stand in ROOM, whose next call overwrites them
 
     @functools.cached_property
     def tables(self):
@@ -94,10 +95,14 @@ class Call:
 
     def draw(self, launch, *options, sums=True):
         """Ancestors by rows, from sums over the weights or without."""
-        ancestors = pk.empty((self.weights.n_rows, self.n_ancestors), np.int64)
-        if launch in launches.OF_SHORT_ROWS and max(self.weights.n, self.n_ancestors) <= SHORT:
-            self.short = launches.short_rows(launch, self.weights, self.seed, self.step, ancestors, ROOM)
+        weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
+        if launch in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
+            # a copy of a short row costs a fraction of what a new View does
+            self.is_lent = weights.is_vector and not weights.as_view
+            ancestors = ROOM("ancestors", shape, np.int64) if self.is_lent else pk.empty(shape, np.int64)
+            self.short = launches.short_rows(launch, weights, self.seed, self.step, ancestors, ROOM)
             return ancestors
+        ancestors = pk.empty(shape, np.int64)
         if sums:
             self.tables.add_up()
         launch(self.tables, self.seed, self.step, ancestors, *options)
@@ -152,7 +157,8 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
                 )
             ancestors = draw(call, **options)
             call.check()  # all is queued by now: the only wait
-            return call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
+            found = call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
+            return found.copy() if call.is_lent else found
 
     scheme.__name__ = scheme.__qualname__ = draw.__name__
     scheme.__module__ = draw.__module__

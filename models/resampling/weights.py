@@ -49,11 +49,13 @@ class Room(threading.local):
 
     def __call__(self, name, shape, dtype):
         place = name, pk.default_space()
-        view = self._kept.pop(place, None)
-        if view is None or (view.shape, view.dtype) != (shape, dtype):
+        wanted, view = self._kept.get(place, (None, None))
+        if wanted != (shape, dtype):
+            view = None
+            self._kept.pop(place, None)  # before there is another
             view = pk.empty(shape, dtype)
-        if view.nbytes <= 1 << 26:
-            self._kept[place] = view
+            if view.nbytes <= 1 << 26:
+                self._kept[place] = (shape, dtype), view
         return view
 
 
