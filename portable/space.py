@@ -173,9 +173,10 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
     try:
         if not debug:
             yield _chosen.get()
-            return
-        with events.changed(redirect=functools.partial(debugged, debug, events.current().redirect)):
-            yield _chosen.get()
+        else:
+            bind = functools.partial(debugged, debug, events.current().redirect)
+            with events.changed(redirect=bind):
+                yield _chosen.get()
     finally:
         _chosen.reset(token)
 
