@@ -210,7 +210,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
 
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_pieces_under_way_do_not_overlap(fake_cuda, way):
-    """In the ring, in which as many begin as fit; those that come back are a huge page for each thread."""
+    """In the ring, in which as many begin as fit; those that come back are larger."""
     from portable.backends.cuda import staging
 
     ring = staging.Staging(pk.zeros(1, space="cuda")._array.base.owner.context)
@@ -225,7 +225,7 @@ def test_pieces_under_way_do_not_overlap(fake_cuda, way):
             assert spans[0][0] >= ring.ring.pointer
             assert spans[-1][1] <= ring.ring.pointer + staging.RING_BYTES
             assert len({id(event) for *_, event in pieces[k : k + n]}) == n
-    assert way == "up" or pieces[0][1] == 16 * 2 << 20
+    assert pieces[0][1] == {"up": 4 << 20, "down": 16 << 20}[way]
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):

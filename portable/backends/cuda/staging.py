@@ -5,8 +5,8 @@ fill (or empty) one pinned piece while the device copies others: pieces form a r
 
 What comes back often goes to new memory, whose pages the system clears when they are first written to, huge
 ones of 2 MiB where it can. Threads that meet in one page wait for each other, so that pieces on the way down
-are as large as a page for each thread (H200, 16 threads, 512 MB of new memory: 89 milliseconds with pieces of
-4 MiB, 17 where the memory had its pages).
+are large, and a thread takes a share of one (H100, 16 threads, 512 MiB to new memory, two turns: 77 and 80
+milliseconds with pieces of 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the memory had its pages).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ N_PIECES, RING_BYTES = 8, 64 << 20  # pieces of the ring at most; large ones are
 # Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H200: 4 MiB in
 # 274 microseconds by the driver, 287 by pieces; 16 MiB in 1,160 and 635).
 LEAST_BYTES = 4 << 20
-PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 32 << 20)}  # of a piece, at least and at most
+PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}  # of a piece, at least and at most
 _PAGE = 4096  # pieces begin at its multiples
 
 
