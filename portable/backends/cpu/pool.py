@@ -30,8 +30,8 @@ from .pool_code import AT, STATE_BYTES, compiled, posix
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
 _COPIED = 32 << 10  # bytes of a copy that a thread takes, at least
-# and of one of more than _LARGE: one share for each thread, or a huge page. The system clears new memory by such
-# pages, for the first thread that writes there, while others that write there wait.
+# and of one of more than _LARGE: a share for each thread, or a huge page. The system clears new memory by
+# such pages, for the first thread that writes there, while others wait.
 _LARGE, _HUGE = 4 << 20, 2 << 20
 
 

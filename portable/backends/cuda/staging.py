@@ -20,7 +20,8 @@ N_PIECES, RING_BYTES = 8, 64 << 20  # pieces of the ring at most; large ones are
 # Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H200: 4 MiB in
 # 274 microseconds by the driver, 287 by pieces; 16 MiB in 1,160 and 635).
 LEAST_BYTES = 4 << 20
-PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}  # of a piece, at least and at most
+# of a piece, at least and at most
+PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}
 _PAGE = 4096  # pieces begin at its multiples
 
 
