@@ -99,7 +99,9 @@ def check_finite(array, name):
 
 def check_count(value, name, least=1, most=None):
     """A whole number between two bounds, both included."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if value.__class__ is not int and (
+        isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral)
+    ):
         raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     if value < least or (most is not None and value > most):
         raise InputError(

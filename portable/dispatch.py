@@ -38,7 +38,7 @@ _PACK = {
     "uint64": struct.Struct("=Q").pack,
     "float32": _pack_float32,
     "float64": _pack_float,
-    "bool": _pack_int,
+    "bool": struct.Struct("=?7x").pack,
 }
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
@@ -68,6 +68,10 @@ def _describe(args):
         elif kind is int:
             specs.append(_INT)
             words.append(_pack_int(a))
+        elif kind in _OF_TYPE:
+            spec, pack = _OF_TYPE[kind]
+            specs.append(spec)
+            words.append(pack(a))
         else:
             spec, w = _describe_rare(a, kind)
             specs.append(spec)
@@ -83,8 +87,8 @@ def _describe_rare(a, kind):
         return ("scatter", a.view.spec), a.view.words
     if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
         return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
-    if kind in _OF_TYPE or (isinstance(a, np.generic) and a.dtype.name in _SCALARS):
-        spec, pack = _OF_TYPE.get(kind) or _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
+    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
+        spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
         return spec, pack(a.item())
     if is_record(a):
         names, parts = parts_of(a)

@@ -171,9 +171,12 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
     token = _chosen.set(require(resolve(space)))
     try:
-        bind = functools.partial(debugged, debug, events.current().redirect)
-        with events.changed(redirect=bind) if debug else contextlib.nullcontext():
+        if not debug:
             yield _chosen.get()
+        else:
+            bind = functools.partial(debugged, debug, events.current().redirect)
+            with events.changed(redirect=bind):
+                yield _chosen.get()
     finally:
         _chosen.reset(token)
 

@@ -166,7 +166,7 @@ def _check_shape(shape):
         raise ShapeError(f"shape is {shape!r}; an integer or a tuple of integers is wanted") from error
     if len(checked) > MAX_NDIM:
         raise ShapeError(f"shape {checked} has {len(checked)} dimensions; views have up to {MAX_NDIM}")
-    if any(extent < 0 for extent in checked):
+    if min(checked, default=0) < 0:
         raise ShapeError(f"shape {checked} has a negative extent")
     return checked
 

@@ -15,7 +15,7 @@ import numpy as np
 import portable as pk
 
 from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
-from .weights import SWEEP_TEAM, TEAM, row_policy, tile_size
+from .weights import SWEEP_TEAM, TEAM, new, row_policy, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
@@ -255,15 +255,42 @@ _LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
 _teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
 
 
-def short_rows(scheme, weights, seed, step, ancestors, room):
-    """Ancestors of weights by a scheme of OF_SHORT_ROWS, in one launch; returns `extremes` as in
-    `small_kernels`."""
+def short_rows(scheme, log, values, keys, ancestors, room):
+    """What launches a scheme of OF_SHORT_ROWS, as arguments of `pk.parallel_for`; the fifth is `extremes` as
+    in `small_kernels`."""
     kernel, team_size, wanted = OF_SHORT_ROWS[scheme]
-    log, values = _LOG[weights.log], weights.values
-    extremes, kept = room("row extremes", (weights.n_rows, 3), np.int64), 0
+    (n_rows, n), kept = values.shape, 0
     if wanted is not None:
         name, length, dtype = wanted
-        kept = room(name, (weights.n_rows, length(weights.n, ancestors.shape[1])), dtype)
-    teams = _teams(weights.n_rows, team_size)
-    pk.parallel_for(teams, kernel, log, values, extremes, kept, seed, step, ancestors)
-    return extremes
+        kept = room(name, (n_rows, length(n, ancestors.shape[1])), dtype)
+    extremes = room("row extremes", (n_rows, 3), np.int64)
+    return _teams(n_rows, team_size), kernel, _LOG[log], values, extremes, kept, keys, ancestors
+
+
+class ShortRow:
+    """A scheme of OF_SHORT_ROWS for one vector of n weights of the host, prepared: its arrays are kept, and a
+    call copies into them.
+
+    Parameters
+    ----------
+    scheme : function of OF_SHORT_ROWS
+    log : int
+        WEIGHTS or LOGS.
+    n, n_ancestors : int
+    dtype : numpy.dtype
+        Of the weights.
+    """
+
+    def __init__(self, scheme, log, n, n_ancestors, dtype):
+        self.values, self.keys = pk.empty(n, dtype), pk.empty(2, np.uint64)
+        self.ancestors, self.key = pk.empty((1, n_ancestors), np.int64), np.zeros(2, np.uint64)
+        launch = short_rows(scheme, log, self.values.reshape(1, n), self.keys, self.ancestors, new)
+        self.extremes, self.run = launch[4], pk.plan(*launch)
+
+    def __call__(self, weights, seed, step):
+        """Ancestors, until the next call."""
+        self.key[:] = seed, step
+        pk.deep_copy(self.keys, self.key)
+        pk.deep_copy(self.values, weights)
+        self.run()
+        return self.ancestors

@@ -32,7 +32,7 @@ class Size:
 
 
 _ALL, _HALVES = tuple(range(4, 23)), tuple(0.5 * k for k in range(9))
-_PRINTED_K = 256  # vectors of a set
+_PRINTED_SETS, _PRINTED_K = 16, 256  # sets of a cell, vectors of a set
 _FEW = ("multinomial", "stratified", "systematic", "metropolis", "rejection")
 
 
@@ -285,8 +285,8 @@ class Paper(page.Study):
         design = self.size.design
         left_out = f"Cells that would cost more than {design.limit:,.0f} even so are left out."
         self.page.say(
-            f"As printed: 16 x 256. Here at most {design.n_sets} x {design.n_runs}; where a cell would cost "
-            f"more",
+            f"As printed: {_PRINTED_SETS} x {_PRINTED_K}, of which each cell says its share. Here at most "
+            f"{design.n_sets} x {design.n_runs}; where a cell would cost more",
             f"than {design.most:,} particles (eight steps of a chain, or proposals, cost as much as one "
             f"particle of",
             "another scheme) there are fewer vectors, then fewer sets, but one set of four vectors at least.",
@@ -295,4 +295,8 @@ class Paper(page.Study):
 
 
 def _count(cell):
-    return "" if cell is None else f"{cell['sets']} x {cell['runs']}"
+    """Sets and vectors, and their share of those that are printed."""
+    if cell is None:
+        return "left out"
+    share = cell["sets"] * cell["runs"] / (_PRINTED_SETS * _PRINTED_K)
+    return f"{cell['sets']} x {cell['runs']}{'' if share >= 1.0 else f', {100.0 * share:.2g} %'}"

@@ -19,7 +19,7 @@ from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
 from .weighing import ordered_numpy
-from .weights import ROOM, Tables, Weights, metropolis_steps, on
+from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20
@@ -64,8 +64,7 @@ class Call:
     """One checked call of a scheme: weights, tables, key, options."""
 
     def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate):
-        self.seed = np.uint64(check_seed(seed))
-        self.step = np.uint64(check_count(step, "step", 0, 2**31 - 1) << 32)
+        self.seed, self.step = check_seed(seed), check_count(step, "step", 0, 2**31 - 1) << 32
         self.degenerate_allowed = (
             check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
         )
@@ -74,6 +73,7 @@ class Call:
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
         self.short = None  # what a launch that takes short rows found of them
+        self.is_lent = False  # whether ancestors stand in ROOM, whose next call overwrites them
 
     @functools.cached_property
     def tables(self):
@@ -94,13 +94,23 @@ class Call:
 
     def draw(self, launch, *options, sums=True):
         """Ancestors by rows, from sums over the weights or without."""
-        ancestors = pk.empty((self.weights.n_rows, self.n_ancestors), np.int64)
-        if launch in launches.OF_SHORT_ROWS and max(self.weights.n, self.n_ancestors) <= SHORT:
-            self.short = launches.short_rows(launch, self.weights, self.seed, self.step, ancestors, ROOM)
+        weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
+        if launch in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
+            self.is_lent = weights.is_vector and not weights.as_view
+            if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
+                given = weights.in_floats()
+                row = ROWS(launches.ShortRow, launch, weights.log, weights.n, shape[1], given.dtype)
+                self.short = row.extremes
+                return row(given, self.seed, self.step)
+            ancestors, keys = pk.empty(shape, np.int64), (np.uint64(self.seed), np.uint64(self.step))
+            launched = launches.short_rows(launch, weights.log, weights.values, keys, ancestors, ROOM)
+            pk.parallel_for(*launched)
+            self.short = launched[4]
             return ancestors
+        ancestors = pk.empty(shape, np.int64)
         if sums:
             self.tables.add_up()
-        launch(self.tables, self.seed, self.step, ancestors, *options)
+        launch(self.tables, np.uint64(self.seed), np.uint64(self.step), ancestors, *options)
         return ancestors
 
 
@@ -152,7 +162,8 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
                 )
             ancestors = draw(call, **options)
             call.check()  # all is queued by now: the only wait
-            return call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
+            found = call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
+            return found.copy() if call.is_lent else found
 
     scheme.__name__ = scheme.__qualname__ = draw.__name__
     scheme.__module__ = draw.__module__

@@ -7,6 +7,7 @@ take tiles, to the last one: both add up whole numbers, and draw random numbers 
 Arguments beyond those of `spreading`
     extremes   shape (n_rows, 3), int64: the largest and smallest weight of each row, by `weighing.order`, and
                1 where a row has no positive weight, a negative one or one that is not finite, else 0
+    keys       uint64: seed and step, a pair of numbers or an array
     records, cumulative, offspring
                room as in `strata`, `chains` and `pairing`; 0 for schemes that want none
 """
@@ -56,10 +57,11 @@ def of_scheme(of, by_strata=False, residues=False):
     """The kernel of a scheme whose `spreading` is `of`."""
 
     @pk.kernel
-    def spread_row(team, log, w, extremes, records, seed, step, ancestors):
+    def spread_row(team, log, w, extremes, records, keys, ancestors):
         """Ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
         shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
+        seed, step = keys[0], keys[1]
         r = team.league_rank
         n = w.shape[1]
         row_scale, weight = look_over(team, r, log, w, extremes)
@@ -98,7 +100,7 @@ def of_scheme(of, by_strata=False, residues=False):
 
 
 @pk.kernel
-def meet_and_spread(team, log, w, extremes, offspring, seed, step, ancestors):
+def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
     """SSP ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw, and 8 a
     particle."""
     shelf = team.scratch((BANKS, ITEMS + 1), pk.int64)
@@ -107,6 +109,7 @@ def meet_and_spread(team, log, w, extremes, offspring, seed, step, ancestors):
     parts = team.scratch(FIRST, pk.int64)
     next_items = team.scratch(SECOND, pk.int64)
     next_parts = team.scratch(SECOND, pk.int64)
+    seed, step = keys[0], keys[1]
     r = team.league_rank
     n = w.shape[1]
     row_scale, total = look_over(team, r, log, w, extremes)
@@ -204,7 +207,7 @@ def meet_and_spread(team, log, w, extremes, offspring, seed, step, ancestors):
 
 
 @pk.kernel
-def kill_row(team, log, w, extremes, cumulative, seed, step, ancestors):
+def kill_row(team, log, w, extremes, cumulative, keys, ancestors):
     """Survivors of a row and what takes the others' place; one team per row. Reads the weights four times,
     writes 16 bytes a particle."""
     r = team.league_rank
@@ -213,6 +216,7 @@ def kill_row(team, log, w, extremes, cumulative, seed, step, ancestors):
     scan_range(team, r, 0, n, row_scale, log, w, pk.uint64(0), cumulative)
     team.barrier()
     unscaled = scale(extremes, r, 0, log)
+    seed, step = keys[0], keys[1]
     for k in team.thread_range(n):
         ancestors[r, k] = survivor(r, k, log, w, extremes, unscaled, total, cumulative, seed, step)
 

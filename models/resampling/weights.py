@@ -24,6 +24,7 @@ from .pairing import SPAN
 TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024
 MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
 MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def row_policy(n_rows, n_tiles):
@@ -49,15 +50,38 @@ class Room(threading.local):
 
     def __call__(self, name, shape, dtype):
         place = name, pk.default_space()
-        view = self._kept.pop(place, None)
-        if view is None or (view.shape, view.dtype) != (shape, dtype):
+        wanted, view = self._kept.get(place, (None, None))
+        if wanted != (shape, dtype):
+            view = None
+            self._kept.pop(place, None)  # before there is another
             view = pk.empty(shape, dtype)
-        if view.nbytes <= 1 << 26:
-            self._kept[place] = view
+            if view.nbytes <= 1 << 26:
+                self._kept[place] = (shape, dtype), view
         return view
 
 
 ROOM = Room()
+
+
+class Rows(threading.local):
+    """What is prepared for short rows, of calls that follow each other in one thread: at most MOST_ROWS, and
+    then none."""
+
+    def __init__(self):
+        self._kept = {}
+
+    def __call__(self, prepare, *form):
+        place = *form, pk.default_space()
+        row = self._kept.get(place)
+        if row is None:
+            if len(self._kept) == MOST_ROWS:
+                self._kept.clear()
+            row = self._kept[place] = prepare(*form)
+        return row
+
+
+MOST_ROWS = 64
+ROWS = Rows()
 
 
 def new(name, shape, dtype):
@@ -75,7 +99,6 @@ class Weights:
 
     Attributes
     ----------
-    values : View, shape (n_rows, n), float32 or float64
     log : int, WEIGHTS or LOGS
     n_rows, n : int
     as_view : bool
@@ -89,8 +112,16 @@ class Weights:
         self.name = "log_weights" if self.log else "weights"
         self.given = check_rows(log_weights if self.log else weights, self.name)
         self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
-        self.values = on_space(self.given.reshape(1, -1) if self.is_vector else self.given)
-        self.n_rows, self.n = self.values.shape
+        self.n_rows, self.n = (1, *self.given.shape) if self.is_vector else self.given.shape
+
+    @functools.cached_property
+    def values(self):
+        """The weights by rows, where the default space reaches them."""
+        return on_space(self.given.reshape(1, -1) if self.is_vector else self.given)
+
+    def in_floats(self):
+        """What was given, not as a View, in float32 or float64."""
+        return self.given if self.given.dtype in _FLOATS else self.given.astype(np.float64)
 
     def back(self, rows):
         """A result by rows in the form in which the weights came."""
@@ -219,7 +250,7 @@ def on_space(values):
         if values.dtype.kind != "f":
             raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")
         return values
-    return reached(values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
+    return reached(values if values.dtype in _FLOATS else values.astype(np.float64))
 
 
 def on(space):

@@ -218,6 +218,12 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (2_350, "bytes by memory level: accesses that the counting build samples, and what caches keep of them"),
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
+    (30, "launches know NumPy's numbers by their types at once"),
+    (130, "pieces of copies from a device are large, and a thread takes a share of new memory's pages"),
+    (
+        155,
+        "copies into the host's views ask few questions; plans run as launches do where these are looked at",
+    ),
 )
 
 

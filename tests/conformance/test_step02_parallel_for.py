@@ -93,6 +93,25 @@ def four_dimensions(i, x, out):
     out[i] = total
 
 
+@pk.kernel
+def spread(i, number, out):
+    out[i] = number
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float32", "float64"]
+)
+def test_numbers_of_numpy_keep_their_values(space, dtype):
+    """The first of a type, and those after it, which are known."""
+    for value in (
+        1,
+        0,
+        np.finfo(dtype).max if dtype.startswith("float") else dtype == "bool" or np.iinfo(dtype).max,
+    ):
+        number = np.dtype(dtype).type(value)
+        assert (launch_for(space, 2, spread, number, np.zeros(2, dtype)) == number).all()
+
+
 def test_four_dimensions(space):
     x = np.random.default_rng(1).random((2, 3, 2, 11))
     a, b, c = np.arange(2) + 1.0, np.arange(3) + 2.0, np.arange(2) + 3.0

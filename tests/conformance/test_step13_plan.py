@@ -1,6 +1,7 @@
 """Step 13: plans, launches prepared once."""
 
 import numpy as np
+import pytest
 
 import portable as pk
 
@@ -58,3 +59,23 @@ def test_a_plan_keeps_its_views_alive(space):
     move(np.full(1000, 7.0), space)  # what would take the memory of a view that had been freed
     step()
     np.testing.assert_array_equal(content(y), np.ones(1000))
+
+
+@pk.kernel
+def take(i, at, x, out):
+    out[i] = x[at[i]]
+
+
+def test_a_plan_is_looked_at_where_launches_are(space):
+    """Made before, in a context without."""
+    at = move(np.arange(4), space)
+    x, out = move(np.arange(4.0), space), move(np.zeros(4), space)
+    step = pk.plan(pk.RangePolicy(0, 4, space=space), take, at, x, out)
+    step()
+    if space != "checked":  # which looks always
+        pk.deep_copy(at, np.array([0, 1, 2, 4]))
+        with pk.use(debug=True), pytest.raises(pk.CheckError, match="index 4 is outside extent 4"):
+            step()
+        pk.deep_copy(at, np.arange(4))
+    step()
+    np.testing.assert_array_equal(content(out), np.arange(4.0))

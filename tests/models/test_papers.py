@@ -127,6 +127,7 @@ def test_resampling(tmp_path):
     assert max(shares) > 1.2 * min(
         shares
     )  # one and the same number in all cells gives one and the same share
+    assert "<td>1 x 8, 0.2 %</td>" in found.page.text()  # of 16 x 256
 
 
 def test_prefix_sums_in_float32_are_biased_and_ours_are_not():

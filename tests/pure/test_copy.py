@@ -195,7 +195,8 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     from portable.backends.cuda import staging
 
     monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(staging, "PIECE_BYTES", (1000, 4096))
+    monkeypatch.setattr(staging, "PIECE_BYTES", {"up": (1000, 4096), "down": (1000, 20_000)})
+    monkeypatch.setattr(staging, "RING_BYTES", 50_000)
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
         source = rng.integers(0, 2, n).astype(bool)
@@ -204,7 +205,27 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
         back = np.zeros_like(source)
         pk.deep_copy(back, view)
         np.testing.assert_array_equal(back, source)
-    assert list(fake_cuda.live.values()).count("pinned") == staging.N_PIECES
+    assert list(fake_cuda.live.values()).count("pinned") == 1
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_pieces_under_way_do_not_overlap(fake_cuda, way):
+    """In the ring, in which as many begin as fit; those that come back are larger."""
+    from portable.backends.cuda import staging
+
+    ring = staging.Staging(pk.zeros(1, space="cuda")._array.base.owner.context)
+    for nbytes in (staging.LEAST_BYTES, 62_000_001, 512 << 20):
+        n, pieces = ring._cut(way, nbytes)
+        pieces = list(pieces)
+        assert [at for at, *_ in pieces] == [0, *np.cumsum([size for _, size, *_ in pieces])[:-1]]
+        assert sum(size for _, size, *_ in pieces) == nbytes
+        for k in range(len(pieces) - n):
+            spans = sorted((place, place + size) for _, size, place, _ in pieces[k : k + n])
+            assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:]))
+            assert spans[0][0] >= ring.ring.pointer
+            assert spans[-1][1] <= ring.ring.pointer + staging.RING_BYTES
+            assert len({id(event) for *_, event in pieces[k : k + n]}) == n
+    assert pieces[0][1] == {"up": 4 << 20, "down": 16 << 20}[way]
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):

@@ -30,6 +30,9 @@ from .pool_code import AT, STATE_BYTES, compiled, posix
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
 _COPIED = 32 << 10  # bytes of a copy that a thread takes, at least
+# and of one of more than _LARGE: a share for each thread, or a huge page. The system clears new memory by
+# such pages, for the first thread that writes there, while others wait.
+_LARGE, _HUGE = 4 << 20, 2 << 20
 
 
 class Pool:
@@ -98,7 +101,8 @@ class Pool:
             ctypes.memmove(target, source, nbytes)
             return
         block = (ctypes.c_int64 * 2)(target, source)
-        chunk = max(nbytes // (4 * self.n_threads), _COPIED) & -64
+        least = min(nbytes // self.n_threads, _HUGE) if nbytes > _LARGE else _COPIED
+        chunk = max(nbytes // (4 * self.n_threads), least) & -64
         self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, chunk)
 
     def start(self):

@@ -118,6 +118,29 @@ def test_calls_of_two_threads_do_not_share_scratch():
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES[:5], ids=NAMES[:5])
+def test_weights_of_any_form_have_the_ancestors_of_their_values(space, scheme, options):
+    """Whole numbers, strided and of another byte order, lists; one form after the other."""
+    w = np.random.default_rng(3).integers(0, 100, 40)
+    wanted = scheme(w.astype(np.float64), seed=5, space=space, **options)
+    strided = np.repeat(w.astype(np.float32), 3)[::3]
+    for given in (w, w.astype(np.int8), strided, w.astype(">f8"), w.astype(np.float16), w.tolist()):
+        np.testing.assert_array_equal(scheme(given, seed=5, space=space, **options), wanted)
+    rows = scheme(np.stack([w, w]), seed=5, space=space, **options)
+    np.testing.assert_array_equal(rows[0], wanted)
+
+
+@pytest.mark.parametrize("output", ["ancestors", "offspring", "cumulative"])
+def test_results_are_the_callers(space, output):
+    """A later call does not overwrite them, for all the scratch that calls share."""
+    first, again = (np.random.default_rng(n).random(20) for n in (0, 1))
+    found = resampling.systematic(first, seed=1, output=output, space=space)
+    kept = found.copy()
+    other = resampling.systematic(again, seed=2, output=output, space=space)
+    np.testing.assert_array_equal(found, kept)
+    assert (other != kept).any() and found.flags.owndata and found.flags.writeable
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES[:5], ids=NAMES[:5])
 @pytest.mark.parametrize("n, n_ancestors", [(2048, 2048), (2048, 1), (1, 2048), (2047, 700), (129, 2048)])
 def test_rows_that_one_launch_takes_have_the_ancestors_of_tiles(monkeypatch, scheme, options, n, n_ancestors):
     """At the longest such row too; residual with nothing left to draw among them."""
