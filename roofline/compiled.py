@@ -2,6 +2,7 @@
 
 import math
 
+from roofline.attainable import moving
 from roofline.cause import HALF, WORTH, Cause, extent_of
 from roofline.counting import WARP
 from roofline.units import scaled
@@ -27,9 +28,10 @@ def _conversions(kernel, ceilings):
     rest = wants["arithmetic"]
     if n.get("float32"):  # what float64 does between two conversions, float32 does at its own rate
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
-    least = max([rest, *(s for name, s in wants.items() if name not in ("arithmetic", "launch"))])
+    others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
+    least = max([rest, moving(counts, ceilings), *others])
     text = f"its {scaled(sum(n.values()))} conversions between types take most of that time"
-    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least)
+    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least, least=least)
 
 
 def _of(conversions, other):
@@ -75,8 +77,9 @@ def special(kernel, ceilings, took):
     if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    rest = max(wants["arithmetic"] - of_special, *others)
+    rest = max(wants["arithmetic"] - of_special, moving(kernel.counts, ceilings), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
     cause = Cause("special", wants["arithmetic"], text, ideal=rest)
-    found = cause.without(took, rest, ceilings.rate("launch"))
+    launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")
+    found = cause.without(took, rest, launch)
     return found if found.gain >= WORTH else None

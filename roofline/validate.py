@@ -32,8 +32,8 @@ NEAR = 1.3  # times as much or as little: a predicted gain that is right
 # short samples of each side, of which the fastest counts: longer ones would all hold other work; on a quiet
 # machine few of them show that it stands
 ROUNDS, AT_ONCE = 25, 5
-AMPLE = 6  # times the cost of a launch: a clean one that takes so long is about its own work
-PAUSE = 0.02  # seconds between both sides, whose threads rest when they are done
+AMPLE = 12  # times the cost of a launch: a clean one that takes so long is about its own work
+PAUSE = 0.0
 SIDES = "with", "without"
 STEP, LARGEST = 16, 4096  # times as much work at once, and in all
 SCHEMA_VERSION = 1

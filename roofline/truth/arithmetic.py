@@ -36,49 +36,61 @@ def powers_of_whole_numbers(space, random, scale):
 @pk.kernel
 def decay_anew(i, steps, x, out):
     total = 0.0
-    for k in range(steps):
+    for k in range(4 * steps):
         total += math.exp(-x[i] * k)
     out[i] = total
 
 
 @pk.kernel
 def decay_on(i, steps, x, out):
-    total, left, factor = 0.0, 1.0, math.exp(-x[i])
+    left, total, factor = pk.local(4, x.dtype), pk.local(4, x.dtype), math.exp(-4.0 * x[i])
+    for m in range(pk.static(4)):
+        total[m] = 0.0
+        left[m] = math.exp(-x[i] * m)
     for _ in range(steps):
-        total += left
-        left *= factor
-    out[i] = total
+        for m in range(pk.static(4)):
+            total[m] += left[m]
+            left[m] *= factor
+    out[i] = total[0] + total[1] + total[2] + total[3]
 
 
 def an_exponential_in_every_step(space, random, scale):
     """Against one exponential, and a product in every step."""
-    n, steps = _draw(random, 10_000, scale), int(random.integers(30, 60))
+    n, steps = _draw(random, 10_000, scale), int(random.integers(20, 40))
     (x,) = _there(space, random.uniform(0.1, 1.0, n))
     return _two(space, n, x, (decay_anew, steps), (decay_on, steps))
 
 
 @pk.kernel
-def fraction_of_int(i, trips, x, out):
-    v, total = x[i], 0.0
-    for k in range(trips):
-        w = v + 0.37 * k
-        total += w - pk.float64(pk.int64(w))
-    out[i] = total
+def whole_by_integer(i, trips, x, out):
+    v, total = pk.local(4, x.dtype), pk.local(4, x.dtype)
+    for m in range(pk.static(4)):
+        v[m] = x[i] + 0.25 * m
+        total[m] = 0.0
+    for _ in range(trips):
+        for m in range(pk.static(4)):
+            v[m] = v[m] * 0.999 + 0.37
+            total[m] = total[m] * 0.5 + pk.float64(pk.int64(v[m]))
+    out[i] = total[0] + total[1] + total[2] + total[3]
 
 
 @pk.kernel
-def fraction_of_floor(i, trips, x, out):
-    v, total = x[i], 0.0
-    for k in range(trips):
-        w = v + 0.37 * k
-        total += w - pk.floor(w)
-    out[i] = total
+def whole_by_truncation(i, trips, x, out):
+    v, total = pk.local(4, x.dtype), pk.local(4, x.dtype)
+    for m in range(pk.static(4)):
+        v[m] = x[i] + 0.25 * m
+        total[m] = 0.0
+    for _ in range(trips):
+        for m in range(pk.static(4)):
+            v[m] = v[m] * 0.999 + 0.37
+            total[m] = total[m] * 0.5 + pk.trunc(v[m])
+    out[i] = total[0] + total[1] + total[2] + total[3]
 
 
-def fractions_by_way_of_integers(space, random, scale):
-    n, trips = _draw(random, 20_000, scale), int(random.integers(80, 120))
+def whole_parts_by_way_of_integers(space, random, scale):
+    n, trips = _draw(random, 20_000, scale), int(random.integers(20, 30))
     (x,) = _there(space, 100.0 * random.random(n))
-    return _two(space, n, x, (fraction_of_int, trips), (fraction_of_floor, trips))
+    return _two(space, n, x, (whole_by_integer, trips), (whole_by_truncation, trips))
 
 
 @pk.kernel
@@ -116,21 +128,21 @@ def float64_in_the_midst_of_float32(space, random, scale):
 
 
 @pk.kernel
-def map_once(i, trips, x, out):
+def map_once(i, trips, c, x, out):
     v = x[i]
     for _ in range(8 * trips):
-        v = 3.6 * v * (1.0 - v)
+        v = v * v + c
     out[i] = v
 
 
 @pk.kernel
-def map_eight(i, trips, x, out):
+def map_eight(i, trips, c, x, out):
     v = pk.local(8, x.dtype)
     for k in range(pk.static(8)):
         v[k] = x[i] / (1.0 + k)
     for _ in range(trips):
         for k in range(pk.static(8)):
-            v[k] = 3.6 * v[k] * (1.0 - v[k])
+            v[k] = v[k] * v[k] + c
     total = v[0]
     for k in range(pk.static(7)):
         total += v[k + 1]
@@ -141,7 +153,7 @@ def a_map_that_is_applied_again(space, random, scale):
     """One number, whose every step waits for the one before, against eight side by side."""
     n, trips = _draw(random, 20_000, scale), int(random.integers(30, 60))
     (x,) = _there(space, random.uniform(0.1, 0.9, n).astype("float32"))
-    return _two(space, n, x, (map_once, trips), (map_eight, trips))
+    return _two(space, n, x, (map_once, trips, -0.7), (map_eight, trips, -0.7))
 
 
 @functools.cache
@@ -207,7 +219,7 @@ def filters_that_no_registers_hold(space, random, scale):
 ALL = [
     (("special",), powers_of_whole_numbers),
     (("special",), an_exponential_in_every_step),
-    (("conversions",), fractions_by_way_of_integers),
+    (("conversions",), whole_parts_by_way_of_integers),
     (("conversions",), float64_in_the_midst_of_float32),
     (("waiting",), a_map_that_is_applied_again),
     (("spills",), more_chains_than_registers),
