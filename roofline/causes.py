@@ -101,8 +101,8 @@ def _amortised(kernel, ceilings, launch):
     for level, capacity in ceilings.levels if counts.compulsory else ():
         seconds = max(work, moving(counts, ceilings, level), counts.compulsory / ceilings.bandwidth(level))
         if not capacity or SURE * counts.compulsory * LARGE * launch / seconds <= capacity:
-            return seconds
-    return work
+            return seconds * (1 + 1 / LARGE)
+    return work * (1 + 1 / LARGE)
 
 
 def candidates(kernel, ceilings, took):
@@ -112,7 +112,9 @@ def candidates(kernel, ceilings, took):
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
     text = f"its work is so short that a launch costs as much ({scaled(launch, 's')})"
     work = _amortised(kernel, ceilings, launch)
-    found.append(Cause("launch", launch, text, "measured", ideal=work, least=work))
+    # of more arguments, or of a box, it costs more than the least one
+    seconds = min(max(took, launch), REFUTED * launch)
+    found.append(Cause("launch", seconds, text, "measured", ideal=work, least=work))
     masked = 1.0 - min(1.0, (1.0 - counts.masked) / _filled(kernel, on_device))
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))

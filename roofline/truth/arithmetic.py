@@ -43,10 +43,11 @@ def decay_anew(i, steps, x, out):
 
 @pk.kernel
 def decay_on(i, steps, x, out):
-    left, total, factor = pk.local(4, x.dtype), pk.local(4, x.dtype), math.exp(-4.0 * x[i])
+    left, total, each = pk.local(4, x.dtype), pk.local(4, x.dtype), math.exp(-x[i])
     for m in range(pk.static(4)):
         total[m] = 0.0
-        left[m] = math.exp(-x[i] * m)
+        left[m] = 1.0 if m == 0 else left[m - 1] * each
+    factor = left[3] * each
     for _ in range(steps):
         for m in range(pk.static(4)):
             total[m] += left[m]
@@ -139,7 +140,7 @@ def map_once(i, trips, c, x, out):
 def map_eight(i, trips, c, x, out):
     v = pk.local(8, x.dtype)
     for k in range(pk.static(8)):
-        v[k] = x[i] / (1.0 + k)
+        v[k] = x[i] * (1.0 - 0.1 * k)
     for _ in range(trips):
         for k in range(pk.static(8)):
             v[k] = v[k] * v[k] + c

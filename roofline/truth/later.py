@@ -176,12 +176,17 @@ def turned_by_angles(i, steps, x, out):
 
 @pk.kernel
 def turned_by_products(i, steps, x, out):
-    twice, total = 2.0 * math.cos(8.0 * x[i]), pk.local(4, x.dtype)
-    now, before = pk.local(4, x.dtype), pk.local(4, x.dtype)
+    twice, first = 2.0 * math.cos(2.0 * x[i]), pk.local(5, x.dtype)
+    first[0], first[1] = 0.0, 0.5 * math.sin(2.0 * x[i])
+    for m in range(pk.static(3)):
+        first[m + 2] = twice * first[m + 1] - first[m]
+    twice = twice * twice - 2.0  # of twice the angle, and twice that
+    twice = twice * twice - 2.0
+    total, now, before = pk.local(4, x.dtype), pk.local(4, x.dtype), pk.local(4, x.dtype)
     for m in range(pk.static(4)):
         total[m] = 0.0
-        now[m] = 0.5 * math.sin(2.0 * m * x[i])
-        before[m] = 0.5 * math.sin((2.0 * m - 8.0) * x[i])
+        now[m] = first[m]
+        before[m] = -first[4 - m]
     for _ in range(steps):
         for m in range(pk.static(4)):
             total[m] += now[m]
