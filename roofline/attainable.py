@@ -3,8 +3,9 @@ them.
 
 arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
                 special functions at their own rates. On a CPU they share the same units, so their times add
-                up, but of square roots, which the unit of divisions takes; a GPU has units for float64, for float32, for special functions in float32 and for
-                integers, which work at the same time, so the largest counts
+                up, but of square roots, which the unit of divisions takes; a GPU has units for float64, for
+                float32, for special functions in float32 and for integers, which work at the same time, so
+                the largest counts
 integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
                 on a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
@@ -24,7 +25,6 @@ from roofline.counting import WARP, static_arguments
 from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
-SURE = 2  # times the bytes: a cache of that size keeps them, whatever else it holds
 ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
 TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
 
@@ -101,22 +101,22 @@ def atomics(counts, ceilings, where):
 
 def moving(counts, ceilings, level=None):
     """Seconds of the compulsory bytes as the machine moves them, which a roof, the best of all patterns,
-    leaves out: a CPU's cache fetches the lines of what is written and not read, and what fills most of a
-    cache need not be there.
+    leaves out: a CPU's cache fetches the lines of what is written and not read, and a cache that others use
+    too holds less than it could.
 
     Parameters
     ----------
     counts : Counts
     ceilings : Ceilings
     level : str, optional
-        The memory level that they come from; that which holds them for sure, if not given.
+        The memory level that they come from; the nearest that was seen to hold as much, if not given.
 
     Returns
     -------
     float, seconds
     """
     moved = counts.compulsory
-    level = level or ceilings.level_of(SURE * moved)
+    level = level or ceilings.level_that_held(moved)
     written = sum(max(written - read, 0) for read, written in counts.arrays.values())
     rates = {name: ceilings.rate(f"{name} {level}") for name in ("copy", "bandwidth")}
     if not written or not any(rates.values()):

@@ -16,6 +16,8 @@ class Cause:
 
     `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
     is known. `least` is the roof of the work without it, where that is not the roof of the work as it is.
+    `fixed`: where it explains less than was seen, the work without it still wants no more than `ideal`; else
+    it is taken to want more by as much.
     """
 
     name: str
@@ -25,12 +27,13 @@ class Cause:
     ideal: float = 0.0
     gain: float | None = None
     least: float | None = None
+    fixed: bool = False
 
     def without(self, took, least, launch=0.0):
         """This cause with its gain: all of the time but `launch` shrinks as what it explains does, or to what
         the work wants without it, where it explains more than was seen; nothing gets faster than `least`."""
         launch = min(launch, took) if self.name != "launch" else 0.0
-        left = self.ideal * max(1.0, (took - launch) / self.seconds)
+        left = self.ideal * (1.0 if self.fixed else max(1.0, (took - launch) / self.seconds))
         return replace(self, gain=took / (launch + max(least if self.least is None else self.least, left)))
 
     @property

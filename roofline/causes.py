@@ -40,10 +40,10 @@ import math
 
 import portable as pk
 from roofline import compiled
-from roofline.attainable import SURE, atomics, moving
+from roofline.attainable import atomics, moving
 from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
 from roofline.counting import WARP
-from roofline.mix import lanes_and_type
+from roofline.mix import FLOPS, lanes_and_type
 from roofline.touched import SIZES, accesses
 from roofline.units import scaled, times
 
@@ -57,8 +57,6 @@ LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
-# flops of LLVM's instructions
-ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
 
 
 def causes(kernel, ceilings):
@@ -100,7 +98,8 @@ def _amortised(kernel, ceilings, launch):
     counts, work = kernel.counts, max(rest, default=0.0)
     for level, capacity in ceilings.levels if counts.compulsory else ():
         seconds = max(work, moving(counts, ceilings, level), counts.compulsory / ceilings.bandwidth(level))
-        if not capacity or SURE * counts.compulsory * LARGE * launch / seconds <= capacity:
+        held = ceilings.rate(f"capacity {level}") or capacity
+        if not held or counts.compulsory * LARGE * launch / seconds <= held:
             return seconds * (1 + 1 / LARGE)
     return work * (1 + 1 / LARGE)
 
@@ -119,7 +118,9 @@ def candidates(kernel, ceilings, took):
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
-        found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
+        # bytes are moved once, whoever wants them
+        ideal = math.hypot((1.0 - idle) * took, moving(counts, ceilings))
+        found.append(Cause("divergence", took, text, ideal=ideal))
     found += _of_divisions(counts, ceilings)
     if counts.executed and counts.ptx is None and ceilings.clock:
         found += _of_instructions(kernel, ceilings, took)
@@ -192,8 +193,8 @@ def _of_instructions(kernel, ceilings, took):
         if name in ("masked.gather", "masked.scatter"):
             scattered += n * lanes
             written += n * lanes * (name == "masked.scatter")
-        scalar += n * (lanes == 1 and dtype.startswith("float") and name in ARITHMETIC)
-    vector = _vectors(counts, ceilings)
+        scalar += n * (lanes == 1 and dtype.startswith("float") and name in FLOPS)
+    vector = compiled.vectors(counts, ceilings)
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
     ran, flops = sum(counts.executed_totals["flops"].values()), counts.flops
@@ -203,7 +204,8 @@ def _of_instructions(kernel, ceilings, took):
         if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
             text = f"its {scaled(scalar)} operations run one lane at a time"
             seconds = min(max(took, seconds), IN_A_CHAIN * seconds)
-            yield Cause("executed", seconds, text, ideal=max(wanted, seconds / LANES))
+            ideal = math.hypot(max(wanted, seconds / LANES), moving(counts, ceilings))
+            yield Cause("executed", seconds, text, ideal=ideal)
         elif counts.masked <= IDLE:  # else it is that of idle lanes
             text = "the compiled code does more arithmetic than the text"
             yield Cause("executed", seconds, text, ideal=wanted)
@@ -214,7 +216,7 @@ def _of_instructions(kernel, ceilings, took):
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
         moves, reach, others = _jumps(counts)
-        level = ceilings.level_of(reach)  # what is touched stays there
+        level = ceilings.level_that_held(reach)  # what is touched stays there
         elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
         each = _lines_from(kernel, ceilings, others) if elements else {}
         found = []
@@ -226,7 +228,9 @@ def _of_instructions(kernel, ceilings, took):
         told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
         gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
         near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
-        ideal = max(kernel.bound.seconds, moving(counts, ceilings)) + min(gathered, scattered) / near
+        ideal = math.hypot(
+            max(kernel.bound.seconds, moving(counts, ceilings)), min(gathered, scattered) / near
+        )
         for once, level in found:
             text = (
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
@@ -234,18 +238,7 @@ def _of_instructions(kernel, ceilings, took):
             )
             # a line that is written is read before, and goes back, for which nobody need wait
             twice = (1.0 + written / scattered) * once
-            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal)
-
-
-def _vectors(counts, ceilings):
-    """Seconds of the arithmetic of packs that ran."""
-    seconds = 0.0
-    for (_, name, of), n in counts.executed.items():
-        lanes, dtype, _ = lanes_and_type(of)
-        if lanes > 1 and dtype in ("float32", "float64") and name in ARITHMETIC:
-            kind = "fma" if name in ("fma", "fmuladd") else "no fma"
-            seconds += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
-    return seconds
+            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
 
 
 def _lines_from(kernel, ceilings, others):
@@ -320,12 +313,13 @@ def _of_memory(kernel, ceilings, took):
         )
     lines = counts.line_bytes
     if lines > 1.5 * moved:
-        where = ceilings.level_of(lines)
+        where = ceilings.level_that_held(lines)
         text = (
             f"the elements that it needs, {scaled(moved, 'B')}, lie apart, in lines of {scaled(lines, 'B')}"
             f" that come from {where}"
         )
-        yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=moving(counts, ceilings))
+        ideal = moving(counts, ceilings)
+        yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=ideal, fixed=True)
     asked = kernel.near_bytes - scratch
     behind = list(kernel.level_bytes(ceilings).items())[1:] if counts.ptx is None else []
     for name, passed in behind:
@@ -406,7 +400,7 @@ def _waiting(kernel, ceilings, took):
     if counts.executed and counts.ptx is None and ceilings.clock:
         started = _instructions(counts) / (PER_CYCLE * ceilings.clock * _threads(ceilings))
         integer = counts.executed_totals["integer"] / ceilings.rate("integer int64")
-        started = max(started, integer, _vectors(counts, ceilings))
+        started = max(started, integer, compiled.vectors(counts, ceilings))
     return Cause("waiting", took, _waits(kernel, ceilings, took), ideal=min(started, took))
 
 

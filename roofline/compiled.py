@@ -5,6 +5,7 @@ import math
 from roofline.attainable import moving
 from roofline.cause import HALF, WORTH, Cause, extent_of
 from roofline.counting import WARP
+from roofline.mix import FLOPS, lanes_and_type
 from roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
@@ -70,6 +71,17 @@ def _banks(counts, ceilings):
         yield Cause("banks", alone * taken / least, text, ideal=alone)
 
 
+def vectors(counts, ceilings):
+    """Seconds of the arithmetic of packs that ran."""
+    seconds = 0.0
+    for (_, name, of), n in counts.executed.items():
+        lanes, dtype, _ = lanes_and_type(of)
+        if lanes > 1 and dtype in ("float32", "float64") and name in FLOPS:
+            kind = "fma" if name in ("fma", "fmuladd") else "no fma"
+            seconds += n * lanes * FLOPS[name] / (ceilings.rate(f"{kind} {dtype}") or math.inf)
+    return seconds
+
+
 def special(kernel, ceilings, took):
     """Special functions, where they are most of the arithmetic, and a good part of the time; else None. They
     are asked for last, so what else the time was spent on nobody knows."""
@@ -77,7 +89,9 @@ def special(kernel, ceilings, took):
     if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    rest = max(wants["arithmetic"] - of_special, moving(kernel.counts, ceilings), *others)
+    ran = vectors(kernel.counts, ceilings) if kernel.counts.executed and kernel.counts.ptx is None else 0.0
+    rest = max(wants["arithmetic"] - of_special, ran)
+    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
     cause = Cause("special", wants["arithmetic"], text, ideal=rest)
     launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")

@@ -198,7 +198,7 @@ def turned_by_products(i, steps, x, out):
 
 def sines_and_cosines_in_every_step(space, random, scale):
     """Against a recurrence: of angles a step apart each product follows from the two before."""
-    n, steps = _draw(random, 8_000, scale), int(random.integers(15, 30))
+    n, steps = _draw(random, 2_000, scale), int(random.integers(60, 90))
     (x,), out = _there(space, random.random(n)), pk.zeros(n, space=space)
     return tuple(
         (_range(space, n), kernel, steps, x, out) for kernel in (turned_by_angles, turned_by_products)
@@ -225,14 +225,14 @@ def float_states(i, trips, x, out):
         n[k] = pk.trunc(x[i] + k)
     for _ in range(trips):
         for k in range(pk.static(8)):
-            n[k] = pk.trunc(0.5 * n[k] + 100.0)
+            n[k] = 0.5 * n[k] + 100.0
     for k in range(pk.static(8)):
         total += n[k]
     out[i] = total
 
 
 def whole_numbers_that_are_halved_as_floats(space, random, scale):
-    """States that are int64, against float64 that hold whole numbers."""
+    """States that are int64, against float64."""
     n, trips = _draw(random, 15_000, scale), int(random.integers(40, 60))
     (x,), out = _there(space, random.uniform(0.0, 1e6, n)), pk.zeros(n, space=space)
     return tuple((_range(space, n), kernel, trips, x, out) for kernel in (integer_states, float_states))
