@@ -5,9 +5,10 @@ cost time is given the time that it would explain, and the time that the same wo
 modelled. What explains less than half of the measured time, or more than twice, is not believed. Of the
 others the cause is the one whose end would gain most, told with that gain:
 
-launch            the cost of a launch (measured), of a kernel that has hardly more to do
+launch            the cost of a launch (measured; up to twice that), of a kernel that has hardly more to do;
+                  without, its part of a launch ten times as dear, with bytes from where so many lie
 divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
-                  time; without, the share of the lanes that took part
+                  time; without, the share of the lanes that took part, beside the bytes that are moved
 executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
                   cycle; without, those of the text
 instructions      all instructions that ran, at four a cycle and core; without, the arithmetic alone
@@ -19,18 +20,24 @@ scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
 scattered         elements gathered or scattered one by one, two a cycle; without, by packs
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
-                  accesses, of those that they come from (on a GPU a sector each); without, the elements alone
+                  accesses, of those that they come from (on a GPU a sector each); without, the elements alone,
+                  side by side; at places that data tell they stay gathered, from the nearest cache
 integer division  at its rate, which is that of one lane at a time
 conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
 spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
                   on a GPU those of each thread, once at least, and with each operation at most
 banks             accesses to scratch, as often as the bank with most words is asked (GPU)
-together          atomic operations that all go to one place; without, each to its own
+together          atomic operations on so few places (of a CPU lines, of a GPU elements) that they meet; what
+                  that costs lies between nothing and the slowest rate at one place; without, each to its own
 integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
 
 special           special functions, where nothing else was found: they are part of the roof, most of its
                   arithmetic, and a third of the time or more; without, the rest
+
+On a CPU the cost of a launch stays, whatever else ends, and bytes move as `attainable.moving` tells. Parts of
+a time without, of arithmetic and of memory, say, overlap in part: the root of the sum of their squares stands
+for both.
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """
