@@ -20,8 +20,8 @@ scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
 scattered         elements gathered or scattered one by one, two a cycle; without, by packs
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
-                  accesses, of those that they come from (on a GPU a sector each); without, the elements alone,
-                  side by side; at places that data tell they stay gathered, from the nearest cache
+                  accesses, of those that they come from (on a GPU a sector each); without, the elements
+                  alone, side by side; at places that data tell they stay gathered, from the nearest cache
 integer division  at its rate, which is that of one lane at a time
 conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
 spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
