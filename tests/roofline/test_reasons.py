@@ -78,6 +78,9 @@ def test_launches_one_by_one(machine):
         found["causes"][0]["name"] == "calls"
         and "600 launches, one by one, cost the host 600 µs" in found["text"]
     )
+    work = max(s for name, s in least.wants.items() if name != "launch")  # by the one thread of "serial"
+    gain = 1.7e-3 / (600 * (machine.rate("launch") + work))
+    assert found["causes"][0]["gain"] == pytest.approx(gain, rel=1e-3)
 
 
 def test_kernels_that_lose_are_named_with_their_part(machine):
