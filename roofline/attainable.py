@@ -3,8 +3,9 @@ them.
 
 arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
                 special functions at their own rates. On a CPU they share the same units, so their times add
-                up; a GPU has units for float64, for float32, for special functions in float32 and for
-                integers, which work at the same time, so the largest counts
+                up, but of square roots, which the unit of divisions takes; a GPU has units for float64, for
+                float32, for special functions in float32 and for integers, which work at the same time, so
+                the largest counts
 integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
                 on a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
@@ -98,6 +99,35 @@ def atomics(counts, ceilings, where):
     return seconds
 
 
+def moving(counts, ceilings, level=None):
+    """Seconds of the compulsory bytes as the machine moves them, which a roof, the best of all patterns,
+    leaves out: a CPU's cache fetches the lines of what is written and not read, and a cache that others use
+    too holds less than it could.
+
+    Parameters
+    ----------
+    counts : Counts
+    ceilings : Ceilings
+    level : str, optional
+        The memory level that they come from; the nearest that was seen to hold as much, if not given.
+
+    Returns
+    -------
+    float, seconds
+    """
+    moved = counts.compulsory
+    level = level or ceilings.level_that_held(moved)
+    written = sum(max(written - read, 0) for read, written in counts.arrays.values())
+    rates = {name: ceilings.rate(f"{name} {level}") for name in ("copy", "bandwidth")}
+    if not written or not any(rates.values()):
+        return moved / ceilings.bandwidth(level)
+    if ceilings.space.startswith("cuda"):
+        return moved / max(filter(None, rates.values()))
+    # of a copy's 16 bytes an element and a triad's 24 the written ones move twice
+    fetched = max(times * (rates[name] or 0.0) for name, times in (("copy", 3 / 2), ("bandwidth", 4 / 3)))
+    return (moved + written) / fetched
+
+
 def _ranked(wants):
     return dict(sorted(wants.items(), key=lambda item: -item[1]))
 
@@ -112,17 +142,19 @@ def _arithmetic(counts, executed, ceilings, notes):
     if executed:
         wanted = {dtype: min(n, executed["flops"].get(dtype, 0)) for dtype, n in wanted.items()}
     flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in wanted.items()}
-    special, on_device = Counter(), ceilings.space.startswith("cuda")
+    special, roots, on_device = Counter(), 0.0, ceilings.space.startswith("cuda")
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
         if rate is None:
             notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
-            special[dtype] += n * _of_a_call(
-                rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32"
-            )
+            additions = ceilings.rate(f"no fma {dtype}")
+            seconds = n * _of_a_call(rate, additions, alone=on_device and dtype == "float32")
+            special[dtype] += seconds
+            roots += seconds * (name == "sqrt")
     if not on_device:
-        return sum(flops.values()) + special.total(), special.total()
+        rest = sum(flops.values()) + special.total() - roots
+        return (rest, special.total() - roots) if rest > roots else (roots, roots)
     units = {dtype: flops.get(dtype, 0.0) + special[dtype] for dtype in {*flops, *special} - {"float32"}}
     units |= {"float32": flops.get("float32", 0.0), "special float32": special["float32"]}
     most = max(units, key=units.get)

@@ -15,7 +15,9 @@ class Cause:
     """Something that costs time: `seconds` of the call, and a clause that says so.
 
     `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
-    is known.
+    is known. `least` is the roof of the work without it, where that is not the roof of the work as it is.
+    `fixed`: where it explains less than was seen, the work without it still wants no more than `ideal`; else
+    it is taken to want more by as much.
     """
 
     name: str
@@ -24,13 +26,15 @@ class Cause:
     provenance: str = "modelled"
     ideal: float = 0.0
     gain: float | None = None
+    least: float | None = None
+    fixed: bool = False
 
     def without(self, took, least, launch=0.0):
-        """This cause with its gain, if all of the time but `launch` shrinks as what it explains does; nothing
-        gets faster than `least`."""
+        """This cause with its gain: all of the time but `launch` shrinks as what it explains does, or to what
+        the work wants without it, where it explains more than was seen; nothing gets faster than `least`."""
         launch = min(launch, took) if self.name != "launch" else 0.0
-        left = launch + (took - launch) * self.ideal / self.seconds
-        return replace(self, gain=took / max(least, left))
+        left = self.ideal * (1.0 if self.fixed else max(1.0, (took - launch) / self.seconds))
+        return replace(self, gain=took / (launch + max(least if self.least is None else self.least, left)))
 
     @property
     def told(self):
@@ -50,5 +54,15 @@ class Cause:
 
 def extent_of(kernel):
     """How many indices or teams a launch has, and which of both."""
+    extents, unit = _extents(kernel)
+    return math.prod(extents), unit
+
+
+def rows_of(kernel):
+    """How many indices lie side by side: those of a box's last extent, or all."""
+    return _extents(kernel)[0][-1]
+
+
+def _extents(kernel):
     number, _, unit = kernel.counts.policy.rpartition(" ")
-    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
+    return [int(n) for n in re.findall(r"\d+", number.replace(",", ""))], unit

@@ -5,9 +5,10 @@ cost time is given the time that it would explain, and the time that the same wo
 modelled. What explains less than half of the measured time, or more than twice, is not believed. Of the
 others the cause is the one whose end would gain most, told with that gain:
 
-launch            the cost of a launch (measured), of a kernel that has hardly more to do
+launch            the cost of a launch (measured; up to twice that), of a kernel that has hardly more to do;
+                  without, its part of a launch ten times as dear, with bytes from where so many lie
 divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
-                  time; without, the share of the lanes that took part
+                  time; without, the share of the lanes that took part, beside the bytes that are moved
 executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
                   cycle; without, those of the text
 instructions      all instructions that ran, at four a cycle and core; without, the arithmetic alone
@@ -19,18 +20,24 @@ scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
 scattered         elements gathered or scattered one by one, two a cycle; without, by packs
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
-                  accesses, of those that they come from (on a GPU a sector each); without, the elements alone
+                  accesses, of those that they come from (on a GPU a sector each); without, the elements
+                  alone, side by side; at places that data tell they stay gathered, from the nearest cache
 integer division  at its rate, which is that of one lane at a time
 conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
 spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
                   on a GPU those of each thread, once at least, and with each operation at most
 banks             accesses to scratch, as often as the bank with most words is asked (GPU)
-together          atomic operations that all go to one place; without, each to its own
+together          atomic operations on so few places (of a CPU lines, of a GPU elements) that they meet; what
+                  that costs lies between nothing and the slowest rate at one place; without, each to its own
 integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
 
 special           special functions, where nothing else was found: they are part of the roof, most of its
                   arithmetic, and a third of the time or more; without, the rest
+
+On a CPU the cost of a launch stays, whatever else ends, and bytes move as `attainable.moving` tells. Parts of
+a time without, of arithmetic and of memory, say, overlap in part: the root of the sum of their squares stands
+for both.
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """
@@ -40,11 +47,11 @@ import math
 
 import portable as pk
 from roofline import compiled
-from roofline.attainable import atomics
-from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of
+from roofline.attainable import atomics, moving
+from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
 from roofline.counting import WARP
-from roofline.mix import lanes_and_type
-from roofline.touched import accesses
+from roofline.mix import FLOPS, lanes_and_type
+from roofline.touched import SIZES, accesses
 from roofline.units import scaled, times
 
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
@@ -52,12 +59,11 @@ IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
 MORE = 1.3  # times what a text has: its code does more
 IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
+LARGE = 10  # times a launch's cost: so long takes one that is about its own work
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
-# flops of LLVM's instructions
-ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
 
 
 def causes(kernel, ceilings):
@@ -69,10 +75,11 @@ def causes(kernel, ceilings):
     """
     n = len(kernel.times)
     took = kernel.seconds / n
-    least, launch = max(kernel.bound.seconds, _stream(kernel, ceilings)), ceilings.rate("launch")
-    work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
+    least = max(kernel.bound.seconds, moving(kernel.counts, ceilings))
+    # a device's queue takes the next launch while one runs
+    launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")
     found = [
-        c.without(took, work if c.name == "launch" else least, launch)
+        c.without(took, least, launch)
         for c in candidates(kernel, ceilings, took)
         if HALF * took <= c.seconds <= REFUTED * took
     ]
@@ -91,14 +98,17 @@ def causes(kernel, ceilings):
     return list(kinds.values())
 
 
-def _stream(kernel, ceilings):
-    """Seconds of the compulsory bytes as a copy or a triad moves them, where something is written that is not
-    read: a cache fetches its lines before, which the roof, an update at best, leaves out."""
-    counts, level = kernel.counts, kernel.bound.level
-    if all(written <= read for read, written in counts.arrays.values()):
-        return 0.0
-    rates = [ceilings.rate(f"{pattern} {level}") for pattern in ("copy", "bandwidth")]
-    return counts.compulsory / max(filter(None, rates), default=math.inf)
+def _amortised(kernel, ceilings, launch):
+    """Seconds of a launch's own work, were it a part of one so large that its launch is a tenth of it: with
+    its bytes from the memory level that holds as much."""
+    rest = [s for name, s in kernel.bound.wants.items() if name != "launch" and not name.startswith("memory")]
+    counts, work = kernel.counts, max(rest, default=0.0)
+    for level, capacity in ceilings.levels if counts.compulsory else ():
+        seconds = max(work, moving(counts, ceilings, level), counts.compulsory / ceilings.bandwidth(level))
+        held = ceilings.rate(f"capacity {level}") or capacity
+        if not held or counts.compulsory * LARGE * launch / seconds <= held:
+            return seconds * (1 + 1 / LARGE)
+    return work * (1 + 1 / LARGE)
 
 
 def candidates(kernel, ceilings, took):
@@ -106,37 +116,64 @@ def candidates(kernel, ceilings, took):
     took."""
     counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
-    found.append(
-        Cause(
-            "launch",
-            launch,
-            f"its work is so short that a launch costs as much ({scaled(launch, 's')})",
-            "measured",
-        )
-    )
-    extent, unit = extent_of(kernel)
-    pack = WARP if on_device else WIDEST
-    filled = (
-        extent / (-(-extent // pack) * pack) if unit == "indices" and extent else 1.0
-    )  # the last pack's lanes are no divergence
-    masked = 1.0 - min(1.0, (1.0 - counts.masked) / filled)
+    text = f"its work is so short that a launch costs as much ({scaled(launch, 's')})"
+    work = _amortised(kernel, ceilings, launch)
+    # of more arguments, or of a box, it costs more than the least one
+    seconds = min(max(took, launch), REFUTED * launch)
+    found.append(Cause("launch", seconds, text, "measured", ideal=work, least=work))
+    masked = 1.0 - min(1.0, (1.0 - counts.masked) / _filled(kernel, on_device))
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
-        found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
+        # bytes are moved once, whoever wants them
+        ideal = math.hypot((1.0 - idle) * took, moving(counts, ceilings))
+        found.append(Cause("divergence", took, text, ideal=ideal))
     found += _of_divisions(counts, ceilings)
     if counts.executed and counts.ptx is None and ceilings.clock:
         found += _of_instructions(kernel, ceilings, took)
     found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
-    if together := atomics(counts, ceilings, "together"):
-        n = sum(counts.atomics.values())
-        text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
-        found.append(Cause("together", together, text, ideal=atomics(counts, ceilings, "apart")))
+    found += _of_atomics(counts, ceilings, took)
     if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
         found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
     return [*found, *_of_parallelism(kernel, ceilings, took)]
+
+
+def _filled(kernel, on_device):
+    """The part of the lanes that indices fill: those behind the last one, or the last of each row of a box,
+    are no divergence."""
+    extent, unit = extent_of(kernel)
+    pack, extent = (WARP, extent) if on_device else (WIDEST, rows_of(kernel))
+    return extent / (-(-extent // pack) * pack) if unit == "indices" and extent else 1.0
+
+
+def _of_atomics(counts, ceilings, took):
+    """Atomic operations on so few places that they meet there: what they wait for each other depends on how
+    often they do, between never and always, at the slowest rate of any type: it is the line that has to go
+    from one core to another."""
+    n, meeting = sum(counts.atomics.values()), _meeting(counts, ceilings)
+    rates = filter(None, (ceilings.rate(f"atomic together {dtype}") for dtype in ("int64", "float64")))
+    apart, together = atomics(counts, ceilings, "apart"), meeting * n / min(rates, default=math.inf)
+    if together > apart:
+        text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
+        if not ceilings.space.startswith("cuda"):  # a core does nothing beside one
+            apart += moving(counts, ceilings)
+        yield Cause("together", max(apart, min(took, together)), text, ideal=apart)
+
+
+def _meeting(counts, ceilings):
+    """The part of the atomic operations that find another one at their place: of a GPU at an element, so many
+    threads are there; of a CPU's cores each has a line at a time."""
+    names, on_device, places = {}, ceilings.space.startswith("cuda"), 0
+    for (_, operation, dtype), _ in counts.text.items():
+        if accesses(operation, "atomic "):
+            names[operation.rpartition(" ")[2]] = SIZES[dtype]
+    for together, lines in counts.lines.items():
+        for name in names.keys() & set(together.split(", ")):
+            places += counts.arrays[together][1] // names[name] if on_device else lines[1]
+    others = 1 if on_device else max(_threads(ceilings) - 1, 1)
+    return min(1.0, others / places) if places else 0.0
 
 
 def _of_divisions(counts, ceilings):
@@ -153,7 +190,7 @@ def _of_divisions(counts, ceilings):
 def _of_instructions(kernel, ceilings, took):
     """What the optimised code does more, or other, than the text."""
     counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
-    vector, scalar, total, scattered, written = 0.0, 0, 0, 0, 0
+    scalar, total, scattered, written = 0, 0, 0, 0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
         scalar += n * (name.startswith("inside ") and lanes == 1)
@@ -163,12 +200,8 @@ def _of_instructions(kernel, ceilings, took):
         if name in ("masked.gather", "masked.scatter"):
             scattered += n * lanes
             written += n * lanes * (name == "masked.scatter")
-        if dtype.startswith("float") and name in ARITHMETIC:
-            if lanes == 1:
-                scalar += n
-            else:
-                kind = "fma" if name in ("fma", "fmuladd") else "no fma"
-                vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
+        scalar += n * (lanes == 1 and dtype.startswith("float") and name in FLOPS)
+    vector = compiled.vectors(counts, ceilings)
     special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
     ran, flops = sum(counts.executed_totals["flops"].values()), counts.flops
@@ -178,7 +211,8 @@ def _of_instructions(kernel, ceilings, took):
         if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
             text = f"its {scaled(scalar)} operations run one lane at a time"
             seconds = min(max(took, seconds), IN_A_CHAIN * seconds)
-            yield Cause("executed", seconds, text, ideal=max(wanted, seconds / LANES))
+            ideal = math.hypot(max(wanted, seconds / LANES), moving(counts, ceilings))
+            yield Cause("executed", seconds, text, ideal=ideal)
         elif counts.masked <= IDLE:  # else it is that of idle lanes
             text = "the compiled code does more arithmetic than the text"
             yield Cause("executed", seconds, text, ideal=wanted)
@@ -189,7 +223,7 @@ def _of_instructions(kernel, ceilings, took):
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
         moves, reach, others = _jumps(counts)
-        level = ceilings.level_of(reach)  # what is touched stays there
+        level = ceilings.level_that_held(reach)  # what is touched stays there
         elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
         each = _lines_from(kernel, ceilings, others) if elements else {}
         found = []
@@ -197,9 +231,12 @@ def _of_instructions(kernel, ceilings, took):
             found.append((elements / rate, level))
         if each:
             found.append((sum(each.values()), max(each, key=each.get)))
-        # the loads themselves stay as many, from the nearest cache
-        ideal = kernel.bound.seconds + scattered / (
-            ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
+        # what lies at places that data tell stays one by one in any order, from the nearest cache
+        told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
+        gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
+        near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
+        ideal = math.hypot(
+            max(kernel.bound.seconds, moving(counts, ceilings)), min(gathered, scattered) / near
         )
         for once, level in found:
             text = (
@@ -208,7 +245,7 @@ def _of_instructions(kernel, ceilings, took):
             )
             # a line that is written is read before, and goes back, for which nobody need wait
             twice = (1.0 + written / scattered) * once
-            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal)
+            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
 
 
 def _lines_from(kernel, ceilings, others):
@@ -283,14 +320,13 @@ def _of_memory(kernel, ceilings, took):
         )
     lines = counts.line_bytes
     if lines > 1.5 * moved:
-        where = ceilings.level_of(lines)
+        where = ceilings.level_that_held(lines)
         text = (
             f"the elements that it needs, {scaled(moved, 'B')}, lie apart, in lines of {scaled(lines, 'B')}"
             f" that come from {where}"
         )
-        yield Cause(
-            "overfetch", lines / ceilings.bandwidth(where), text, ideal=moved / ceilings.bandwidth(where)
-        )
+        ideal = moving(counts, ceilings)
+        yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=ideal, fixed=True)
     asked = kernel.near_bytes - scratch
     behind = list(kernel.level_bytes(ceilings).items())[1:] if counts.ptx is None else []
     for name, passed in behind:
@@ -318,9 +354,7 @@ def _of_memory(kernel, ceilings, took):
             f"each of {scaled(counts.apart)} elements that neighbouring threads reach far apart brings"
             f" {SECTOR} bytes, {scaled(sectors, 'B')} together, through {level}"
         )
-        yield Cause(
-            "overfetch", sectors / ceilings.bandwidth(level), text, ideal=moved / ceilings.bandwidth(level)
-        )
+        yield Cause("overfetch", sectors / ceilings.bandwidth(level), text, ideal=moving(counts, ceilings))
         moves, reach, _ = _jumps(counts)
         elements, level = min(counts.apart, moves), ceilings.level_of(reach)
         if elements and (rate := ceilings.rate(f"gather {level}")):
@@ -328,7 +362,7 @@ def _of_memory(kernel, ceilings, took):
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings"
                 f" {SECTOR} bytes from {level}"
             )
-            yield Cause("overfetch", elements / rate, text, ideal=kernel.bound.seconds)
+            yield Cause("overfetch", elements / rate, text, ideal=moving(counts, ceilings))
     if scratch and "bandwidth shared" in ceilings.items:
         text = (
             f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory"
@@ -372,6 +406,8 @@ def _waiting(kernel, ceilings, took):
     counts, started = kernel.counts, 0.0
     if counts.executed and counts.ptx is None and ceilings.clock:
         started = _instructions(counts) / (PER_CYCLE * ceilings.clock * _threads(ceilings))
+        integer = counts.executed_totals["integer"] / ceilings.rate("integer int64")
+        started = max(started, integer, compiled.vectors(counts, ceilings))
     return Cause("waiting", took, _waits(kernel, ceilings, took), ideal=min(started, took))
 
 

@@ -39,7 +39,7 @@ class Ceiling:
 
     The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows
     in the spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth
-    L2", "launch" ...
+    L2", "launch" ...; "capacity L3" is one in bytes.
     """
 
     name: str
@@ -180,6 +180,24 @@ class Ceilings:
         """
         return next(name for name, capacity in self.levels if capacity is None or n_bytes <= capacity)
 
+    def level_that_held(self, n_bytes: float) -> str:
+        """The nearest memory level that was seen to hold so many bytes, where that was looked for: what other
+        guests of a machine leave of a cache that they share.
+
+        Parameters
+        ----------
+        n_bytes : float
+
+        Returns
+        -------
+        str
+        """
+        return next(
+            name
+            for name, capacity in self.levels
+            if capacity is None or n_bytes <= (self.rate(f"capacity {name}") or capacity)
+        )
+
     def clock_in_words(self) -> str:
         """The end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
         which = "the GPU" if self.space.startswith("cuda") else "a core"
@@ -223,7 +241,7 @@ class Ceilings:
         caption += f"; in doubt, so not kept: {'; '.join(self.doubts)}" if self.doubts else ""
         rows = []
         for c in self.items.values():
-            unit = c.unit if c.unit == "s" else f"{c.unit}/s"
+            unit = c.unit if c.unit in ("s", "byte") else f"{c.unit}/s"
             rows.append(
                 (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
             )

@@ -2,8 +2,10 @@
 
 import math
 
+from roofline.attainable import moving
 from roofline.cause import HALF, WORTH, Cause, extent_of
 from roofline.counting import WARP
+from roofline.mix import FLOPS, lanes_and_type
 from roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
@@ -27,9 +29,10 @@ def _conversions(kernel, ceilings):
     rest = wants["arithmetic"]
     if n.get("float32"):  # what float64 does between two conversions, float32 does at its own rate
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
-    least = max([rest, *(s for name, s in wants.items() if name not in ("arithmetic", "launch"))])
+    others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
+    least = max([rest, moving(counts, ceilings), *others])
     text = f"its {scaled(sum(n.values()))} conversions between types take most of that time"
-    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least)
+    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least, least=least)
 
 
 def _of(conversions, other):
@@ -68,6 +71,17 @@ def _banks(counts, ceilings):
         yield Cause("banks", alone * taken / least, text, ideal=alone)
 
 
+def vectors(counts, ceilings):
+    """Seconds of the arithmetic of packs that ran."""
+    seconds = 0.0
+    for (_, name, of), n in counts.executed.items():
+        lanes, dtype, _ = lanes_and_type(of)
+        if lanes > 1 and dtype in ("float32", "float64") and name in FLOPS:
+            kind = "fma" if name in ("fma", "fmuladd") else "no fma"
+            seconds += n * lanes * FLOPS[name] / (ceilings.rate(f"{kind} {dtype}") or math.inf)
+    return seconds
+
+
 def special(kernel, ceilings, took):
     """Special functions, where they are most of the arithmetic, and a good part of the time; else None. They
     are asked for last, so what else the time was spent on nobody knows."""
@@ -75,8 +89,11 @@ def special(kernel, ceilings, took):
     if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    rest = max(wants["arithmetic"] - of_special, *others)
+    ran = vectors(kernel.counts, ceilings) if kernel.counts.executed and kernel.counts.ptx is None else 0.0
+    rest = max(wants["arithmetic"] - of_special, ran)
+    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
     cause = Cause("special", wants["arithmetic"], text, ideal=rest)
-    found = cause.without(took, rest, ceilings.rate("launch"))
+    launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")
+    found = cause.without(took, rest, launch)
     return found if found.gain >= WORTH else None

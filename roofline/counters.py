@@ -5,6 +5,7 @@ NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it;
 needs it.
 """
 
+import collections
 import csv
 import glob
 import io
@@ -18,8 +19,10 @@ from roofline.grid import grid
 import portable as pk
 from portable.errors import SpaceUnavailableError
 from roofline.cases import counters as workload
+from roofline import measuring
 from roofline.counting import count
 from roofline.counts import Counts
+from roofline.touched import accesses
 from roofline.units import scaled
 
 _OPERATION = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -28,18 +31,25 @@ FLOPS = {
     for kind in "df"
     for name, each in (("add", 1), ("mul", 1), ("fma", 2))
 }
-BYTES = {"L1": "l1tex__t_bytes.sum", "L2": "lts__t_bytes.sum", "HBM": "dram__bytes.sum"}
+SECTOR, LINE = 32, 64  # bytes that a GPU moves at once, and those of the lines that are counted
+# what all multiprocessors ask of L2, in sectors
+SECTORS = "lts__t_sectors_srcunit_tex.sum"
+BYTES = {"L1": "l1tex__t_bytes.sum", "HBM": "dram__bytes.sum"}
+NEAR = 0.15  # of the bytes that were seen: a prediction that is right
+FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
 SECONDS = 300  # more than the whole takes by far
 
 
 @dataclass(frozen=True)
 class Row:
-    """One launch: Counts, and what the hardware told: flops, and transferred bytes by memory level."""
+    """One launch: Counts, and what the hardware told: flops, and transferred bytes by memory level; of L2 and
+    HBM also those that the counts predict."""
 
     label: str
     counts: Counts
     flops: int
     bytes: dict
+    predicted: dict
 
     @property
     def executed(self):
@@ -52,6 +62,7 @@ class Row:
         hardware = {"flops": self.flops, "bytes": self.bytes, "provenance": "hardware counters"}
         return {
             "label": self.label,
+            "predicted_bytes": self.predicted,
             "executed_flops": self.executed,
             "hardware": hardware,
             **self.counts.as_dict(),
@@ -77,12 +88,49 @@ def rows():
         raise SpaceUnavailableError(
             f"counters: ncu reported {len(seen)} kernels, {len(planned)} were launched"
         )
-    found = []
+    found, second = [], capacity()
     for (label, policy, kernel, args, reducer), values in zip(planned, seen, strict=True):
         flops = sum(each * values[name] for name, each in FLOPS.items())
-        moved = {level: values[name] for level, name in BYTES.items()}
-        found.append(Row(label, count(policy, kernel, *args, reducer=reducer), flops, moved))
+        moved = {level: values[name] for level, name in BYTES.items()} | {"L2": SECTOR * values[SECTORS]}
+        counts = count(policy, kernel, *args, reducer=reducer)
+        found.append(Row(label, counts, flops, moved, predicted(counts, second)))
     return found
+
+
+def capacity():
+    """Bytes of L2, as it is seen."""
+    with pk.use("cuda") as space:
+        return measuring.gpu_levels(space, quick=False)[0][1]
+
+
+def predicted(counts, second):
+    """Bytes that a GPU moves, by the counts: from L2 each touched line once, and where threads side by side
+    reach elements far apart, a sector for each; from memory what an L2 of `second` bytes does not hold, which
+    is empty in the beginning, and keeps so much of what is written in the end.
+
+    Parameters
+    ----------
+    counts : Counts
+    second : int, bytes
+
+    Returns
+    -------
+    dict of "L2" and "HBM" to int
+    """
+    asked, of_l2 = collections.Counter(), 0
+    for (_, operation, _), n in counts.text.items():
+        if accesses(operation, ("load ", "store ", "atomic ")):
+            asked[operation.rpartition(" ")[2]] += n
+    for together, (read, written) in counts.lines.items():
+        jumps = [n for n in together.split(", ") if counts.moves.get(n, 0) > asked[n] / 2]
+        if jumps and LINE * max(read, written) > FIRST:
+            of_l2 += SECTOR * sum(asked[name] for name in jumps)
+        else:
+            of_l2 += LINE * (read + written)
+    written = LINE * sum(lines for _, lines in counts.lines.values())
+    passed = counts.passed(second)
+    moved = passed if passed > 0.0 else counts.line_bytes
+    return {"L2": of_l2, "HBM": max(round(moved - min(written, second)), 0)}
 
 
 def _ncu(command):
@@ -92,7 +140,7 @@ def _ncu(command):
     )
     if tool is None:
         raise SpaceUnavailableError("counters: `ncu` is not installed; it is part of NVIDIA's CUDA toolkit")
-    metrics = ",".join([*FLOPS, *BYTES.values()])
+    metrics = ",".join([*FLOPS, *BYTES.values(), SECTORS])
     done = subprocess.run(
         [tool, "--csv", "--print-units", "base", "--metrics", metrics, *command],
         capture_output=True,
@@ -135,8 +183,20 @@ def table(found):
     rows = []
     for row in found:
         ratio = f"{row.executed / row.flops:.4f}" if row.flops else ""
-        moved = (scaled(row.bytes[level], "B") for level in BYTES)
         counted = f"{row.counts.flops:,}", f"{row.executed:,}", f"{row.flops:,}", ratio
+        moved = [f"{row.predicted[level] / max(row.bytes[level], 1):.2f}" for level in ("L2", "HBM")]
+        moved += [scaled(row.bytes[level], "B") for level in ("L1", "L2", "HBM")]
         rows.append((row.label, *counted, scaled(row.counts.compulsory, "B"), *moved))
-    columns = "|".join(("launch<|flops of the text|executed|the GPU's|executed / GPU's|compulsory", *BYTES))
+    near = {
+        level: sum(abs(row.predicted[level] - row.bytes[level]) <= NEAR * row.bytes[level] for row in found)
+        for level in ("L2", "HBM")
+    }
+    caption += (
+        f"; predicted within {NEAR:.0%} of what the GPU moved: L2 {near['L2']} and HBM {near['HBM']} of"
+        f" {len(found)}"
+    )
+    columns = (
+        "launch<|flops of the text|executed|the GPU's|executed / GPU's|compulsory|L2 predicted / seen|"
+        "HBM predicted / seen|L1|L2|HBM"
+    )
     return grid("Counted and counted by hardware", columns, rows, caption)

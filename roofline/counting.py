@@ -27,7 +27,7 @@ from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
 from roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
-from roofline.touched import SIZES, accesses, beyond, by_names, compulsory, scattered, summed
+from roofline.touched import SIZES, accesses, beyond, by_data, by_names, compulsory, scattered, summed
 
 WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
@@ -123,6 +123,7 @@ def count(
         spills,
         local,
         banks,
+        by_data(kernel),
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)

@@ -87,6 +87,8 @@ class Counts:
     banks : (int, int)
         Of a sample of a GPU's accesses to scratch: how often its memory is asked, and how often it would be
         if no two words of a warp were in one bank.
+    by_data : frozenset of str
+        Arguments that are read or written at places which data tell.
     """
 
     kernel: str
@@ -107,6 +109,7 @@ class Counts:
     spilled: int = 0
     local: int = 0
     banks: tuple[int, int] = (0, 0)
+    by_data: frozenset[str] = frozenset()
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())

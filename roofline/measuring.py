@@ -63,6 +63,36 @@ class Plan:
         return Samples(values, seconds.calls)
 
 
+@dataclass(frozen=True)
+class Held:
+    """How much of a cache is there: of `sizes` the largest whose bytes are read and written rather like the
+    smallest's than like the largest's. A cache that a machine's other guests share keeps less than it has."""
+
+    name: str
+    sizes: tuple
+    plan: Callable  # of a size: its Plan
+    unit: str = "byte"
+
+    @property
+    def method(self):
+        """How it is found."""
+        return "the largest working set that is copied rather like the smallest than like the largest"
+
+    def measure(self, quick):
+        """The bytes, of a few repeats."""
+        plans, found = {size: self.plan(size) for size in self.sizes}, []
+        for _ in range(timing.MIN_SAMPLES):
+            rates = {size: max(plan.measure(quick=True).values) for size, plan in plans.items()}
+            found.append(_largest_like_the_smallest(rates))
+        return Samples(tuple(found))
+
+
+def _largest_like_the_smallest(rates):
+    """Of {size: rate} the largest size whose rate lies nearer to the highest than to the lowest."""
+    between = math.sqrt(max(rates.values()) * min(rates.values()))
+    return max(size for size, rate in rates.items() if rate >= between)
+
+
 def check(space):
     """Refuse what has no speed to measure."""
     if space.name == "checked":
@@ -304,18 +334,23 @@ def _cpu_bandwidth(space, levels, quick):
             out,
         )
     last = sizes.get("L3", sizes["L2"])
+    near = min(last // 2, 4 * sizes["L2"])  # what others leave of the last cache holds so much
+    if "L3" in sizes:
+        few = 1 << 16 if quick else 2 * sizes["L2"]
+        several = tuple(few << k for k in range(2 if quick else max(2, (2 * last // few).bit_length())))
+        yield Held("capacity L3", several, lambda size: _copy_of(space, size))
     far = ("DRAM", min(max(4 * last, 256 << 20), _memory() // 8))
     yield from _gathers(
         space,
         [
             ("L1", sizes["L1"] // 2),
             ("L2", sizes["L2"] // 2),
-            *([("L3", last // 2)] if "L3" in sizes else []),
+            *([("L3", near)] if "L3" in sizes else []),
             far,
         ],
         quick,
     )
-    for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
+    for name, n_bytes in (("L3", near), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
             yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
 
@@ -326,7 +361,7 @@ def _gathers(space, levels, quick):
     place = np.random.default_rng(0)
     for name, n_bytes in levels:
         n = (
-            1 << 10 if quick else min(max(n_bytes // 64, 1 << 16), 1 << 23)
+            1 << 10 if quick else min(max(n_bytes // 64, 1 << 18), 1 << 23)
         )  # as many as lines, so that repeats find none nearer
         policy, (table,) = (
             pk.RangePolicy(0, n, space=space),
@@ -336,6 +371,13 @@ def _gathers(space, levels, quick):
         call = functools.partial(pk.parallel_reduce, policy, kernels.element_at, at, table)
         method = f"{n:,} elements in no order, of {8 * table.shape[0] / 1e6:,.1f} MB"
         yield Plan(f"gather {name}", "op", n, call, functools.partial(pk.fence, space), method)
+
+
+def _copy_of(space, n_bytes):
+    """A copy from one half of so many bytes to the other."""
+    n = n_bytes // 16
+    policy = pk.RangePolicy(0, n, space=space)
+    return _plan(space, "copy", "B", 16 * n, "copy", policy, kernels.copy, *_ones(space, (n,), (n,)))
 
 
 def _ones(space, *shapes):
@@ -409,8 +451,7 @@ def gpu_levels(space, quick):
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
     rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
-    between = math.sqrt(max(rates.values()) * min(rates.values()))
-    return [("L2", max(size for size, rate in rates.items() if rate >= between)), ("HBM", None)]
+    return [("L2", _largest_like_the_smallest(rates)), ("HBM", None)]
 
 
 def read_around(space, n_bytes, league=2048):
@@ -462,8 +503,8 @@ def _gpu_bandwidth(space, levels, quick):
 
 
 def _launch(space, gpu):
-    """Launches in a graph, one by one, and each with the wait for its end: of one index on a GPU, of a pack a
-    thread on a CPU."""
+    """Launches in a graph, of one index, which is the least; one by one, and each with the wait for its end:
+    of one index on a GPU, of a pack a thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
     out, policy = (
         pk.zeros((n,), "float64", space),
@@ -472,7 +513,7 @@ def _launch(space, gpu):
     wait = functools.partial(pk.fence, space)
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(IN_GRAPH):
-            pk.parallel_for(policy, kernels.nothing, out)
+            pk.parallel_for(pk.RangePolicy(0, 1, space=space), kernels.nothing, out)
     yield Plan(
         "launch", "s", IN_GRAPH, graph.replay, wait, f"a kernel that does nothing, {IN_GRAPH} in a graph"
     )

@@ -14,7 +14,7 @@ _LLVM = {
     "i1": ("bool", 1),
     "ptr": ("pointer", 8),
 }
-_FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
+FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
 _INTEGER = {
     "add",
     "sub",
@@ -118,9 +118,9 @@ def executed_totals(executed):
     for (_, name, of), n in executed.items():
         lanes, dtype, size = lanes_and_type(of)
         if name.startswith("inside "):
-            inside[dtype] += _FLOPS.get(name.split(" ")[2], 0) * lanes * n
+            inside[dtype] += FLOPS.get(name.split(" ")[2], 0) * lanes * n
             continue
-        each = _FLOPS.get(name, 0)
+        each = FLOPS.get(name, 0)
         if name.startswith("vector.reduce.f") and not name.startswith("vector.reduce.fm"):
             each = 1
         if each:

@@ -11,6 +11,7 @@ calls       the same, where what launches cost the host is most of it; measured
 import math
 from dataclasses import replace
 
+import portable as pk
 from roofline.attainable import LOW
 from roofline.causes import HALF, Cause, causes
 from roofline.units import scaled
@@ -101,13 +102,23 @@ def _outside(analysis, ceilings):
     )
     if HALF * analysis.outside < n * each < FAR * analysis.outside:
         text = f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}"
-        gain = analysis.seconds / analysis.attainable  # as a graph of them at its roof
+        gain = analysis.seconds / sum(len(k.times) * _in_a_graph(k, ceilings) for k in analysis.kernels)
         return Cause("calls", analysis.outside, text, "measured", gain=gain)
     host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
     text = f"{begin} {launches}, in Python, copies and waiting{host}"
     inside = analysis.seconds - analysis.outside
     gain = analysis.seconds / inside if inside > 0.0 else None
     return Cause("outside", analysis.outside, text, "measured", gain=gain)
+
+
+def _in_a_graph(kernel, ceilings):
+    """Seconds of one launch of a kernel in a graph: on a CPU its work comes after what launching costs, and one
+    thread does what is done sooner than others are woken."""
+    if ceilings.space.startswith("cuda"):
+        return kernel.bound.seconds
+    work = max((s for name, s in kernel.bound.wants.items() if name != "launch"), default=0.0)
+    alone = pk.concurrency(ceilings.space) * work
+    return ceilings.rate("launch") + (alone if alone < (ceilings.rate("launch call") or 0.0) else work)
 
 
 def _spread(analysis, lost):

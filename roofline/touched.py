@@ -1,6 +1,8 @@
 """What a launch touches of its arguments: elements, lines, bytes, each counted once."""
 
+import ast
 import collections
+import functools
 
 import portable as pk
 
@@ -100,3 +102,35 @@ def summed(text, private):
         for part in parts:
             found[line, part, dtype] += n
     return dict(found)
+
+
+@functools.cache
+def by_data(kernel):
+    """Names in a text that are subscripted at places which data tell: `table` of `table[place[i]]`, however
+    the place got there."""
+    tree, told = kernel.portable_text.tree, set()
+
+    def from_data(node):
+        inner = list(ast.walk(node))
+        loads = (one.value for one in inner if isinstance(one, ast.Subscript))
+        return any(not isinstance(of, ast.Attribute) for of in loads) or told.intersection(
+            one.id for one in inner if isinstance(one, ast.Name)
+        )
+
+    size = -1
+    while size < len(told):  # until no assignment adds a name
+        size = len(told)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AugAssign) and from_data(node.value):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                told |= {
+                    one.id
+                    for target in targets
+                    for one in ast.walk(target)
+                    if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+                }
+    return frozenset(
+        ast.unparse(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and from_data(node.slice)
+    )

@@ -36,49 +36,69 @@ def powers_of_whole_numbers(space, random, scale):
 @pk.kernel
 def decay_anew(i, steps, x, out):
     total = 0.0
-    for k in range(steps):
+    for k in range(8 * steps):
         total += math.exp(-x[i] * k)
     out[i] = total
 
 
 @pk.kernel
 def decay_on(i, steps, x, out):
-    total, left, factor = 0.0, 1.0, math.exp(-x[i])
+    left, total, each = pk.local(8, x.dtype), pk.local(8, x.dtype), math.exp(-x[i])
+    for m in range(pk.static(8)):
+        total[m] = 0.0
+        left[m] = 1.0 if m == 0 else left[m - 1] * each
+    factor = left[7] * each
     for _ in range(steps):
-        total += left
-        left *= factor
-    out[i] = total
+        for m in range(pk.static(8)):
+            total[m] += left[m]
+            left[m] *= factor
+    for m in range(pk.static(7)):
+        total[0] += total[m + 1]
+    out[i] = total[0]
 
 
 def an_exponential_in_every_step(space, random, scale):
     """Against one exponential, and a product in every step."""
-    n, steps = _draw(random, 10_000, scale), int(random.integers(30, 60))
+    n, steps = _draw(random, 10_000, scale), int(random.integers(20, 30))
     (x,) = _there(space, random.uniform(0.1, 1.0, n))
     return _two(space, n, x, (decay_anew, steps), (decay_on, steps))
 
 
 @pk.kernel
-def fraction_of_int(i, trips, x, out):
-    v, total = x[i], 0.0
-    for k in range(trips):
-        w = v + 0.37 * k
-        total += w - pk.float64(pk.int64(w))
-    out[i] = total
+def counted_in_integers(i, trips, x, out):
+    n, total = pk.local(8, pk.int64), pk.local(8, x.dtype)
+    for m in range(pk.static(8)):
+        n[m] = pk.int64(x[i]) + m
+        total[m] = 0.0
+    for _ in range(trips):
+        for m in range(pk.static(8)):
+            n[m] += 3
+            total[m] = total[m] * 0.5 + pk.float64(n[m])
+    for m in range(pk.static(7)):
+        total[0] += total[m + 1]
+    out[i] = total[0]
 
 
 @pk.kernel
-def fraction_of_floor(i, trips, x, out):
-    v, total = x[i], 0.0
-    for k in range(trips):
-        w = v + 0.37 * k
-        total += w - pk.floor(w)
-    out[i] = total
+def counted_in_floats(i, trips, x, out):
+    n, total = pk.local(8, x.dtype), pk.local(8, x.dtype)
+    for m in range(pk.static(8)):
+        n[m] = pk.trunc(x[i]) + m
+        total[m] = 0.0
+    for _ in range(trips):
+        for m in range(pk.static(8)):
+            n[m] += 3.0
+            total[m] = total[m] * 0.5 + n[m]
+    for m in range(pk.static(7)):
+        total[0] += total[m + 1]
+    out[i] = total[0]
 
 
-def fractions_by_way_of_integers(space, random, scale):
-    n, trips = _draw(random, 20_000, scale), int(random.integers(80, 120))
+def counts_that_are_used_as_floats(space, random, scale):
+    """Integers, against floats that hold whole numbers."""
+    n, trips = _draw(random, 20_000, scale), int(random.integers(20, 30))
     (x,) = _there(space, 100.0 * random.random(n))
-    return _two(space, n, x, (fraction_of_int, trips), (fraction_of_floor, trips))
+    return _two(space, n, x, (counted_in_integers, trips), (counted_in_floats, trips))
 
 
 @pk.kernel
@@ -116,32 +136,32 @@ def float64_in_the_midst_of_float32(space, random, scale):
 
 
 @pk.kernel
-def map_once(i, trips, x, out):
+def map_once(i, trips, c, x, out):
     v = x[i]
-    for _ in range(8 * trips):
-        v = 3.6 * v * (1.0 - v)
+    for _ in range(16 * trips):
+        v = v * v + c
     out[i] = v
 
 
 @pk.kernel
-def map_eight(i, trips, x, out):
-    v = pk.local(8, x.dtype)
-    for k in range(pk.static(8)):
-        v[k] = x[i] / (1.0 + k)
+def map_sixteen(i, trips, c, x, out):
+    v = pk.local(16, x.dtype)
+    for k in range(pk.static(16)):
+        v[k] = x[i] * (1.0 - 0.05 * k)
     for _ in range(trips):
-        for k in range(pk.static(8)):
-            v[k] = 3.6 * v[k] * (1.0 - v[k])
+        for k in range(pk.static(16)):
+            v[k] = v[k] * v[k] + c
     total = v[0]
-    for k in range(pk.static(7)):
+    for k in range(pk.static(15)):
         total += v[k + 1]
     out[i] = total
 
 
 def a_map_that_is_applied_again(space, random, scale):
-    """One number, whose every step waits for the one before, against eight side by side."""
-    n, trips = _draw(random, 20_000, scale), int(random.integers(30, 60))
+    """One number, whose every step waits for the one before, against sixteen side by side."""
+    n, trips = _draw(random, 20_000, scale), int(random.integers(15, 30))
     (x,) = _there(space, random.uniform(0.1, 0.9, n).astype("float32"))
-    return _two(space, n, x, (map_once, trips), (map_eight, trips))
+    return _two(space, n, x, (map_once, trips, -0.7), (map_sixteen, trips, -0.7))
 
 
 @functools.cache
@@ -207,7 +227,7 @@ def filters_that_no_registers_hold(space, random, scale):
 ALL = [
     (("special",), powers_of_whole_numbers),
     (("special",), an_exponential_in_every_step),
-    (("conversions",), fractions_by_way_of_integers),
+    (("conversions",), counts_that_are_used_as_floats),
     (("conversions",), float64_in_the_midst_of_float32),
     (("waiting",), a_map_that_is_applied_again),
     (("spills",), more_chains_than_registers),

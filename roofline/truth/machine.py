@@ -57,7 +57,7 @@ def smoothed(i, j, a, out):
 
 def a_box_of_few(space, random, scale):
     """A launch over a small square, against one over a large one."""
-    few, many = int(random.integers(3, 6)), max(64, int(1200 * scale**0.5))
+    few, many = int(random.integers(3, 6)), max(64, int(600 * scale**0.5))
     (a,) = _there(space, random.random((many + 1, many + 1)))
     out = pk.zeros((many, many), space=space)
 
@@ -89,7 +89,7 @@ def launches_one_by_one(space, random, scale):
 
 def sums_in_python_between_launches(space, random, scale):
     """Of numbers that a launch gave, against a reduction in the launch."""
-    n, times = _draw(random, 300_000, scale), 3 if scale else 1
+    n, times = _draw(random, 100_000, scale), 3 if scale else 1
     x = np.asarray(random.random(n))
     there, out = pk.copy_of(x, space), pk.zeros(n, space=space)
 
@@ -105,14 +105,22 @@ def sums_in_python_between_launches(space, random, scale):
     return in_python, reduced
 
 
+@pk.function
+def _many_exps(v):
+    total = 0.0
+    for k in range(32):
+        total += math.exp(-v * k)
+    return total
+
+
 @pk.kernel
 def exps(i, x, out):
-    out[i] = math.exp(-x[i])
+    out[i] = _many_exps(x[i])
 
 
 @pk.kernel
 def exp_of(i, x):
-    return math.exp(-x[i])
+    return _many_exps(x[i])
 
 
 def _check_banks(space):

@@ -140,12 +140,17 @@ def every_so_many(i, stride, x, out):
     out[i] = 2.0 * x[i * stride]
 
 
+@pk.kernel
+def side_by_side(i, x, out):
+    out[i] = 2.0 * x[i]
+
+
 def elements_far_apart(space, random, scale):
     """One element of each line or two, against as many side by side."""
-    n, stride = _draw(random, 2_000_000, scale), int(random.integers(8, 17))
+    n, stride = _draw(random, 4_000_000, scale), int(random.integers(8, 17))
     x, out = pk.zeros(n * stride, space=space), pk.zeros(n, space=space)
     pk.deep_copy(x, 1.0)
-    return (_range(space, n), every_so_many, stride, x, out), (_range(space, n), every_so_many, 1, x, out)
+    return (_range(space, n), every_so_many, stride, x, out), (_range(space, n), side_by_side, x, out)
 
 
 @pk.kernel
@@ -165,8 +170,8 @@ def a_scatter_to_all_over_memory(space, random, scale):
 
 def a_gather_of_float32_from_a_large_table(space, random, scale):
     """Few of its elements, each once."""
-    n = _draw(random, 2_000_000, scale)
-    table = pk.zeros(max(8 * n, int(64e6 * min(scale, 1))), "float32", space)
+    n = _draw(random, 700_000, scale)
+    table = pk.zeros(max(24 * n, int(32e6 * min(scale, 1))), "float32", space)
     out = pk.zeros(n, "float32", space)
     pk.deep_copy(table, 1.0)
 
@@ -399,7 +404,7 @@ def again_and_again(i, n_passes, x, out):
 
 def a_launch_for_few(space, random, scale):
     """A launch of some ten indices, against one of many."""
-    few, n = int(random.integers(8, 33)), _draw(random, 4_000_000, scale)
+    few, n = int(random.integers(8, 33)), _draw(random, 300_000, scale)
     x, out = random.random(n), np.zeros(n)
 
     def launch(size):

@@ -58,10 +58,33 @@ def test_every_ceiling_has_a_rate_a_spread_and_a_method(space, quick_ceilings):
 def test_full_measurements_have_amounts_and_sizes(monkeypatch):
     monkeypatch.setattr(measuring, "_memory", lambda: 1 << 24)
     _, levels, plans = measuring.plans(pk.Threads(1), quick=False)
-    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s"} and all(
-        plan.amount >= 1 for plan in plans
-    )
+    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s", "byte"}
+    assert all(plan.amount >= 1 for plan in plans if plan.unit != "byte")
+    (held,) = (plan for plan in plans if plan.unit == "byte")  # from twice L2 on to beyond L3
+    sizes = dict(levels)
+    assert held.sizes[0] == 2 * sizes["L2"] and held.sizes[-1] >= sizes["L3"]
     assert {name for name, _ in levels} == {plan.name.split()[1] for plan in plans if plan.unit == "B"}
+
+
+def test_a_cache_holds_what_is_moved_rather_like_what_is_near():
+    class Made:
+        def __init__(self, size):
+            self.rate = {1: 10.0, 2: 9.0, 4: 6.0, 8: 2.0}[size]
+
+        def measure(self, quick):
+            return Samples((self.rate, 0.5))
+
+    held = measuring.Held("capacity L3", (1, 2, 4, 8), Made)
+    assert set(held.measure(False).values) == {4}
+
+
+def test_what_a_shared_cache_was_seen_to_hold_decides_where_bytes_come_from(quick_ceilings):
+    items = {"capacity L3": ceiling.Ceiling("capacity L3", "byte", Samples((4 << 20,)), "made up")}
+    levels = [("L1", 32 << 10), ("L3", 32 << 20), ("DRAM", None)]
+    found = dataclasses.replace(quick_ceilings("serial"), levels=levels, items=items)
+    sizes = (1 << 10, 3 << 20, 8 << 20)
+    assert [found.level_that_held(n) for n in sizes] == ["L1", "L3", "DRAM"]
+    assert found.level_of(8 << 20) == "L3"  # a roof is what the machine could do
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from roofline import __main__ as cli
 from roofline import counters
 from roofline.cases import counters as workload
 
-N_LAUNCHES = len(list(workload.launches("serial", n=64)))
+N_LAUNCHES = len(list(workload.launches("serial", 64, 1 << 10)))
 HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
 
 
 def printed(n=N_LAUNCHES, value="1,024"):
     """What ncu prints of n kernels."""
-    metrics = [*counters.FLOPS, *counters.BYTES.values()]
+    metrics = [*counters.FLOPS, *counters.BYTES.values(), counters.SECTORS]
     return HEAD + "".join(f'"{k}","entry","{name}","inst","{value}"\n' for k in range(n) for name in metrics)
 
 
@@ -31,7 +31,8 @@ def ncu(monkeypatch):
         monkeypatch.setattr(subprocess, "run", lambda *args, **options: done)
 
     launches = workload.launches
-    monkeypatch.setattr(workload, "launches", lambda space: launches("threads"))
+    monkeypatch.setattr(workload, "launches", lambda space: launches("threads", many=1 << 10))
+    monkeypatch.setattr(counters, "capacity", lambda: 50 << 20)
     monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: None)
     return pretend
 

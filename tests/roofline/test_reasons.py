@@ -9,7 +9,7 @@ import portable as pk
 import roofline
 from portable.explain import Explanation
 from roofline import counting
-from roofline.attainable import LOW, Analysis, bound
+from roofline.attainable import LOW, Analysis, atomics, bound, moving
 from roofline.cases import layer
 from roofline.ceiling import Ceiling, Ceilings
 from roofline.causes import Cause, causes
@@ -78,6 +78,9 @@ def test_launches_one_by_one(machine):
         found["causes"][0]["name"] == "calls"
         and "600 launches, one by one, cost the host 600 µs" in found["text"]
     )
+    work = max(s for name, s in least.wants.items() if name != "launch")  # by the one thread of "serial"
+    gain = 1.7e-3 / (600 * (machine.rate("launch") + work))
+    assert found["causes"][0]["gain"] == pytest.approx(gain, rel=1e-3)
 
 
 def test_kernels_that_lose_are_named_with_their_part(machine):
@@ -135,8 +138,20 @@ def test_data_from_farther_than_assumed(machine):
 
 def test_atomics_that_meet(machine):
     counts = shown.counted()["histogram"]
-    name, text = why(machine, counts, sum(counts.atomics.values()) / 1e7)
+    took = sum(counts.atomics.values()) / 1e7
+    one_line = dataclasses.replace(counts, lines={names: (1, 1) for names in counts.lines})
+    name, text = why(machine, one_line, took)
     assert name == "together" and "4.10 k atomic operations wait for each other" in text
+    assert why(machine, counts, took)[0] != "together"  # of many lines two cores seldom want the same
+
+
+def test_without_meeting_atomic_operations_take_what_they_do_apart(machine):
+    counts = shown.counted()["histogram"]
+    counts = dataclasses.replace(counts, lines={names: (1, 1) for names in counts.lines})
+    took = 3 * atomics(counts, machine, "apart")
+    (found,) = (c for c in causes(shown_kernel(machine, counts, took), machine) if c.name == "together")
+    least = atomics(counts, machine, "apart") + moving(counts, machine) + machine.rate("launch")
+    assert found.gain == pytest.approx(took / least)
 
 
 def test_lanes_that_are_masked_off(machine):
@@ -422,10 +437,10 @@ def shown_kernel(machine, counts, seconds):
 
 
 def test_a_cause_that_wants_more_than_twice_the_time_is_not_believed(machine):
-    counts = shown.counted()["histogram"]
-    seconds = sum(counts.atomics.values()) / 1e7
-    assert why(machine, counts, seconds)[0] == "together"
-    assert why(machine, counts, seconds / 2.1)[0] != "together"
+    counts = shown.counted()["axpy"]
+    seconds = counts.compulsory / machine.bandwidth("DRAM")
+    assert why(machine, counts, seconds)[0] == "memory DRAM"
+    assert why(machine, counts, seconds / 2.1)[0] != "memory DRAM"
 
 
 def test_a_gain_ends_at_the_roof(machine):
