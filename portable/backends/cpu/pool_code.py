@@ -8,7 +8,7 @@ import time
 
 import llvmlite.binding as llvm
 
-from . import stop  # noqa: F401  (its functions are called)
+from . import engine, stop  # noqa: F401  (the functions of `stop` are called)
 
 SPIN_MICROSECONDS = 30
 
@@ -354,24 +354,16 @@ def compiled():
 
 
 class _Code:
-    """Addresses of the compiled functions, and the engine that keeps them in memory."""
+    """Addresses of the compiled functions, and what keeps them in memory."""
 
     def __init__(self):
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        llvm.initialize_native_asmparser()  # for the pause instruction
         pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
             platform.machine(), ""
         )
-        module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
-        # as in engine.py; level 0 launches as fast, and is made in a third of the time
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            opt=0, reloc="static", codemodel="large"
-        )
-        self.engine = llvm.create_mcjit_compiler(module, machine)
-        self.engine.finalize_object()
+        # level 0 launches as fast, and is made in a third of the time
+        self.code = engine.load(_IR.format(pause=pause, **AT), "pool", level=0)
         self.run, self.worker, self.stop, self.copy, pause_many = (
-            self.engine.get_function_address(name)
+            self.code(name)
             for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
         )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))

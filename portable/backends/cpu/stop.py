@@ -165,7 +165,7 @@ def _known():
         for library, names in ((ctypes.pythonapi, _FUNCTIONS), (ctypes.CDLL(None), ("time",))):
             for name in names:
                 llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-    code = engine.unkept(_IR if _HEARS else _DEAF)
+    code = engine.load(_IR if _HEARS else _DEAF, "Ctrl-C", level=0)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * _HEARS):
         llvm.add_symbol(name, code(name))
     return code
