@@ -363,8 +363,7 @@ class _Code:
         # level 0 launches as fast, and is made in a third of the time
         self.code = engine.load(_IR.format(pause=pause, **AT), "pool", level=0)
         self.run, self.worker, self.stop, self.copy, pause_many = (
-            self.code(name)
-            for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
+            self.code(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
         )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 
