@@ -9,8 +9,10 @@ from ..errors import LoweringError
 
 def optimise(text, tm, kernel_name, level=3):
     """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
-    type."""
+    type. At level None the module stays as it is."""
     module = verified(text, kernel_name)
+    if level is None:
+        return module
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.slp_vectorization = options.loop_vectorization = options.loop_interleaving = False
     builder = llvm.create_pass_builder(tm, options)

@@ -70,10 +70,12 @@ def _require_room():
     """OutOfMemoryError where a limit of the process leaves too little room for LLVM."""
     if resource is None or not os.path.exists("/proc/self/statm"):
         return
-    pages = [int(n) * resource.getpagesize() for n in Path("/proc/self/statm").read_text().split()]
-    for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
+    for name, place in (("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)):
         limit = resource.getrlimit(getattr(resource, name))[0]
-        if limit != resource.RLIM_INFINITY and used + _ROOM > limit:
+        if limit == resource.RLIM_INFINITY:
+            continue
+        used = int(Path("/proc/self/statm").read_text().split()[place]) * resource.getpagesize()
+        if used + _ROOM > limit:
             raise OutOfMemoryError(
                 f"compiling wants {_ROOM >> 20} MiB free; "
                 f"this process has {used >> 20} of {limit >> 20} MiB ({name})"
@@ -101,8 +103,9 @@ def load(text, kernel_name, identity=None, level=3):
     ----------
     text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the
         cache
-    level : int
-        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon.
+    level : int or None
+        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
+        short text that is taken as it stands.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def load(text, kernel_name, identity=None, level=3):
     code = cache.get(key)
     if code is None:
         _require_room()
-        tm = machine(level)
+        tm = machine(level or 0)
         code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
         cache.put(key, code)
     return _linked(code)

@@ -58,7 +58,10 @@ class Compiled:
         launch = kernel, policy_kind, specs, reducers
         entry = _emitted(policy_kind, debug)(*launch) if debug else Entry(*launch)
         text = entry.text if debug else None  # its sites are known when it has been emitted
-        emit = lambda: text or _emitted(policy_kind)(*launch).text  # noqa: E731
+
+        def emit():
+            return text or _emitted(policy_kind)(*launch).text
+
         self.fill(entry, engine.load(emit, kernel.name, entry.identity_of_code))
 
     def fill(self, entry, function, counters=0):
@@ -88,10 +91,10 @@ class Compiled:
 
 def _emitted(policy_kind, debug=False):
     """The class of entries with their code, imported where there is code to be made."""
-    from .lower import Entry
-    from .scan import ScanEntry
-
-    kind = ScanEntry if policy_kind.startswith("scan") else Entry
+    if policy_kind.startswith("scan"):
+        from .scan import ScanEntry as kind
+    else:
+        from .lower import Entry as kind
     if not debug:
         return kind
     from ...compiler.faults import debug_entry

@@ -20,7 +20,7 @@ import threading
 import llvmlite.binding as llvm
 
 from ... import locks
-from . import engine
+from . import engine, pool_code
 
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
@@ -154,14 +154,15 @@ HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each sig
 
 
 def _known():
-    """Names that compiled code refers to, before any is linked."""
+    """The code of the texts above, and of the pool's, which calls it; names that compiled code refers to are
+    known before any is linked."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
-        for library, names in ((ctypes.pythonapi, _FUNCTIONS), (ctypes.CDLL(None), ("time",))):
-            for name in names:
-                llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-    code = engine.load(_IR if HEARS else _DEAF, "Ctrl-C", level=0)
+        functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
+        for name, function in (functions | {"time": pool_code.posix("time")}).items():
+            llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    code = engine.load((_IR if HEARS else _DEAF) + pool_code.text(), "Ctrl-C and the pool", level=None)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code
@@ -181,7 +182,7 @@ def arm():
     """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
     if not callable(signal.getsignal(signal.SIGINT)):
         return
-    now, own = _getsig(signal.SIGINT), _code("on_sigint")
+    now, own = _getsig(signal.SIGINT), code("on_sigint")
     if now not in (None, 0, 1, own):
         _STATE[_WORDS["python"]] = now
         _setsig(signal.SIGINT, own)
@@ -190,7 +191,7 @@ def arm():
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-_code = _known()
+code = _known()
 if HEARS:
     _note_main()
     os.register_at_fork(after_in_child=_note_main)
