@@ -42,7 +42,11 @@ COMPARED = (  # have `duels`
 
 
 class Case(Protocol):
-    """The functions of a case module."""
+    """The functions of a case module.
+
+    One that sets SAME_ON_BOTH_SIDES runs as it is here on both sides of `compare --against`, and its EXAMPLES
+    are then those of the other revision: it times processes, in which either side's packages are imported.
+    """
 
     def prepare(self, space: str, data, quick: bool) -> list[Run]:
         """The runs of the report: on the real files under `data` (a Path), or simulated where it is None."""
