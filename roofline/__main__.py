@@ -286,9 +286,8 @@ def _compare_against(options, space):
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     _warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
-    module = cases.load(options.case)
     with revision.unpacked(other) as tree, _progress() as progress:
-        shared = {"file": module.__file__, "programs": str(tree / "docs" / "examples")}
+        shared = {"file": cases.file(options.case), "programs": str(tree / "docs" / "examples")}
         task = progress.add_task("preparing", total=None)
         start = functools.partial(
             process.sitting,
@@ -297,7 +296,7 @@ def _compare_against(options, space):
             space=space,
             n=options.n,
             quick=options.quick,
-            **(shared if getattr(module, "SAME_ON_BOTH_SIDES", False) else {}),
+            **(shared if options.case in cases.OF_PROCESSES else {}),
         )
         try:
             against.run(

@@ -40,19 +40,24 @@ COMPARED = (  # have `duels`
     "tmap",
 )
 
+# Run as they are here on both sides of `compare --against`, with the EXAMPLES of the other revision: they
+# time processes, in which either side's packages are imported.
+OF_PROCESSES = ("start",)
+
 
 class Case(Protocol):
-    """The functions of a case module.
-
-    One that sets SAME_ON_BOTH_SIDES runs as it is here on both sides of `compare --against`, and its EXAMPLES
-    are then those of the other revision: it times processes, in which either side's packages are imported.
-    """
+    """The functions of a case module."""
 
     def prepare(self, space: str, data, quick: bool) -> list[Run]:
         """The runs of the report: on the real files under `data` (a Path), or simulated where it is None."""
 
     def duels(self, space: str, n: int | None, quick: bool) -> list[Duel]:
         """The duels of `compare`, at size `n` or at the case's own."""
+
+
+def file(name: str) -> str:
+    """The file of the case of that name."""
+    return str(Path(__file__).with_name(f"{name}.py"))
 
 
 def load(name: str) -> Case:

@@ -64,7 +64,6 @@ with open(seconds, "w") as file:
     file.write(str(time.perf_counter() - begin))
 """
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-SAME_ON_BOTH_SIDES = True
 
 
 def _programs(space):
