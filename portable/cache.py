@@ -17,8 +17,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_dir
-
 LIMIT_BYTES = 512 * 2**20
 hits = misses = 0
 
@@ -35,7 +33,11 @@ def folder() -> Path | None:
     if setting == "0":
         return None
     try:
-        path = Path(setting or user_cache_dir("portable", appauthor=False)) / "kernels"
+        if not setting:
+            from platformdirs import user_cache_dir  # three milliseconds of a process that needs it
+
+            setting = path = user_cache_dir("portable", appauthor=False)
+        path = Path(setting) / "kernels"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         others = _open_to_others(path)
     except (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +70,8 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self):
+        import html  # a millisecond of its own
+
         def cell(value):
             return f"<td>{html.escape(str(value))}</td>"
 

@@ -3,7 +3,6 @@ not contiguous."""
 
 from __future__ import annotations
 
-import html
 from typing import Any, NamedTuple
 
 from . import dispatch
@@ -58,6 +57,8 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self):
+        import html  # a millisecond of its own
+
         rows = "".join(
             f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows()
         )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import html
 import math
 import operator
 import struct
@@ -304,6 +303,8 @@ class View:
 
     def _repr_html_(self) -> str:
         """What notebooks show: its words, and elements, of a large one on a device none."""
+        import html  # a millisecond of its own
+
         near = self.memory == HOST or self.size <= 1000
         elements = np.array2string(self.to_numpy(), threshold=100) if near else "..."
         return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"

@@ -14,7 +14,6 @@ import builtins as _builtins  # this module's any and all shadow the builtins
 import inspect
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -339,6 +338,8 @@ def all(condition: Any) -> bool:  # noqa: A001
 @word("intrinsic", "fma", 3, also=(math.fma,) if hasattr(math, "fma") else ())
 def fma(a: Number, b: Number, c: Number) -> float:
     """a * b + c, rounded once."""
+    from fractions import Fraction  # with `decimal` two milliseconds, of those who ask for it
+
     strong = [v for v in (a, b, c) if isinstance(v, np.floating)]
     single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
     kind = np.float32 if single else np.float64

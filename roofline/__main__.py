@@ -287,6 +287,7 @@ def _compare_against(options, space):
     _warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
     with revision.unpacked(other) as tree, _progress() as progress:
+        shared = {"file": cases.file(options.case), "programs": str(tree / "docs" / "examples")}
         task = progress.add_task("preparing", total=None)
         start = functools.partial(
             process.sitting,
@@ -295,6 +296,7 @@ def _compare_against(options, space):
             space=space,
             n=options.n,
             quick=options.quick,
+            **(shared if options.case in cases.OF_PROCESSES else {}),
         )
         try:
             against.run(

@@ -32,7 +32,7 @@ class Side:
         For messages.
     tree : Path
         The folder whose `portable`, `models` and `roofline` it runs.
-    **case : case, space, n, quick
+    **case : case, space, n, quick, and of some cases file and programs
         As in `roofline.side.prepare`.
     """
 

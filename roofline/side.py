@@ -12,6 +12,7 @@ A line of JSON on standard input asks for something, a line on standard output a
 process ends with its input.
 """
 
+import importlib.util
 import json
 import os
 import sys
@@ -24,7 +25,12 @@ def no_sync():
 
 
 def batch_seconds(fn, sync, calls, host_only=False):
-    """Seconds per call of one batch, which begins and ends with no work in flight."""
+    """Seconds per call of one batch, which begins and ends with no work in flight.
+
+    A call that has an attribute `tells_seconds` returns what counts of its time.
+    """
+    if getattr(fn, "tells_seconds", False):
+        return sum(fn() for _ in range(calls)) / calls
     start = time.perf_counter()
     for _ in range(calls):
         fn()
@@ -36,8 +42,13 @@ def batch_seconds(fn, sync, calls, host_only=False):
     return (end - start) / calls
 
 
-def prepare(tree, case, space, n, quick):
+def prepare(tree, case, space, n, quick, file=None, programs=None):
     """The duels of a case by the packages of a tree; nobody but ours is asked to compete.
+
+    Parameters
+    ----------
+    file, programs : str, optional
+        The case is in this file, for both sides, and runs the programs of that folder.
 
     Raises
     ------
@@ -48,13 +59,22 @@ def prepare(tree, case, space, n, quick):
     from roofline import cases, peers
 
     peers.gather = lambda *args, **options: ([], [])
-    module = cases.load(case)
+    module = load(file, programs) if file else cases.load(case)
     for name in ("portable", "roofline", "models"):
         loaded = sys.modules.get(name)
         if loaded and not Path(loaded.__file__).resolve().is_relative_to(tree):
             raise ImportError(f"{name} is imported from '{Path(loaded.__file__).parent}' instead of '{tree}'")
     with portable.use(space) as resolved:
         return module.duels(str(resolved), n, quick)
+
+
+def load(file, programs):
+    """A case that runs as it is here on both sides."""
+    spec = importlib.util.spec_from_file_location("case_of_both", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.EXAMPLES = Path(programs)
+    return module
 
 
 def row(duel):
@@ -84,7 +104,7 @@ def told(error):
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def serve(tree, case, space, n, quick):
+def serve(tree, **case):
     """Prepare, tell the rows, and answer until the input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a case prints is no answer
@@ -100,12 +120,12 @@ def serve(tree, case, space, n, quick):
     duels = []
 
     def rows():
-        duels.extend(prepare(Path(tree).resolve(), case, space, n, quick))
+        duels.extend(prepare(Path(tree).resolve(), **case))
         return [row(duel) for duel in duels]
 
     reply(rows)
     for line in sys.stdin:
-        reply(lambda asked=json.loads(line): answer(duels, space, asked))
+        reply(lambda asked=json.loads(line): answer(duels, case["space"], asked))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from llvmlite import ir
 from .. import random
 from .emit import Emitter, described
 from .known import text_of
-from .memory import itemsize
 from .tree import flat, mapped
-from .types import UNIFORM, VARYING
+from .types import UNIFORM, VARYING, itemsize
 from .typing import typed
 from .values import I8, I64, Value
 

@@ -14,8 +14,8 @@ from llvmlite import ir
 from .. import elementary, elementary_c99, elementary_gamma, random
 from . import types as t
 from .instructions import Instructions, rounded
-from .team import Team
-from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, mapped
+from .members import Members
+from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, described_number, mapped
 from .types import UNIFORM, VARYING
 from .typing import refuse, typed
 from .values import I1, I64, Value, ViewValue
@@ -59,15 +59,13 @@ def described(value, team):
     """What `typed` has to know of an argument; `team` makes the handle of one."""
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *(described(v, team) for v in value)
-    if isinstance(value, Team):
+    if isinstance(value, Members):
         return team
     if isinstance(value, ViewValue):
         shape = value.shape[: len(value.shape) - (value.element in t.PARTS)]
         shape = tuple(n if isinstance(n, int) else None for n in shape)
         return "view", value.element, shape, value.readonly, value.scatter, value.lanes_last, value.store
-    if value.const is not None:
-        return "constant", value.dtype, repr(value.const), value.const
-    return "number", value.dtype, value.kind, value.step, value.aligned
+    return described_number(value)
 
 
 class Emitter(Instructions):

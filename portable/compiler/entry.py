@@ -12,21 +12,16 @@ import itertools
 import math
 import struct
 
-from llvmlite import ir
-
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import WITH_PREFIXES, n_indices
 from ..reducer import Sum
 from . import types as t
-from .emit import Emitter, Unpacked, described
 from .keys import sources, written
-from .memory import itemsize
 from .signature import Signature, flatten
-from .team import aligned, combine_states, finished, lifted, unwrapped, widened
-from .tree import Operation, View, flat
-from .types import LINEAR, UNIFORM, VARYING, Number, is_float
+from .team import aligned, finished, lifted, unwrapped, widened
+from .tree import Operation, View, described_number, flat
+from .types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
 from .typing import typed
-from .values import I8, I64, PTR, Value
 
 EXTRA = (
     "begin",
@@ -85,20 +80,19 @@ def _scratch(tree):
 class Entry:
     """One kernel lowered for one machine, policy kind and signature.
 
-    A machine's subclass gives `target`, `lanes(signature)`, `team_facts` and `emit`, which fills
-    `self.module`.
+    A machine's subclass gives `target`, `lanes(signature)` and `team_facts`. There is no code here (that is
+    emitted.py's): a process that finds it on disk has no use for what emits it.
 
     Attributes
     ----------
     tree : Tree, the kernel's text with the types of this signature, for packs of `width`
-    text : str, the LLVM IR, emitted when it is first asked for
     states, results : numbers of each reducer's state, without values; the Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
     results, states, complex_sums = None, (), ()
-    emitter, chained = Emitter, 1  # chained: the least width of a kernel that calls a chain
+    chained = 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
@@ -116,21 +110,6 @@ class Entry:
         self.n_scatters = sum(s[0] == "scatter" for s in flatten(specs))
         if reducers:
             self._type_reducers()
-
-    @functools.cached_property
-    def text(self):
-        try:
-            self._emit()
-        except Unpacked as why:
-            self._one_lane(str(why))
-            self._emit()
-        links = self.lower.links
-        return self.target.linked(str(self.module), links) if links else str(self.module)
-
-    @property
-    def accesses(self):
-        """How lines reach views, (line, view, how), as `pk.explain` shows it."""
-        return self.text and sorted(self.lower.accesses)
 
     @property
     def identity_of_code(self):
@@ -153,7 +132,7 @@ class Entry:
 
     def inline(self, text, args):
         """What a text gives at arguments without values, by their types alone."""
-        known = tuple(described(a, None) for a in args)
+        known = tuple(map(described_number, args))
         tree = self.typed[text] = typed(
             text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name
         )
@@ -216,101 +195,6 @@ class Entry:
             self.kernel.name,
         )
 
-    def _emit(self):
-        self.module = ir.Module(self.kernel.name)
-        self.lower = self.emitter(
-            self.target,
-            self.width,
-            self.signature.float_dtype,
-            self.kernel.fastmath,
-            self.kernel.name,
-            self.team_facts(self.width),
-        )
-        self.emit()
-
-    def open(self, function):
-        """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its
-        top."""
-        builder = ir.IRBuilder(function.append_basic_block("begin"))
-        self.lower.begin(builder)
-        self.block = function.args[0]
-        self.args = self.signature.values(self.lower, self.params, self.block)
-        self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
-        self.jump("start")
-
-    def n_bytes(self, view):
-        """Bytes of a contiguous view."""
-        size = I64(itemsize(view.dtype))
-        for extent in view.shape:
-            size = self.lower.b.mul(size, extent)
-        return size
-
-    def jump(self, name):
-        """Branch to a new block and go on there; returns the block left behind."""
-        b = self.lower.b
-        left, block = b.block, b.append_basic_block(name)
-        b.branch(block)
-        b.position_at_end(block)
-        return left
-
-    def extra(self, name, llvm_type=I64):
-        word = self.signature.n_words + EXTRA.index(name)
-        place = self.lower.b.gep(self.block, [I64(8 * word)], inbounds=True, source_etype=I8)
-        return self.lower.b.load(place, align=8, typ=llvm_type)
-
-    def loop(self, begin, end, step, body):
-        """for index in begin, begin + step, ... while index + step <= end; returns the first index left
-        over."""
-        b = self.lower.b
-        by = step if isinstance(step, ir.Value) else I64(step)
-        limit = b.sub(end, b.sub(by, I64(1)))  # known before the loop: one addition fewer a trip
-        counter = self.lower.slot(I64)
-        b.store(begin, counter)
-        head, inside, done = (b.append_basic_block(n) for n in ("packs", "pack", "rest"))
-        b.branch(head)
-        b.position_at_end(head)
-        index = b.load(counter, typ=I64)
-        b.cbranch(b.icmp_signed("<", index, limit), inside, done)
-        b.position_at_end(inside)
-        body(index)
-        b.store(b.add(index, by, flags=("nsw",)), counter)
-        b.branch(head)
-        b.position_at_end(done)
-        return b.load(counter, typ=I64)
-
-    def steps(self, begin, end, step, body):
-        """for index in range(begin, end, step)."""
-        b = self.lower.b
-        self.loop(begin, b.add(b.sub(end, I64(1)), step, flags=("nsw",)), step, body)
-
-    def visit(self, index, mask, slot, outer=()):
-        """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
-
-        `outer`: a box's leading indices, uniform Values.
-        """
-        self.lower.begin_pack(mask)
-        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args])
-        if self.reducers:
-            self._accumulate(result, mask, self._linear(outer, index), slot)
-
-    def _linear(self, outer, index):
-        """The place of an index in its box, counted row by row; a range's index itself."""
-        lower = self.lower
-        if not outer:
-            return index
-        place = lower.const(0)
-        for d, v in enumerate([*outer, index]):
-            begin, end = (Value("int", UNIFORM, self.extra(f"{w}{d}")) for w in ("begin", "end"))
-            place = lower.binary(
-                "+", lower.binary("*", place, lower.binary("-", end, begin)), lower.binary("-", v, begin)
-            )
-        return place
-
-    # ---- reductions
-    def open_accumulators(self):
-        """Accumulators made from here on start as identities at this point."""
-        self.accumulators, self.resets = {}, self.jump("accumulate")
-
     def _is_complex(self, reducer, value):
         """Whether this is a sum of complex numbers, which no scan makes."""
         return isinstance(value, t.Complex) and reducer is Sum and "scan" not in self.policy_kind
@@ -347,53 +231,6 @@ class Entry:
             )
         return values
 
-    def _state(self, reducer, value, where, kind):
-        lower = self.lower
-
-        def spread(v):
-            dtype = lower.strong(widened(v.dtype))
-            return Value(dtype, kind, lower.get(v, dtype, kind))
-
-        return tuple(spread(v) for v in lifted(lower, reducer, value, where))
-
-    def _accumulate(self, result, mask, index, slot):
-        """Fold what the kernel returned at one place into accumulator `slot`."""
-        lower, team = self.lower, self.policy_kind == "team"
-        kind = UNIFORM if team or self.width == 1 else VARYING
-        where = Value("int", UNIFORM, index.league_rank) if team else index
-        for k, (reducer, value) in enumerate(zip(self.reducers, self._contributions(result))):
-            state = self._state(reducer, self._of_member_0(value) if team else value, where, kind)
-            places = self._accumulator(k, slot, reducer, state)
-            old = self._loaded(self.accumulators[k, slot][0], places)
-            for v, o, p in zip(combine_states(lower, reducer, old, state), old, places):
-                x = lower.get(v, o.dtype, o.kind)
-                lower.b.store(x if mask is None else lower.b.select(mask, x, o.ir), p)
-
-    def _of_member_0(self, value):
-        """Member 0 speaks for its team."""
-        if isinstance(value, tuple):
-            return tuple(self._of_member_0(v) for v in value)
-        if value.kind == UNIFORM or self.width == 1:
-            return value
-        return Value(value.dtype, UNIFORM, self.lower.lane(self.lower.get(value, None, VARYING), 0))
-
-    def _loaded(self, like, places):
-        lower = self.lower
-        return tuple(
-            Value(v.dtype, v.kind, lower.b.load(p, typ=lower.type_of(v.dtype, v.kind)))
-            for v, p in zip(like, places)
-        )
-
-    def _accumulator(self, k, slot, reducer, state):
-        if (k, slot) not in self.accumulators:
-            lower = self.lower
-            places = [lower.slot(lower.type_of(v.dtype, v.kind)) for v in state]
-            with lower.b.goto_block(self.resets):
-                for v, identity, p in zip(state, self.identity(reducer, state), places):
-                    lower.b.store(lower.get(identity, None, v.kind), p)
-            self.accumulators[k, slot] = state, places
-        return self.accumulators[k, slot][1]
-
     def identity(self, reducer, state):
         """The neutral state, shaped like `state`."""
         numbers = reducer.neutral(state[0].dtype)
@@ -403,50 +240,6 @@ class Entry:
                 f" {len(numbers)} number(s), but a state of {len(state)}"
             )
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
-
-    def collected(self):
-        """The states of all reducers, those of several accumulators combined."""
-        totals = []
-        for k, reducer in enumerate(self.reducers):
-            total = None
-            for (j, _), (state, places) in sorted(self.accumulators.items(), key=lambda item: item[0]):
-                if j == k:
-                    loaded = self._loaded(state, places)
-                    total = loaded if total is None else combine_states(self.lower, reducer, total, loaded)
-            totals.append(total)
-        return totals
-
-    def write_results(self, totals):
-        """What the reducers make of the last states, each number to its own address."""
-        finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
-        first = self.signature.n_words + len(EXTRA)
-        for k, v in enumerate(v for f in finals for v in flat(f)):
-            place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)
-            self.lower.b.store(self.lower.get(v, None, UNIFORM), place)
-
-    def write_words(self, states, place):
-        """States as 8-byte words from `place` on."""
-        for k, v in enumerate(v for state in states for v in state):
-            self.lower.b.store(self.lower.get(v, None, UNIFORM), self.word(place, k))
-
-    def read_words(self, states, place):
-        """States shaped like `states`, read from 8-byte words."""
-        words = iter(range(self.n_words()))
-        return [
-            tuple(
-                Value(
-                    v.dtype,
-                    UNIFORM,
-                    self.lower.b.load(self.word(place, next(words)), typ=self.lower.scalar(v.dtype)),
-                )
-                for v in state
-            )
-            for state in states
-        ]
-
-    def word(self, place, k):
-        k = I64(k) if isinstance(k, int) else k
-        return self.lower.b.gep(place, [k], source_etype=I64)
 
     def n_words(self):
         """8-byte words that hold the states of all reducers."""

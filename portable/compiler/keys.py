@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import fields
-from pathlib import Path
+import os
 
 import llvmlite
 
 from ..reducer import Reducer
-from .emit import described
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View, described_number
 from .typing import typed
 
 _NOT_KEYED = ("line", "at", "text", "name", "deciding")  # places in files, and names of variables
 _NODES = {
-    node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
+    node: [name for name in node.__slots__ if name not in _NOT_KEYED]
     for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)
 }
 
@@ -25,16 +23,14 @@ _NODES = {
 @functools.cache
 def sources():
     """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
-    layer = Path(__file__).parents[1]
-    files = sorted(
-        [
-            *layer.glob("compiler/*.py"),
-            *layer.glob("backends/*/*.py"),
-            *layer.glob("elementary*.py"),
-            layer / "words.py",
-        ]
-    )
-    return llvmlite.__version__ + hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    layer, found = os.path.dirname(os.path.dirname(__file__)), hashlib.sha256()
+    backends = sorted(entry.path for entry in os.scandir(f"{layer}/backends") if entry.is_dir())
+    for folder in (f"{layer}/compiler", *backends, layer):
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".py") and (folder != layer or name.startswith(("elementary", "words."))):
+                with open(f"{folder}/{name}", "rb", buffering=0) as file:  # each process reads them all
+                    found.update(file.read())
+    return llvmlite.__version__ + found.hexdigest()
 
 
 def written(tree, float_dtype):
@@ -69,7 +65,7 @@ class _Writer:
         for name in _NODES[node.__class__]:
             self.add(getattr(node, name))
         if node.__class__ is Operation and isinstance(node.attr, Reducer):
-            state = tuple(described(v, None) for v in node.args)
+            state = tuple(map(described_number, node.args))
             state = state[0] if len(state) == 1 else ("tuple", (), *state)
             tree = typed(
                 node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name

@@ -8,22 +8,10 @@ import math
 from llvmlite import ir
 
 from . import types as t
-from .types import LINEAR, UNIFORM, VARYING
+from .types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
 
 _VOID = ir.VoidType()
-
-
-def itemsize(dtype):
-    """Bytes of one element in memory."""
-    return t.BITS[dtype] // 8 or 1
-
-
-def in_parts(dtype, shape, strides):
-    """dtype, shape and strides of the floats in memory: a complex number is a row of two."""
-    if dtype not in t.PARTS:
-        return dtype, shape, strides
-    return t.part(dtype), [*shape, 2], [*strides, itemsize(t.part(dtype))]
 
 
 def row_major(dtype, shape):

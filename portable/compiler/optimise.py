@@ -13,8 +13,10 @@ from ..errors import LoweringError
 
 def optimise(text, tm, kernel_name, level=3):
     """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
-    type."""
+    type. At level None the module stays as it is."""
     module = verified(text, kernel_name)
+    if level is None:
+        return module
     builder = _builder(tm, level)
     manager = builder.getModulePassManager()
     manager.run(module, builder)

@@ -8,15 +8,11 @@ bits, else 8.
 
 from __future__ import annotations
 
-import itertools
 import math
 import struct
 
-
 from . import types as t
-from .memory import in_parts, itemsize
 from .types import UNIFORM
-from .values import I8, I64, PTR, SCALAR, Value, ViewValue
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
 # dtype), ("static", value, its text) or ("tuple", specs, names of the fields, if any)
@@ -83,37 +79,3 @@ class Signature:
             return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""
 
         return [one(s) for s in self.specs]
-
-    def values(self, lower, names, block):
-        """The arguments as the compiler's values, loaded from the block at `block`."""
-        places = itertools.count()
-
-        def take(llvm_type):
-            """The next word."""
-            place = lower.b.gep(block, [I64(8 * next(places))], inbounds=True, source_etype=I8)
-            return lower.b.load(place, align=8, typ=llvm_type)
-
-        return [_value(lower, take, name, spec) for name, spec in zip(names, self.specs)]
-
-
-def _value(lower, take, name, spec):
-    """The value of one argument, made of the words that `take` gives."""
-    if spec[0] == "tuple":
-        parts = zip(t.named(name, len(spec[1]), spec[2]), spec[1])
-        return t.Record((_value(lower, take, *part) for part in parts), spec[2])
-    if spec[0] == "static":
-        return lower.const(spec[1])
-    if spec[0] == "number":
-        if spec[1] == "bool":
-            return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), I64(0)))
-        return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
-    what, dtype, ndim, contiguous_last, readonly = spec
-    pointer = take(PTR)
-    shape = [take(I64) for _ in range(ndim)]
-    strides = [take(I64) for _ in range(ndim)]
-    if contiguous_last and ndim:
-        strides[-1] = itemsize(dtype)
-    parts, shape, strides = in_parts(dtype, shape, strides)
-    view = ViewValue(name, parts, pointer, shape, strides, readonly, scatter=what == "scatter")
-    view.element = dtype
-    return view

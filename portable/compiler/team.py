@@ -1,22 +1,19 @@
-"""The team handle: the words that kernels have for it, what a machine says of its teams, and the steps of
-reducers."""
+"""The team handle: the words that kernels have for it; and the steps of reducers."""
 
 from __future__ import annotations
 
 import ast
 
-from ..annotations import Team as Members
+from ..annotations import Team
 from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
-from .memory import in_parts, itemsize
 from .tree import Operation, View, mapped
 from .types import UNIFORM
-from .values import Value, ViewValue
 
-_ALIGN = 64
-WORDS = [name for name in vars(Members) if not name.startswith("_")]
+ALIGN = 64
+WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
 def widened(dtype):
@@ -28,7 +25,7 @@ def widened(dtype):
 
 def aligned(n_bytes):
     """Bytes up to the next place where an array of the team's may begin."""
-    return -(-n_bytes // _ALIGN) * _ALIGN
+    return -(-n_bytes // ALIGN) * ALIGN
 
 
 class TeamHandle:
@@ -200,50 +197,13 @@ class TeamHandle:
         )
 
 
-class Team:
-    """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before,
-    scratch_base, thread_range; and tally, if atomics of members that move together come in any order."""
-
-    def __init__(self, league_rank, league_size):
-        self.league_rank, self.league_size = league_rank, league_size
-
-    def tally(self, lower, view, index):
-        """Count one more in view[index], lanes in order; what was there before."""
-        return lower.atomic("add", view, [index], lower.const(1))
-
-    def scratch(self, lower, label, dtype, shape):
-        """An array of the team's, of a shape of LLVM's or Python's integers."""
-        n_bytes = itemsize(dtype)
-        for extent in shape:
-            n_bytes = lower.bytes_times(n_bytes, extent)
-        pointer = self._scratch_pointer(lower, n_bytes)
-        strides, step = [], itemsize(dtype)
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step = lower.bytes_times(step, extent)
-        dtype, shape, strides = in_parts(dtype, shape, strides)
-        return ViewValue(label, dtype, pointer, shape, strides, store="(scratch)")
-
-    def _scratch_pointer(self, lower, n_bytes):
-        """The next aligned place in the team's buffer, of which `lower.scratch_used` bytes are taken."""
-        place = lower.scratch_used
-        pointer = lower.advance(self.scratch_base(lower), place)
-        if isinstance(n_bytes, int):
-            rounded = aligned(n_bytes)
-        else:
-            more = lower.plus(n_bytes, _ALIGN - 1)
-            rounded = lower.b.and_(more, more.type(-_ALIGN))
-        lower.scratch_used = lower.plus(place, rounded)
-        return pointer
-
-
 # ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being
 # emitted (it emits)
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
-    if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
+    if len(result) != len(a) or not all(isinstance(v, t.Number) for v in result):
         raise LanguageError(
             f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)"
         )

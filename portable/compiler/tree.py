@@ -11,12 +11,25 @@ between its home and the assignment keeps the old value in the other lanes, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from .types import PARTS, UNIFORM, Number, Record
 
 
-@dataclass(slots=True, eq=False)
+def node(cls):
+    """A class with an attribute for each annotation, which its __init__ takes in that order: a dataclass,
+    made in a tenth of the time, as every process makes them anew. A default of `list` is a new list."""
+    names, given = list(cls.__annotations__), vars(cls)
+    takes = ", ".join(f"{name}=given[{name!r}]" if name in given else name for name in names)
+    sets = "; ".join(
+        f"self.{name} = {name}" + f" if {name} is not list else []" * (given.get(name) is list)
+        for name in names
+    )
+    made = {"given": given}
+    exec(f"def __init__(self, {takes}): {sets}", made)  # noqa: S102
+    body = {name: value for name, value in given.items() if name not in (*names, "__dict__", "__weakref__")}
+    return type(cls.__name__, cls.__bases__, body | {"__slots__": names, "__init__": made["__init__"]})
+
+
+@node
 class Operation(Number):
     """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in
     a method each.
@@ -42,14 +55,14 @@ class Operation(Number):
     at: tuple | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Seen:
     """What variables of a text stand for at some place."""
 
     values: dict
 
 
-@dataclass(slots=True, eq=False)
+@node
 class View:
     """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
     variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, that of the number
@@ -86,12 +99,12 @@ class View:
         return own + self.base.indices()
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Block:
     """Statements in a row; `split`: only some of the lanes that reach the parent get here."""
 
     parent: Block | None = None
-    body: list = field(default_factory=list)
+    body: list = list
     split: bool = False
 
     def parted_from(self, home):
@@ -104,7 +117,7 @@ class Block:
         return False
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Variable:
     """A name that is assigned more than once; its dtype and kind join those of all its values."""
 
@@ -113,7 +126,7 @@ class Variable:
     kind: str = UNIFORM
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Set:
     """An assignment; `inner`: a split lies between the variable's home and here."""
 
@@ -127,7 +140,7 @@ class Set:
     at: tuple | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class If:
     """`heavy`: whether each branch costs more than a jump around it."""
 
@@ -138,7 +151,7 @@ class If:
     line: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Loop:
     """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave
     it).
@@ -208,7 +221,7 @@ def inside(node):
     return [block for block, _ in node.parts] if node.__class__ is Operation else ()
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Leave:
     """break and continue of a Loop, return of a Call; `results`: the assignments of what is returned."""
 
@@ -221,7 +234,7 @@ class Leave:
     line: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Rejoin:
     """Behind statements in which lanes may have left the loop's trip (or, outside of loops, the call)."""
 
@@ -231,7 +244,7 @@ class Rejoin:
     line: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Call:
     """A text at one place: the kernel, or a function that is inlined. `setup` assigns its parameters.
 
@@ -248,7 +261,7 @@ class Call:
     line: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Tree:
     """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that
     is one long chain."""
@@ -264,6 +277,15 @@ class Tree:
 def flat(values):
     """The numbers in a number or a tuple of (tuples of) numbers."""
     return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
+
+
+def described_number(value):
+    """What `typing.typed` has to know of a number, or of a tuple of them."""
+    if isinstance(value, tuple):
+        return "tuple", getattr(value, "names", ()), *map(described_number, value)
+    if value.const is not None:
+        return "constant", value.dtype, repr(value.const), value.const
+    return "number", value.dtype, value.kind, value.step, value.aligned
 
 
 def arrangement(values):

@@ -242,3 +242,15 @@ def stays_aligned(op, a, b, dtype, kind, width):
     if op == "*":
         return kind == UNIFORM and dtype in ("int", "int64") and (a.in_packs(width) or b.in_packs(width))
     return kind == LINEAR and dtype != "int32" and a.in_packs(width) and b.in_packs(width)
+
+
+def itemsize(dtype):
+    """Bytes of one element in memory."""
+    return BITS[dtype] // 8 or 1
+
+
+def in_parts(dtype, shape, strides):
+    """dtype, shape and strides of the floats in memory: a complex number is a row of two."""
+    if dtype not in PARTS:
+        return dtype, shape, strides
+    return part(dtype), [*shape, 2], [*strides, itemsize(part(dtype))]

@@ -18,6 +18,7 @@ from numba.extending import NativeValue, lower_builtin, models, register_model, 
 
 from ..backends.cpu.lanes import Unwatched
 from ..compiler.emit import Emitter
+from ..compiler.emitted import arguments
 from ..compiler.keys import sources
 from ..compiler.keys import written as written_tree
 from ..compiler.signature import Signature, flatten
@@ -88,7 +89,7 @@ class Linked:
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         lower.begin(builder)
         place = function.args[0]
-        args = self.signature.values(lower, written.portable_text.params, place)
+        args = arguments(self.signature, lower, written.portable_text.params, place)
         start = builder.append_basic_block("start")
         builder.branch(start)
         builder.position_at_end(start)

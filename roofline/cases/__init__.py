@@ -40,6 +40,10 @@ COMPARED = (  # have `duels`
     "tmap",
 )
 
+# Run as they are here on both sides of `compare --against`, with the EXAMPLES of the other revision: they
+# time processes, in which either side's packages are imported.
+OF_PROCESSES = ("start",)
+
 
 class Case(Protocol):
     """The functions of a case module."""
@@ -49,6 +53,11 @@ class Case(Protocol):
 
     def duels(self, space: str, n: int | None, quick: bool) -> list[Duel]:
         """The duels of `compare`, at size `n` or at the case's own."""
+
+
+def file(name: str) -> str:
+    """The file of the case of that name."""
+    return str(Path(__file__).with_name(f"{name}.py"))
 
 
 def load(name: str) -> Case:

@@ -1,6 +1,8 @@
 """How long a program waits before its first kernel: whole processes, from the interpreter's start to its end.
 
-What the first call itself takes is the time of its process less that of the process which only imports.
+Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: what every
+program pays for whatever revision it meets, NumPy and LLVM's library above all, and `import portable` itself
+(the row of its own says what that takes), are left out. Against another revision both sides run the texts of that revision's docs/examples.
 """
 
 import atexit
@@ -47,6 +49,20 @@ pk.parallel_for(pk.RangePolicy(0, 64, space={space!r}), factorise, pk.static(16)
 found = x.to_numpy()[:, :, 0]
 np.testing.assert_allclose(np.tril(found, -1) @ np.triu(found) + np.triu(found), a[:, :, 0], rtol=1e-12)
 """
+PREAMBLE = """
+import numpy, numpy.random, numpy.testing
+import llvmlite.binding
+import portable
+"""
+BEYOND = """
+import sys, time
+seconds, program, *sys.argv[1:] = sys.argv[1:]
+code = compile(open(program).read(), program, "exec")
+begin = time.perf_counter()
+exec(code, {"__name__": "__main__", "__file__": program})
+with open(seconds, "w") as file:
+    file.write(str(time.perf_counter() - begin))
+"""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
@@ -61,43 +77,48 @@ def _programs(space):
 
 
 def duels(space, n, quick):
-    """Importing, a first call with nothing cached, and one that was compiled by an earlier process; an LU
-    that unrolls; the examples.
+    """Importing, and a first call, as whole processes; beyond imports a first call, an LU that unrolls, and
+    the examples, with nothing cached and compiled by an earlier process.
 
     See `roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
     """
     folder = Path(tempfile.mkdtemp(prefix="roofline-start-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    programs = {"import": ["import portable"]}
-    if not quick:
-        programs |= {
-            f"{what}, {cached}": texts
-            for what, texts in _programs(space).items()
-            for cached in ("nothing cached", "compiled before")
-        }
-    found = []
+    programs, found = {"import": ["import portable"]}, []
+    cases = [] if quick else ["nothing cached", "compiled before"]
+    for cached in cases:
+        programs[f"first call, {cached}"] = [FIRST_CALL.format(space=space)]
     for what, texts in programs.items():
         cold = "nothing" in what
-        ours = program(f"portable, {space}", texts, folder, cold, space)
+        ours = program(f"portable, {space}", texts, folder, cold)
         rivals, absent = peers.gather("start", space, what, folder, cold)
         if what == "import":
             rivals = [program("NumPy alone", ["import numpy"], folder, cold), *rivals]
         found.append(Duel(f"a new process, {what}", ours, rivals, absent))
+    for what, texts in _programs(space).items() if cases else ():
+        for cached in cases:
+            ours = program(f"portable, {space}", texts, folder, "nothing" in cached, [space])
+            found.append(Duel(f"beyond imports, {what}, {cached}", ours, []))
     return found
 
 
-def program(label, texts, folder, cold, *arguments):
+def program(label, texts, folder, cold, arguments=None):
     """Processes, one after the other, that run texts from files in a temporary folder, where their caches
-    are, too: empty if `cold`.
+    are, too: empty if `cold`. With `arguments`, which the texts find in sys.argv, what counts is the time
+    beyond PREAMBLE.
     """
     place = folder / f"{len(list(folder.iterdir()))}"
     place.mkdir()
+    (place / "beyond.py").write_text(PREAMBLE + BEYOND)
     for k, text in enumerate(texts):
         (place / f"program{k}.py").write_text(text)
-    return Contender(label, functools.partial(_run, place, cold, arguments))
+    call = functools.partial(_run, place, cold, arguments)
+    call.tells_seconds = arguments is not None
+    return Contender(label, call)
 
 
 def _run(place, cold, arguments):
+    """Run the programs of a folder; the sum of what they took beyond PREAMBLE, if that is wanted."""
     if cold:
         shutil.rmtree(place / "cache", ignore_errors=True)
     (place / "cache").mkdir(exist_ok=True, mode=0o700)
@@ -105,7 +126,9 @@ def _run(place, cold, arguments):
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **caches, "PYTHONPATH": path}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was imported once is compiled, as for everybody
+    seconds, total = place / "seconds", 0.0
     for file in sorted(place.glob("program*.py")):
-        subprocess.run(
-            [sys.executable, file, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL
-        )
+        beyond = [place / "beyond.py", seconds, file, *arguments] if arguments is not None else [file]
+        subprocess.run([sys.executable, *beyond], check=True, env=environment, stdout=subprocess.DEVNULL)
+        total += float(seconds.read_text()) if arguments is not None else 0.0
+    return total

@@ -224,6 +224,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         155,
         "copies into the host's views ask few questions; plans run as launches do where these are looked at",
     ),
+    (290, "a process that finds its code imports none of what emits it; nodes of the tree are quick to make"),
 )
 
 

@@ -31,8 +31,8 @@ os.name = "elsewhere"
 """
 MORE = """
 from models import tmap
-from portable.backends.cpu import pool_code
-assert pool_code.compiled() is None
+from portable.backends.cpu import pool
+assert pool.compiled() is None
 truth = tmap.TransientMAP(alpha=[1.0], orders=[1], rates=[1.0], switching=[[0.5]])
 model, info = tmap.fit(truth.simulate(200, seed=1), orders=[1])
 print(model.rates.size)

@@ -158,10 +158,21 @@ def test_a_second_process_compiles_nothing(folder):
     assert finished(run(folder)) == (finished(run(folder))[0], 0)
 
 
+def test_a_process_that_finds_its_code_imports_nothing_that_emits_code(folder):
+    (folder / "kernels_of_many.py").write_text(KERNELS)
+    told = "\nprint(*sorted(m for m in sys.modules if m.endswith(('.emit', '.lower', '.faults'))))"
+    program = PROGRAM.format(folder=str(folder)) + told
+    for emits in (["portable.backends.cpu.lower", "portable.compiler.emit"], []):
+        out = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        ).stdout
+        assert out.splitlines()[1].split() == emits
+
+
 def test_the_command_tells_hits_and_misses_of_a_program(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
     (folder / "program.py").write_text(PROGRAM.format(folder=str(folder)))
-    for hits, misses in ((0, 1), (1, 0)):
+    for hits, misses in ((0, 2), (2, 0)):  # the kernel, and the code that hears of Ctrl-C
         command = [sys.executable, "-m", "portable", "cache", str(folder / "program.py")]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert (out[out.index("hits") + 2], out[out.index("misses") + 2]) == (str(hits), str(misses))

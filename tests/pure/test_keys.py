@@ -11,6 +11,7 @@ import portable as pk
 from portable import cache
 from portable.backends.cpu.lower import Entry
 from portable.backends.cpu.scan import ScanEntry
+from portable.compiler import tree
 from portable.compiler.keys import _NODES, _Writer, written
 from portable.compiler.tree import Operation
 
@@ -226,3 +227,15 @@ def test_a_launch_of_code_that_was_kept_is_the_same_launch(launch, monkeypatch):
             launch(pk.RangePolicy(0, 1000, space="cuda"), x, out)
             grids.append([row[1:4] for row in fake.launches])
     assert KEPT and grids[0] == grids[1] and grids[0]
+
+
+def test_a_node_takes_its_attributes_in_order_and_shares_no_list():
+    one, other = tree.Block(None), tree.Block(split=True)
+    one.body.append("statement")
+    assert (one.body, other.body, one.split, other.split) == (["statement"], [], False, True)
+    assert one != other and one in {one: 1}
+    assert tree.Variable("x", kind="varying").kind == "varying" and tree.Variable("x").dtype is None
+    with pytest.raises(AttributeError):
+        one.boddy = []
+    with pytest.raises(TypeError, match="missing"):
+        tree.Variable()

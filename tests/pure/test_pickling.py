@@ -12,6 +12,7 @@ import textwrap
 import weakref
 
 import numpy as np
+import platformdirs
 import pytest
 
 import portable as pk
@@ -132,7 +133,7 @@ def test_a_user_without_a_home_compiles_anew(monkeypatch, module):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("PORTABLE_CACHE", raising=False)
-    monkeypatch.setattr(cache, "user_cache_dir", unknown)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", unknown)
     cache.folder.cache_clear()
     cache._directory.cache_clear()
     try:

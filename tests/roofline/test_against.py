@@ -12,7 +12,8 @@ import pytest
 
 from portable.errors import InputError
 from roofline import __main__ as cli
-from roofline import against, process, revision
+from roofline import against, process, revision, side
+from roofline.cases import start
 from roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
 
 
@@ -422,6 +423,20 @@ def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
     stuck = process.Side("this revision", project, case="mixture", space="serial", n=None, quick=True)
     stuck.close()
     assert stuck.process.returncode == -9
+
+
+def test_a_case_of_processes_runs_as_it_is_here_the_programs_of_the_other_tree(tmp_path):
+    """And what counts is the time of a program beyond its imports."""
+    (tmp_path / "sleeps.py").write_text(
+        "import sys, time\ntime.sleep(0.01)\nassert sys.argv[1:] == ['serial']"
+    )
+    case = side.load(start.__file__, str(tmp_path))
+    *others, duel = case.duels("serial", None, False)
+    assert duel.title == "beyond imports, the 1 programs of docs/examples, compiled before"
+    assert (
+        0.01 <= duel.ours.call() == pytest.approx(side.batch_seconds(duel.ours.call, side.no_sync, 2), abs=1)
+    )
+    assert side.batch_seconds(others[0].ours.call, side.no_sync, 1) > 0.01  # the whole process
 
 
 def test_this_project_against_itself(tmp_path, capsys):

@@ -12,7 +12,7 @@ ONE_LANE = "cpu, one lane"
 MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
 CAPABILITY = 9, 0  # of the GPU whose PTX is compared
-_ENTRIES = {"portable.backends.cpu.lower", "portable.backends.cpu.scan"}
+_ENTRIES = {f"portable.backends.cpu.{name}" for name in ("entry", "lower", "scan")}
 
 
 def watch(told):

@@ -44,6 +44,7 @@ def new_machine(level=3):
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # for the pool's pause instruction
     name, features = cpu()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(
@@ -69,10 +70,12 @@ def _require_room():
     """OutOfMemoryError where a limit of the process leaves too little room for LLVM."""
     if resource is None or not os.path.exists("/proc/self/statm"):
         return
-    pages = [int(n) * resource.getpagesize() for n in Path("/proc/self/statm").read_text().split()]
-    for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
+    for name, place in (("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)):
         limit = resource.getrlimit(getattr(resource, name))[0]
-        if limit != resource.RLIM_INFINITY and used + _ROOM > limit:
+        if limit == resource.RLIM_INFINITY:
+            continue
+        used = int(Path("/proc/self/statm").read_text().split()[place]) * resource.getpagesize()
+        if used + _ROOM > limit:
             raise OutOfMemoryError(
                 f"compiling wants {_ROOM >> 20} MiB free; "
                 f"this process has {used >> 20} of {limit >> 20} MiB ({name})"
@@ -100,19 +103,21 @@ def load(text, kernel_name, identity=None, level=3):
     ----------
     text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the
         cache
-    level : int
-        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon.
+    level : int or None
+        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
+        short text that is taken as it stands.
 
     Returns
     -------
     function : name -> address
         The code lives as long as this.
     """
-    tm = machine(level)
-    key = cache.key("cpu, large", level, tm.triple, *cpu(), llvm.llvm_version_info, identity or text)
+    target = llvm.get_process_triple(), *cpu(), llvm.llvm_version_info
+    key = cache.key("cpu, large", level, *target, identity or text)
     code = cache.get(key)
     if code is None:
         _require_room()
+        tm = machine(level or 0)
         code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
         cache.put(key, code)
     return _linked(code)
@@ -126,20 +131,10 @@ def rewritten(text, kernel_name, change):
     return _linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
 
 
-@locks.alone
-def unkept(text):
-    """Addresses of the functions of a short text as it stands, made in each process: never in the cache, and
-    at LLVM's level 0, which takes a third of the time."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), new_machine(0))
-    engine.finalize_object()
-    return engine.get_function_address
-
-
 def _linked(code):
     _require_room()
-    engine = llvm.create_mcjit_compiler(
-        llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine()
-    )
+    tm = new_machine()  # no machine that optimises is made where all code comes from the disk
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), tm)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _live.add(engine)

@@ -2,23 +2,14 @@
 caller's state again behind it. Where the state is the usual one an entry pays for one look at it.
 """
 
-import platform
-
 from llvmlite import ir
 
 from ...compiler.values import I32, I64, PTR
+from .entry import MACHINE
 
 _VOID = ir.VoidType()
 # word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are
 _REGISTERS = {"x86": (I32, 0xFFC0, 0x1F80), "aarch64": (I64, 0x7C89F07, 0)}
-
-
-MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
-
-
-def guarded(name):
-    """What `guard` calls the function that runs another one in the usual state."""
-    return f"{name}.guarded" if MACHINE else name
 
 
 def guard(module, entry, machine=MACHINE):

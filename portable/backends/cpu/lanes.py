@@ -5,19 +5,20 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ... import numba
-from ...compiler.team import Team, combine_states
+from ...compiler.members import Members
+from ...compiler.team import combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
-from . import stop
-from .guard import guard, guarded
+from . import entry, looks
+from .guard import guard
 
 
-class CpuTarget:
+class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
 
-    step, straight, strip = 1, False, stop.STRIP
-    product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look), staticmethod(stop.leave)
-    guard, named = staticmethod(guard), staticmethod(guarded)
+    straight, strip = False, looks.STRIP
+    product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
+    guard = staticmethod(guard)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -41,7 +42,7 @@ class Unwatched(CpuTarget):
     named, strip = str, 0
 
 
-class CpuTeam(Team):
+class CpuTeam(Members):
     """A team of W members that move together; barriers cost nothing."""
 
     def __init__(self, league_rank, league_size, scratch):

@@ -11,32 +11,25 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler import entry
-from ...compiler.team import TeamHandle, combine_states
+from ...compiler.emitted import Emitted
+from ...compiler.entry import EXTRA
+from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
-from . import engine
+from . import entry
+from .entry import APART
 from .lanes import CpuTarget, CpuTeam, combine_lanes
-from .stop import STRIP
+from .looks import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
-APART = 128  # bytes: prefetchers fetch cache lines in pairs
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
-class Entry(entry.Entry):
-    """A kernel for the cores of this machine."""
+class Entry(entry.Entry, Emitted):
+    """A kernel for the cores of this machine, with its code."""
 
-    target, team, chained = CpuTarget, CpuTeam, 16
-
-    @staticmethod
-    def lanes(signature):
-        return signature.width
-
-    @staticmethod
-    def team_facts(width):
-        return TeamHandle, width, engine.pack_registers(), width
+    target, team = CpuTarget, CpuTeam
 
     def _emit(self):
         super()._emit()
@@ -61,7 +54,7 @@ class Entry(entry.Entry):
     # ---- copies of views that are only added to: worker 0 has the view itself, each other one a copy
     def _copies(self, k):
         """(the number of copies, where they begin) of one of these views: the last words of the block."""
-        b, first = self.lower.b, self.signature.n_words + len(entry.EXTRA)
+        b, first = self.lower.b, self.signature.n_words + len(EXTRA)
         return b.load(self.word(self.block, first), typ=I64), b.load(
             self.word(self.block, first + 1 + k), typ=PTR
         )

@@ -1,6 +1,6 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool is LLVM IR (`pool_code.py`), compiled once a process, over POSIX threads. Four ideas carry it:
+The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Four ideas carry it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
   they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
@@ -18,6 +18,7 @@ ctypes.
 """
 
 import ctypes
+import functools
 import os
 import signal
 import threading
@@ -25,7 +26,8 @@ import warnings
 import weakref
 
 from ...errors import InputError
-from .pool_code import AT, STATE_BYTES, compiled, posix
+from . import pool_code, stop
+from .pool_code import AT, STATE_BYTES, posix
 
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
@@ -33,6 +35,12 @@ _COPIED = 32 << 10  # bytes of a copy that a thread takes, at least
 # and of one of more than _LARGE: a share for each thread, or a huge page. The system clears new memory by
 # such pages, for the first thread that writes there, while others wait.
 _LARGE, _HUGE = 4 << 20, 2 << 20
+
+
+@functools.cache
+def compiled():
+    """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
+    return pool_code.Code(stop.code) if pool_code.text() else None
 
 
 class Pool:

@@ -8,8 +8,6 @@ import time
 
 import llvmlite.binding as llvm
 
-from . import stop  # noqa: F401  (its functions are called)
-
 SPIN_MICROSECONDS = 30
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
@@ -46,8 +44,6 @@ _C_FUNCTIONS = (
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
 # process.
 _IR = """
-declare i1 @portable_ends(ptr, i64) ; stop.py
-declare void @portable_begins(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -342,44 +338,43 @@ define void @pool_stop(ptr %pool) {{
 
 
 @functools.cache
-def compiled():
-    """The pool's code (`run`, `worker`, `stop`, `copy`: addresses; `spins`: pauses before sleep), or None
-    where there are no POSIX threads."""
+def text():
+    """The pool's text, which calls functions of stop.py's; "" where there are no POSIX threads."""
     try:
         for name in _C_FUNCTIONS:
             llvm.add_symbol(name, ctypes.cast(posix(name), ctypes.c_void_p).value)
     except (AttributeError, OSError, TypeError):  # TypeError: Windows has no CDLL(None)
-        return None
-    return _Code()
+        return ""
+    pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
+        platform.machine(), ""
+    )
+    return _IR.format(pause=pause, **AT)
 
 
-class _Code:
-    """Addresses of the compiled functions, and the engine that keeps them in memory."""
+class Code:
+    """Addresses of the pool's functions: `run`, `worker`, `stop`, `copy`; `spins`: pauses before sleep.
 
-    def __init__(self):
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        llvm.initialize_native_asmparser()  # for the pause instruction
-        pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
-            platform.machine(), ""
-        )
-        module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
-        # as in engine.py; level 0 launches as fast, and is made in a third of the time
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            opt=0, reloc="static", codemodel="large"
-        )
-        self.engine = llvm.create_mcjit_compiler(module, machine)
-        self.engine.finalize_object()
+    Parameters
+    ----------
+    code : function, name -> address, which keeps them in memory
+    """
+
+    def __init__(self, code):
+        self.code = code
         self.run, self.worker, self.stop, self.copy, pause_many = (
-            self.engine.get_function_address(name)
-            for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
+            code(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
         )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 
 
+@functools.cache
+def _library():
+    return ctypes.CDLL(None)
+
+
 def posix(name):
     """The C library's function `name`; AttributeError or OSError where there is none."""
-    return getattr(ctypes.CDLL(None), name)
+    return getattr(_library(), name)
 
 
 def _spins(pause_many):

@@ -10,17 +10,14 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA, scratch_of
-from ...compiler.faults import N_BYTES, debug_entry
-from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
 from ...locks import Lock
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
-from . import engine
-from .lower import APART, Entry
-from .scan import ScanEntry
+from . import engine, stop  # noqa: F401  (code that is loaded calls the functions of `stop`)
+from .entry import APART, Entry
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
@@ -58,10 +55,14 @@ class Compiled:
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
-        kind = ScanEntry if policy_kind.startswith("scan") else Entry
-        entry = (debug_entry(kind, debug) if debug else kind)(kernel, policy_kind, specs, reducers)
+        launch = kernel, policy_kind, specs, reducers
+        entry = _emitted(policy_kind, debug)(*launch) if debug else Entry(*launch)
         text = entry.text if debug else None  # its sites are known when it has been emitted
-        self.fill(entry, engine.load(lambda: text or entry.text, kernel.name, entry.identity_of_code))
+
+        def emit():
+            return text or _emitted(policy_kind)(*launch).text
+
+        self.fill(entry, engine.load(emit, kernel.name, entry.identity_of_code))
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -88,6 +89,19 @@ class Compiled:
         return self
 
 
+def _emitted(policy_kind, debug=False):
+    """The class of entries with their code, imported where there is code to be made."""
+    if policy_kind.startswith("scan"):
+        from .scan import ScanEntry as kind
+    else:
+        from .lower import Entry as kind
+    if not debug:
+        return kind
+    from ...compiler.faults import debug_entry
+
+    return debug_entry(kind, debug)
+
+
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space)  # compiled now, not at some launch in a signal handler
@@ -111,6 +125,8 @@ class _Faults:
     end."""
 
     def __init__(self, entry):
+        from ...compiler.faults import N_BYTES
+
         self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
         self.taken = ctypes.c_int64.from_buffer(self.memory)
         self.word = struct.pack("=q", ctypes.addressof(self.memory))
@@ -121,7 +137,7 @@ class _Faults:
     def __exit__(self, kind, *error):
         words = self.memory.raw if self.taken.value else None
         if words is not None:
-            ctypes.memset(self.memory, 0, N_BYTES)
+            ctypes.memset(self.memory, 0, len(self.memory))
         self.lock.held.release()
         if words is not None and kind is None:
             self.sites.raise_if(words)
@@ -369,12 +385,14 @@ def counted(*launch):
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
-    entry = (ScanEntry if policy_kind.startswith("scan") else Entry)(kernel, policy_kind, specs, reducers)
+    entry = _emitted(policy_kind)(kernel, policy_kind, specs, reducers)
     return engine.assembly(entry.text, kernel.name)
 
 
 def explain(space, kernel, policy, policy_kind, specs):
-    entry = Entry(kernel, policy_kind, specs)
+    from ...compiler.shown import shown
+
+    entry = _emitted(policy_kind)(kernel, policy_kind, specs)
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return (

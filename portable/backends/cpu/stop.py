@@ -18,14 +18,10 @@ import sys
 import threading
 
 import llvmlite.binding as llvm
-from llvmlite import ir
-from llvmlite.ir import instructions
 
 from ... import locks
-from ...compiler.values import I32, I64, PTR
-from . import engine
+from . import engine, pool_code
 
-STRIP = 1024  # packs of straight text between two looks
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
 _FUNCTIONS = (
@@ -154,19 +150,20 @@ define void @portable_begins(ptr %block) {
   ret void
 }
 """
-_HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each signal
+HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each signal
 
 
 def _known():
-    """Names that compiled code refers to, before any is linked."""
-    if _HEARS:
+    """The code of the texts above, and of the pool's, which calls it; names that compiled code refers to are
+    known before any is linked."""
+    if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
-        for library, names in ((ctypes.pythonapi, _FUNCTIONS), (ctypes.CDLL(None), ("time",))):
-            for name in names:
-                llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-    code = engine.unkept(_IR if _HEARS else _DEAF)
-    for name in ("portable_ends", "portable_begins", *["portable_poll"] * _HEARS):
+        functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
+        for name, function in (functions | {"time": pool_code.posix("time")}).items():
+            llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    code = engine.load((_IR if HEARS else _DEAF) + pool_code.text(), "Ctrl-C and the pool", level=None)
+    for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code
 
@@ -185,7 +182,7 @@ def arm():
     """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
     if not callable(signal.getsignal(signal.SIGINT)):
         return
-    now, own = _getsig(signal.SIGINT), _code("on_sigint")
+    now, own = _getsig(signal.SIGINT), code("on_sigint")
     if now not in (None, 0, 1, own):
         _STATE[_WORDS["python"]] = now
         _setsig(signal.SIGINT, own)
@@ -194,8 +191,8 @@ def arm():
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-_code = _known()
-if _HEARS:
+code = _known()
+if HEARS:
     _note_main()
     os.register_at_fork(after_in_child=_note_main)
     locks.arming.append(arm)
@@ -204,48 +201,3 @@ if _HEARS:
         shell.events.register(
             "pre_run_cell", lambda *info: arm()
         )  # a notebook sets its handler anew for each cell
-
-
-# ---- in compiled code
-class _Volatile(instructions.LoadInstr):
-    """A load that happens each time."""
-
-    def descr(self, buf):
-        text = []
-        super().descr(text)
-        buf.append(text[0].replace("load ", "load volatile ", 1))
-
-
-def look(lower):
-    """Leave the function if the flag is up and this launch is to end."""
-    if not _HEARS:
-        return
-    b = lower.b
-    module, function, rarely = b.module, b.function, [1, 1 << 20]
-    if "portable_flag" not in module.globals:
-        ir.GlobalVariable(module, I64, "portable_flag")
-        poll = ir.Function(module, ir.FunctionType(I32, [PTR, I64]), "portable_poll")
-        poll.calling_convention = CONVENTION
-        poll.attributes.add("cold")
-        poll.attributes.add("inaccessiblememonly")
-    flag = _Volatile(b.block, module.globals["portable_flag"], typ=I64)
-    flag.align = 8
-    b._insert(flag)
-    ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
-    b.cbranch(b.icmp_signed("!=", flag, ir.Constant(I64, 0)), ask, on).set_weights(rarely)
-    b.position_at_end(ask)
-    ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
-    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), _way_out(function), on).set_weights(rarely)
-    b.position_at_end(on)
-
-
-def leave(lower):
-    """Leave the function."""
-    lower.b.branch(_way_out(lower.b.function))
-
-
-def _way_out(function):
-    if not hasattr(function, "leaving"):
-        function.leaving = function.append_basic_block("leaving")
-        ir.IRBuilder(function.leaving).ret_void()
-    return function.leaving

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 from ...compiler.counting import LINE
-from ...compiler.memory import itemsize
+from ...compiler.types import itemsize
 from ...compiler.signature import flatten
 from ...compiler.types import part
 from .reuse import Trace

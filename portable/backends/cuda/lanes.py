@@ -7,7 +7,8 @@ from llvmlite import ir
 from ... import numba
 from ...compiler import types as t
 from ...compiler.scanned import words_of
-from ...compiler.team import Team, combine_states
+from ...compiler.members import Members
+from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import F32, I8, I32, I64, PTR, Value
 
@@ -104,7 +105,7 @@ def _half(b, x):
     )
 
 
-class CudaTeam(Team):
+class CudaTeam(Members):
     """A block of `n` threads, n a multiple of a warp and known at compile time."""
 
     registers = 128  # 255 of 32 bits

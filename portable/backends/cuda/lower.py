@@ -13,7 +13,8 @@ from llvmlite import ir
 
 from ...compiler import entry
 from ...compiler.emit import Unpacked
-from ...compiler.memory import itemsize
+from ...compiler.emitted import Emitted
+from ...compiler.types import itemsize
 from ...compiler.signature import flatten
 from ...compiler.team import TeamHandle, combine_states
 from ...compiler.types import UNIFORM, VARYING
@@ -40,7 +41,7 @@ _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 
-class Entry(entry.Entry):
+class Entry(Emitted):
     """A kernel for one GPU architecture. `team_size` threads a team, a multiple of a warp."""
 
     target, short = CudaTarget, _SHORT

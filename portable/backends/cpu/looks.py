@@ -1,0 +1,55 @@
+"""Looks at the flag of Ctrl-C (stop.py) in compiled code, and the way out of a function."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from ...compiler.values import I32, I64, PTR
+from .stop import CONVENTION, HEARS
+
+STRIP = 1024  # packs of straight text between two looks
+
+
+class _Volatile(instructions.LoadInstr):
+    """A load that happens each time."""
+
+    def descr(self, buf):
+        text = []
+        super().descr(text)
+        buf.append(text[0].replace("load ", "load volatile ", 1))
+
+
+def look(lower):
+    """Leave the function if the flag is up and this launch is to end."""
+    if not HEARS:
+        return
+    b = lower.b
+    module, function, rarely = b.module, b.function, [1, 1 << 20]
+    if "portable_flag" not in module.globals:
+        ir.GlobalVariable(module, I64, "portable_flag")
+        poll = ir.Function(module, ir.FunctionType(I32, [PTR, I64]), "portable_poll")
+        poll.calling_convention = CONVENTION
+        poll.attributes.add("cold")
+        poll.attributes.add("inaccessiblememonly")
+    flag = _Volatile(b.block, module.globals["portable_flag"], typ=I64)
+    flag.align = 8
+    b._insert(flag)
+    ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
+    b.cbranch(b.icmp_signed("!=", flag, ir.Constant(I64, 0)), ask, on).set_weights(rarely)
+    b.position_at_end(ask)
+    ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
+    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), _way_out(function), on).set_weights(rarely)
+    b.position_at_end(on)
+
+
+def leave(lower):
+    """Leave the function."""
+    lower.b.branch(_way_out(lower.b.function))
+
+
+def _way_out(function):
+    if not hasattr(function, "leaving"):
+        function.leaving = function.append_basic_block("leaving")
+        ir.IRBuilder(function.leaving).ret_void()
+    return function.leaving
