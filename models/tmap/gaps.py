@@ -51,10 +51,21 @@ def reached(view, space):
     return there
 
 
-def own_gaps(given):
-    """The gaps as float64 of their own, and what `look_at` knows of them."""
-    values = pk.empty(given.shape, np.float64, given.space)
-    return values, look_at(given, values)
+def brought(view, space):
+    """A view for kernels of a space, of its own memory where they reach it; as it is if the space is None."""
+    if space is None:
+        return view
+    there = reached(view, space)
+    return pk.asview(there, space=space) if there is view else there
+
+
+def own_gaps(given, space=None):
+    """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them."""
+    there = brought(given, space)
+    if there.memory != given.memory and there.dtype == np.float64:  # that copy is enough
+        return there, look_at(there)
+    values = pk.empty(there.shape, np.float64, there.space)
+    return values, look_at(there, values)
 
 
 def look_at(given, values=None):
@@ -71,8 +82,10 @@ def look_at(given, values=None):
     )
 
 
-def own_lengths(given):
-    """Whole numbers as int64 of their own; the place of the first below 1, and their sum."""
+def own_lengths(given, space=None):
+    """Whole numbers as int64 of their own, in a space or where they are; the place of the first below 1, and
+    their sum."""
+    given = brought(given, space)
     lengths = pk.empty(given.shape, np.int64, given.space)
     found = pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),
