@@ -75,7 +75,7 @@ class PairSums:
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
                 pk.deep_copy(self.background[0], given.density)
-        self.excitation = None
+        self.excitation = self._several = None
         self._groups = range(-(-self.n_events // kernels.GROUP))
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
@@ -156,14 +156,7 @@ class PairSums:
     def fill(self, params, windows, method, n_mu, n_xi):
         """Sums for these parameters, the background only where the kept one will not do."""
         self.room_for(n_xi)
-        wanted = params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
-        kept = self._kept
-        stale = not self._given and (
-            not self._keep_background
-            or kept is None
-            or kept[:2] != wanted[:2]
-            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
-        )
+        wanted, stale = _wanted(params, windows, n_mu), self.stale(params, windows, n_mu)
         if stale:
             self._kept = None  # until the launches below have succeeded
         if stale and (method == "all_pairs" or not windows.missing):
@@ -176,6 +169,16 @@ class PairSums:
             self.sum_excitation(params, windows, method, n_xi)
         if stale:
             self._kept = wanted
+
+    def stale(self, params, windows, n_mu):
+        """Whether the background at hand would not do for parameters."""
+        wanted, kept = _wanted(params, windows, n_mu), self._kept
+        return not self._given and (
+            not self._keep_background
+            or kept is None
+            or kept[:2] != wanted[:2]
+            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
+        )
 
     def room_for(self, n_xi):
         """Room for so many rows of excitations."""
@@ -247,6 +250,30 @@ class PairSums:
             self.excitation,
             label="hawkes.excitation_sums",
         )
+
+    def sum_excitations(self, params, n_xi, rows):
+        """Those of several parameters like `params` by windows, a View of shape (n_several, n_xi, n_events);
+        what the kernel wants of each is a row of `rows`."""
+        shape = rows.shape[0], n_xi, self.n_events
+        if self._several is None or self._several.shape != shape:
+            self._several = pk.empty(shape, np.float64, self.space)
+        n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
+        n_groups = len(self._groups)
+        pk.parallel_for(
+            pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
+            kernels_of(params.triggering).excitations_of_several,
+            n_groups,
+            n_dims,
+            n_parts,
+            wide,
+            pk.static(n_xi),
+            x,
+            t,
+            rows,
+            self._several,
+            label="hawkes.excitations_of_several",
+        )
+        return self._several
 
     def list_pairs(self, params, windows, range_=None):
         """Make the list of pairs, unless the one at hand serves."""
@@ -331,6 +358,11 @@ def near_share(locations, reach_km):
 def _background_km(params, windows):
     """How far the background's kernel reaches in space, if in time it reaches that far."""
     return params.tau_x * windows.background_sds
+
+
+def _wanted(params, windows, n_mu):
+    """What the sums of (1) depend on, and how far and wide they are to reach."""
+    return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
 
 
 def _power_of_two(value):

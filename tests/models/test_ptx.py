@@ -85,7 +85,7 @@ def run_hawkes():
                 )
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3, space="serial")
-        likelihood.gradient(params)
+        likelihood.gradient(params), likelihood.log_gradients([params] * 2)
     options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
     free = hawkes.Likelihood(*events, background_self=False, space="serial")
@@ -109,7 +109,7 @@ def run_hawkes():
                 dtype=precision,
                 space="serial",
             )
-            likelihood.gradient(params)
+            likelihood.gradient(params), likelihood.log_gradients([params] * 2)
         hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
         hawkes.parent_probabilities(likelihood, params)
         hawkes.intensity(likelihood, params, events[0][:, :2], events[1])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import portable as pk
 from models.hawkes import (
     Background,
     Likelihood,
@@ -69,6 +70,27 @@ def test_several_at_once_have_the_same_bits(space, method):
         np.testing.assert_allclose(slopes, others, rtol=1e-12 if method == "cells" else 0.0)
     first = choose(PARAMS, 2, n, likelihood.sums.span_h, 1e-6)
     assert method == "all_pairs" or likelihood.windows.cut > first.cut
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_several_take_one_launch_of_each_kernel(space, given):
+    """Where the background at hand serves them all, in the bits of one after the other."""
+    n = 30 if space == "checked" else 700
+    locations, times = random_events(n, 2)
+    background = Background(np.full(n, 0.1), 5.0) if given else None
+    likelihood = Likelihood(locations, times, method="windowed", background=background, space=space)
+    several = [
+        PARAMS,
+        replace(PARAMS, h=0.5),
+        replace(PARAMS, omega=3.0, theta=0.9),
+        replace(PARAMS, mu0=2.0),
+    ]
+    wanted, labels = [likelihood.log_gradient(params) for params in several], []
+    with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
+        found = likelihood.log_gradients(several)
+    assert labels == ["hawkes.excitations_of_several", "hawkes.slopes_of_several"]
+    for (value, slopes), (other, others) in zip(found, wanted):
+        assert value == other and slopes.tolist() == others.tolist()
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):
