@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _LEAST_INFORMATION = 1e-3
 _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
+MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -116,8 +117,8 @@ def fit(
     posterior: bool = False,
     priors: dict | None = None,
     least: dict | None = None,
-    max_iter: int = 100,
-    tol: float = 1e-8,
+    max_iter: int = MAX_ITER,
+    tol: float = TOL,
 ) -> Fit:
     """Estimate the parameters.
 
@@ -172,11 +173,45 @@ def fit(
         check_start(start, priors, free)
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
+    top = _climb(objective, max_iter, tol)
+    params, held, flat = objective.params(top.z), top.held, top.flat
+    said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
+    said += [
+        f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
+    ]
+    if not top.converged:
+        said.append(f"not converged after {top.n_iterations} iterations")
+    return Fit(
+        params,
+        likelihood.log_likelihood(params),
+        free,
+        dict(zip(free, top.errors.tolist())),
+        top.covariance,
+        top.converged,
+        top.n_iterations,
+        (*said, *notes(likelihood, params, np.array(free)[~held])),
+    )
 
-    z = np.maximum(objective.place(start), objective.low)
+
+class _Top(NamedTuple):
+    """Where a climb has ended: the place, which parameters a bound holds there, their standard errors, the
+    covariance of the logarithms, which of them the events say nothing about, and how it went."""
+
+    z: np.ndarray
+    held: np.ndarray
+    errors: np.ndarray
+    covariance: np.ndarray
+    flat: np.ndarray
+    converged: bool
+    n_iterations: int
+
+
+def _climb(objective, max_iter, tol):
+    """Newton's method from the objective's start, a _Top."""
+    z = np.maximum(objective.place(objective.start), objective.low)
     value, slopes = objective(z)
     if not math.isfinite(value):
-        raise InputError(no_rate(likelihood, start, value))
+        raise InputError(no_rate(objective.likelihood, objective.start, value))
     converged, known = False, None  # (where the information was computed last, and it)
     for n_iterations in range(1, max_iter + 1):
         held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
@@ -193,26 +228,11 @@ def fit(
         if gained <= _ROUNDING * abs(value):  # as far as rounding lets one see
             converged = bool(promised < _SMALL * abs(value))
             break
-    params, held = objective.params(z), (z <= objective.low) & (slopes < 0.0)
+    held = (z <= objective.low) & (slopes < 0.0)
     information = known[1] if known and known[0] is z else objective.information(z)
     covariance, flat = _covariance(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
-    said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
-    said += [
-        f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
-    ]
-    if not converged:
-        said.append(f"not converged after {n_iterations} iterations")
-    return Fit(
-        params,
-        likelihood.log_likelihood(params),
-        free,
-        dict(zip(free, errors.tolist())),
-        covariance,
-        converged,
-        n_iterations,
-        (*said, *notes(likelihood, params, np.array(free)[~held])),
-    )
+    return _Top(z, held, errors, covariance, flat, converged, n_iterations)
 
 
 def no_rate(likelihood, start, value):
@@ -250,10 +270,12 @@ def raise_to(least, params):
 def posterior_mode(likelihood, start, free, priors, least):
     """Where samplers begin: the mode of the posterior within bounds, and the covariance of the logarithms of
     the free parameters there. What a bound holds has no curvature; 0.25 is taken for its standard error."""
-    fixed = [name for name in start.names() if name not in free]
-    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors, least=least)
-    held = np.isnan([mode.standard_errors[name] for name in free])
-    return raise_to(least, mode.params), mode.log_covariance + np.diag(np.where(held, _AT_BOUND**2, 0.0))
+    check_start(start, priors, free)
+    check_places(likelihood, start, free)
+    objective = Objective(likelihood, start, free, priors, least=least)
+    top = _climb(objective, MAX_ITER, TOL)
+    held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
+    return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
 
 
 def _covariance(information, held):
