@@ -209,27 +209,27 @@ class _Top(NamedTuple):
 def _climb(objective, max_iter, tol):
     """Newton's method from the objective's start, a _Top."""
     z = np.maximum(objective.place(objective.start), objective.low)
-    value, slopes = objective(z)
+    value, slopes, information = objective.with_information(z)
     if not math.isfinite(value):
         raise InputError(no_rate(objective.likelihood, objective.start, value))
-    converged, known = False, None  # (where the information was computed last, and it)
+    converged = False
     for n_iterations in range(1, max_iter + 1):
         held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
         step = np.zeros(len(z))
         if not held.all():
-            known = z, objective.information(z)
-            step[~held] = _ascent(known[1][np.ix_(~held, ~held)], slopes[~held])
+            information = objective.information(z) if information is None else information
+            step[~held] = _ascent(information[np.ix_(~held, ~held)], slopes[~held])
         if slopes @ step < 2.0 * tol:
             converged = True
             break
         moved, promised = _search(objective, z, value, step, slopes), slopes @ step
         gained = moved[1] - value if moved else 0.0
-        z, value, slopes = moved or (z, value, slopes)
+        z, value, slopes, information = moved or (z, value, slopes, information)
         if gained <= _ROUNDING * abs(value):  # as far as rounding lets one see
             converged = bool(promised < _SMALL * abs(value))
             break
     held = (z <= objective.low) & (slopes < 0.0)
-    information = known[1] if known and known[0] is z else objective.information(z)
+    information = objective.information(z) if information is None else information
     covariance, flat = _covariance(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
     return _Top(z, held, errors, covariance, flat, converged, n_iterations)
@@ -332,11 +332,23 @@ class Objective:
             )
         return value, slopes
 
+    def with_information(self, z):
+        """All at once: value, gradient and `information`."""
+        points = [self.params(z), *self._around(z)]
+        at, *around = zip(points, self.likelihood.log_gradients(points))
+        return *self._with_prior(at[0], *at[1]), self._differences(around)
+
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        steps = _STEP * np.eye(len(z))
-        points = [self.params(place) for step in steps for place in (z - step, z + step)]
-        found = zip(points, self.likelihood.log_gradients(points))
+        points = self._around(z)
+        return self._differences(zip(points, self.likelihood.log_gradients(points)))
+
+    def _around(self, z):
+        """Parameters a step to both sides of each parameter."""
+        return [self.params(place) for step in _STEP * np.eye(len(z)) for place in (z - step, z + step)]
+
+    def _differences(self, found):
+        """The information, of what was found there."""
         slopes = np.array([self._with_prior(params, *gradient)[1] for params, gradient in found])
         matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
         return 0.5 * (matrix + matrix.T)
@@ -352,10 +364,11 @@ def _ascent(information, slopes):
 
 
 def _search(objective, z, value, step, slopes):
-    """Halve the step until the objective rises; None if it does not."""
-    for _ in range(40):
+    """Halve the step until the objective rises; None if it does not. The first step mostly does, so the
+    information there is asked for at once: None after others."""
+    for halvings in range(40):
         moved = np.maximum(z + step, objective.low)
-        there = objective(moved)
+        there = objective(moved) + (None,) if halvings else objective.with_information(moved)
         if there[0] > value + 1e-4 * (slopes @ (moved - z)):
             return moved, *there
         step = 0.5 * step

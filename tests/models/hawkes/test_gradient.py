@@ -18,7 +18,6 @@ from models.hawkes import (
     time_scales,
     uniform,
 )
-from models.hawkes.fit import Objective
 from models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
@@ -94,11 +93,15 @@ def test_several_take_one_launch_of_each_kernel(space, given):
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):
-    """Where a fit has converged it is known already."""
-    places, compute = [], Objective.information
-    monkeypatch.setattr(Objective, "information", lambda self, z: places.append(tuple(z)) or compute(self, z))
+    """Together with the value there, and where a fit has converged it is known already."""
+    asked, compute = [], Likelihood.log_gradients
+    monkeypatch.setattr(
+        Likelihood, "log_gradients", lambda self, all: asked.append(all) or compute(self, all)
+    )
+    monkeypatch.setattr(Likelihood, "log_gradient", None)
     found = fit(Likelihood(*random_events(100, 2), space="serial"), start=PARAMS)
-    assert found.converged and len(places) == len(set(places)) == found.n_iterations
+    assert found.converged and len(asked) == found.n_iterations == len({several[0] for several in asked})
+    assert {len(several) for several in asked} == {1 + 2 * len(found.free)}
 
 
 def test_gradient_in_mixed_precision(space):
