@@ -79,6 +79,45 @@ def find_cells(k, sorted_numbers, start):
 
 
 @pk.kernel
+def rank_row(i, counts, keys):
+    """What an event's row of pairs is ordered by, the largest first: short rows by their length, then long
+    ones, then those without a pair; returns whether it is short, whether it is long, and its pairs. 12
+    bytes."""
+    n = counts[i]
+    short = n > 0 and n <= LONG
+    keys[i] = n + 1 if short else 1 if n > LONG else 0
+    return 1 if short else 0, 1 if n > LONG else 0, n
+
+
+@pk.kernel
+def places_of(rank, n_slices, n_short, n_teams, rows, counts):
+    """Places of a slice of WIDTH short rows, the longest of which is its first, or of a long row; none behind
+    the last. 16 bytes."""
+    if rank < n_slices:
+        return counts[rows[rank * WIDTH]] * WIDTH
+    return counts[rows[n_short + rank - n_slices]] if rank < n_teams else 0
+
+
+@pk.kernel
+def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, length, event):
+    """Where a row's pairs go, how many it has, and whose it is. 56 bytes."""
+    if k < n_slices * WIDTH:
+        length[k] = 0
+        event[k] = -1
+        if k < n_short:
+            row = rows[k]
+            first[row] = begin[k // WIDTH] + k % WIDTH
+            stride[row] = WIDTH
+            length[k] = counts[row]
+            event[k] = order[row]
+    else:
+        row = rows[n_short + k - n_slices * WIDTH]
+        first[row] = begin[n_slices + k - n_slices * WIDTH]
+        stride[row] = 1
+        event[k] = order[row]
+
+
+@pk.kernel
 def background_by_cells(
     team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background
 ):
