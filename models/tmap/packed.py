@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 
@@ -111,16 +112,18 @@ class Part:
         What was made of the runs, for all parts.
     first, end : int, optional
         The packs; all of them by default.
+    together : bool
+        Whether all packs are wanted in one space, and laid out there at once.
     """
 
-    def __init__(self, runs, prepared, first=0, end=None):
+    def __init__(self, runs, prepared, first=0, end=None, together=False):
         self._n_packs = -(-runs.n_runs // PACK)
-        self.runs, self._prepared = runs, prepared
+        self.runs, self._prepared, self._together = runs, prepared, together
         self._packs = first, self._n_packs if end is None else end
 
-    def between(self, first, end):
+    def between(self, first, end, together):
         """Some packs, which share what is prepared."""
-        return Part(self.runs, self._prepared, first, end)
+        return Part(self.runs, self._prepared, first, end, together)
 
     @property
     def nbytes(self):
@@ -135,14 +138,18 @@ class Part:
 
     def packed(self, space, dtype, unit=None):
         """The packs' Packed; of runs that are kept in a space it is made once."""
-        whole, unit = self.sorted_in(space), unit or unit_of(self.runs)
+        whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
 
-        def make():
-            return Packed(self.runs, whole, dtype, unit, *self._packs)
+        def make(packs):
+            return self._made(
+                (whole.space, dtype, unit, *packs), lambda: Packed(self.runs, whole, dtype, unit, *packs)
+            )
 
         if self.runs.n_gaps > KEPT:
-            return make()
-        return self._made((whole.space, dtype, unit, *self._packs), make)
+            return Packed(self.runs, whole, dtype, unit, *self._packs)
+        if self._together and self._packs != every:
+            return make(every).between(*self._packs)
+        return make(self._packs)
 
     def _made(self, key, make):
         found = self._prepared.get(key)  # two threads that make the same make it twice
@@ -222,6 +229,16 @@ class Packed:
             label="tmap.lay_out",
         )
 
+    def between(self, first, end):
+        """Some of the packs, whose rows stay where they are."""
+        some = copy.copy(self)
+        some.__dict__.pop("shared", None)
+        some._ends = self._ends[first : end + 1]
+        some.n_packs, some.n_rows = end - first, int(some._ends[-1] - some._ends[0])
+        for name in ("offset", "steps", "lengths", "begin", *(("open_end",) if self.censoring else ())):
+            setattr(some, name, getattr(self, name)[first:end])
+        return some
+
     def _distinct(self, runs, values):
         """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
         distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
@@ -260,7 +277,7 @@ class Packed:
         """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape
         (n_teams + 1,)."""
         n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
-        wanted = np.arange(n_teams) * self.n_rows // n_teams
+        wanted = self._ends[0] + np.arange(n_teams) * self.n_rows // n_teams
         return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
 
     @functools.cached_property
@@ -269,8 +286,8 @@ class Packed:
         Views of int64; and how many rows that is."""
         shares = self.shares()
         longest = self._ends[shares[:-1] + 1] - self._ends[shares[:-1]]
-        parts = shares, np.cumsum(longest) - longest
-        return *(reached(pk.asview(part), self.space) for part in parts), int(longest.sum())
+        both = reached(pk.asview(np.concatenate([shares, np.cumsum(longest) - longest])), self.space)
+        return both[: shares.size], both[shares.size :], int(longest.sum())
 
 
 def tiny(dtype):
@@ -326,10 +343,11 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
         return runs.parts(dtype, memory_bytes), False
     apart = memory_bytes is not None or client is not None or runs.resolution is not None
     part = whole_of(runs)
-    ordered = part.sorted_in(runs.views[1].space if apart else spaces_of(space)[0])
+    spaces = spaces_of(space)
+    ordered = part.sorted_in(runs.views[1].space if apart else spaces[0])
     cuts, whole = cuts_of(ordered.steps, dtype, memory_bytes)
     if not apart:
-        return [part.between(a, b) for a, b in cuts], whole
+        return [part.between(a, b, len(spaces) == 1) for a, b in cuts], whole
     if len(cuts) == 1:
         return [runs], whole
     order = ordered.order.to_numpy()
