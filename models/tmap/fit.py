@@ -191,7 +191,7 @@ def check_fit(runs, orders):
     """Refuse data that cannot tell of these orders."""
     if runs.n_gaps < len(orders):
         raise InputError(f"runs hold {runs.n_gaps} gaps, fewer than the {len(orders)} branches")
-    if runs.censored.all():
+    if runs.n_censored == runs.n_runs:
         raise InputError("censored is True for every run; without an end no probability to end can be found")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
@@ -316,7 +316,7 @@ def _of_starts(finals):
 
 def _notes(em, runs, model):
     """Words on what the data say little about."""
-    n_ends = int((~runs.censored).sum())
+    n_ends = runs.n_runs - runs.n_censored
     few = ()
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"

@@ -100,7 +100,7 @@ def own_lengths(given, space=None):
 
 def seen_ends(runs):
     """Whether each gap's end was seen, shape (n_gaps,); None if all were."""
-    return runs.complete if runs.censored.any() else None
+    return runs.complete if runs.n_censored else None
 
 
 def off_multiples(values, resolution, complete):

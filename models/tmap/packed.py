@@ -56,7 +56,7 @@ class Sorted:
 
     def __init__(self, runs, space):
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
-        self.censoring = bool(runs.censored.any())
+        self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
@@ -141,15 +141,16 @@ class Part:
         whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
 
         def make(packs):
-            return self._made(
-                (whole.space, dtype, unit, *packs), lambda: Packed(self.runs, whole, dtype, unit, *packs)
-            )
+            return Packed(self.runs, whole, dtype, unit, *packs)
+
+        def kept(packs, make):
+            return self._made((whole.space, dtype, unit, *packs), make)
 
         if self.runs.n_gaps > KEPT:
-            return Packed(self.runs, whole, dtype, unit, *self._packs)
+            return make(self._packs)
         if self._together and self._packs != every:
-            return make(every).between(*self._packs)
-        return make(self._packs)
+            return kept(self._packs, lambda: kept(every, lambda: make(every)).between(*self._packs))
+        return kept(self._packs, lambda: make(self._packs))
 
     def _made(self, key, make):
         found = self._prepared.get(key)  # two threads that make the same make it twice
@@ -278,7 +279,8 @@ class Packed:
         (n_teams + 1,)."""
         n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
         wanted = self._ends[0] + np.arange(n_teams) * self.n_rows // n_teams
-        return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
+        first = np.searchsorted(self._ends[:-1], wanted)
+        return np.append(first[np.diff(first, prepend=-1) > 0], self.n_packs)
 
     @functools.cached_property
     def shared(self):
@@ -305,7 +307,7 @@ def log_unit(runs):
     probabilities."""
     if runs.resolution is not None:
         return 0.0
-    return (runs.n_gaps - int(runs.censored.sum())) * np.log(unit_of(runs))
+    return (runs.n_gaps - runs.n_censored) * np.log(unit_of(runs))
 
 
 def check_range(runs, dtype):

@@ -81,7 +81,7 @@ class Runs:
         self._begin(values, lengths, check_censored(censored, lengths.size), None)
         if resolution is not None:
             self.resolution = check_number(resolution, "resolution", above=0.0)
-            n_complete = self.n_gaps - int(self.censored.sum())
+            n_complete = self.n_gaps - self.n_censored
             check_rounded(self.views[0], self.resolution, seen_ends(self), n_complete)
 
     def _begin(self, values, lengths, censored, resolution):
@@ -214,6 +214,11 @@ class Runs:
         return read_only(self.views[1].to_numpy())
 
     @functools.cached_property
+    def n_censored(self) -> int:
+        """Number of censored runs."""
+        return int(np.count_nonzero(self.censored))
+
+    @functools.cached_property
     def begins(self) -> npt.NDArray[np.int64]:
         """The place of each run's first gap among the values, shape (n_runs,)."""
         return np.cumsum(self.lengths) - self.lengths
@@ -252,7 +257,7 @@ class Runs:
     @functools.cached_property
     def n_zero(self) -> int:
         """Number of complete gaps of zero."""
-        opened = taken(self.views[0], self._last(self.censored)) if self.censored.any() else np.ones(0)
+        opened = taken(self.views[0], self._last(self.censored)) if self.n_censored else np.ones(0)
         return int(self._known[2]) - int((opened == 0.0).sum())
 
     def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -269,5 +274,5 @@ class Runs:
         return taken(self.views[0], places)
 
     def __repr__(self):
-        still = f", n_censored={int(self.censored.sum()):,}" if self.censored.any() else ""
+        still = f", n_censored={self.n_censored:,}" if self.n_censored else ""
         return f"Runs(n_runs={self.n_runs:,}, n_gaps={self.n_gaps:,}{still})"
