@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import copied_together
 from . import chain_kernels as ck
 from . import kernels
 from .cells import PairList, Range
@@ -145,13 +146,10 @@ class Chains:
         chosen = [priors[coordinate_name(self.kind, name)] for name in free]
         table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
         host = first_memory(likelihood, starts, free, n_rows, widths)
+        fixed = {"places": places, "reciprocal": reciprocal, "priors": table}
         with pk.use(self.space):
-            self.memory = {name: pk.copy_of(array) for name, array in host.items()}
-            self._places, self._reciprocal, self._priors = (
-                pk.copy_of(places),
-                pk.copy_of(reciprocal),
-                pk.copy_of(table),
-            )
+            self.memory = copied_together(host | fixed)
+            self._places, self._reciprocal, self._priors = map(self.memory.pop, fixed)
             self._background = pk.zeros((*halves, 1, n), np.float64)
             self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
@@ -168,7 +166,7 @@ class Chains:
         if self.given:
             pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
             return 0.0
-        self.likelihood.log_likelihood(params)
+        self.likelihood.evaluate(params)
         windows = self.likelihood.windows
         pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
         left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
@@ -187,7 +185,7 @@ class Chains:
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
-            self._low, self._high = pk.copy_of(low), pk.copy_of(high)
+            self._low, self._high = copied_together({"low": low, "high": high}).values()
             pk.deep_copy(self._excitation, 0.0)
             with pk.capture(self.space, times=_STEPS) as self._graph:
                 self._launch_step()
@@ -371,7 +369,7 @@ def _first_cut(likelihood, starts, tolerance):
     """The exponent that meets the bound at the starts; where it does not, it is widened later."""
     cuts = []
     for start in starts:
-        likelihood.log_likelihood(start)
+        likelihood.evaluate(start)
         most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT

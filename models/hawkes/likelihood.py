@@ -155,7 +155,7 @@ class Likelihood:
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
-        self.windows = self.attained_error = self.inverse_rates = None
+        self.windows = self.attained_error = self.inverse_rates = self._evaluated = None
         data = (
             locations,
             times - times[0],
@@ -200,6 +200,21 @@ class Likelihood:
         """
         self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
+
+    def evaluate(self, params: ParametersBase) -> None:
+        """See to it that `windows`, `inverse_rates` and the background are those of parameters.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
+        if params != self._evaluated or self.sums.stale(params, self.windows, 1):
+            self.log_likelihood(params)
 
     def check_params(self, params: ParametersBase) -> ParametersBase:
         """Refuse what is no Parameters, or parameters whose triggering function does not fit the events.
@@ -437,7 +452,7 @@ class Likelihood:
         for params, windows, sums in self._together(several) or self._one_by_one(several):
             result = self._with_share(params, *sums)
             if self._bound(windows, result) <= self.error_bound:
-                self._attained(windows, result)
+                self._attained(params, windows, result)
                 found.append(result[::2])
             else:
                 found.append(self.log_gradient(params))
@@ -511,7 +526,7 @@ class Likelihood:
             result = sum_events(params)
             bound = self._bound(windows, result)
             if bound <= self.error_bound:
-                self._attained(windows, result)
+                self._attained(params, windows, result)
                 return result
             # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
             # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
@@ -522,8 +537,9 @@ class Likelihood:
         error = windows.error(result[1])
         return error and (error / abs(result[0]) if result[0] else math.inf)
 
-    def _attained(self, windows, result):
-        self.windows, self.attained_error = windows, self._bound(windows, result)
+    def _attained(self, params, windows, result):
+        self._evaluated, self.windows = params, windows
+        self.attained_error = self._bound(windows, result)
         self.inverse_rates = result[1]
 
     def _plan(self, params, error_bound):
