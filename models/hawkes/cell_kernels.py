@@ -16,7 +16,7 @@ import types
 
 import portable as pk
 
-from .excitation import excitation_functions
+from .excitation import OWN, excitation_functions
 from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
@@ -242,4 +242,34 @@ def cell_kernels_of(trigger):
             team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
         )
 
-    return types.SimpleNamespace(list_pairs=list_pairs, listed_sums=listed_sums, row_sums=row_sums)
+    @pk.kernel
+    def listed_of_several(
+        team, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
+    ):
+        """`listed_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and what
+        is one's there; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+        which = team.league_rank // n_teams
+        p = pk.local(pk.static(size - 1), pk.float64)
+        for k in range(pk.static(size - 1)):
+            p[k] = rows[which, OWN + k]
+        row_sums(
+            team,
+            team.league_rank % n_teams,
+            n_xi,
+            n_slices,
+            r2_of,
+            dt_of,
+            mark_at,
+            begin,
+            length,
+            event,
+            p,
+            excitation[which],
+        )
+
+    return types.SimpleNamespace(
+        list_pairs=list_pairs,
+        listed_sums=listed_sums,
+        listed_of_several=listed_of_several,
+        row_sums=row_sums,
+    )

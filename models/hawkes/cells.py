@@ -259,6 +259,21 @@ class PairList:
                 label="hawkes.listed_sums",
             )
 
+    def sums_of_several(self, n_xi, rows, excitation):
+        """The same for each row of parameters, into its rows of `excitation`, shape (n_several, n_xi,
+        n_events)."""
+        if self.n_teams:
+            pk.parallel_for(
+                pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
+                cell_kernels_of(self.trigger).listed_of_several,
+                self.n_teams,
+                pk.static(n_xi),
+                *self.args,
+                rows,
+                excitation,
+                label="hawkes.listed_of_several",
+            )
+
 
 def largest(marks):
     """The largest mark; 0 where there are none."""

@@ -470,15 +470,20 @@ class Likelihood:
 
     def _together(self, several):
         """The same by one launch over pairs and one over events, in the same bits; None where that is not
-        possible: pairs not by windows, in float32, or a background that would have to be summed anew."""
+        possible: all pairs, pairs in float32, a background or a list of pairs that would have to be made
+        anew."""
         sums, kind = self.sums, type(several[0])
         n_xi = 1 + len(several[0].trigger_values)
         if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
             return None
         planned = [self._plan(self.check_params(params), self.error_bound) for params in several]
-        if any(
-            method != "windowed" or type(params) is not kind or sums.stale(params, windows, 3)
-            for params, (windows, method) in zip(several, planned)
+        _, method = planned[0]
+        if method == "all_pairs" or any(
+            other != method
+            or type(params) is not kind
+            or sums.stale(params, windows, 3)
+            or (method == "cells" and not sums.serves(params, windows))
+            for params, (windows, other) in zip(several, planned)
         ):
             return None
         rows = [
@@ -486,7 +491,7 @@ class Likelihood:
             for params, (windows, _) in zip(several, planned)
         ]
         rows = pk.copy_of(np.array(rows), self.space)
-        excitation = sums.sum_excitations(several[0], n_xi, rows)
+        excitation = sums.sum_excitations(several[0], n_xi, rows, method)
         block, n_blocks = self._blocks()
         found = pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space)
         pk.parallel_for(
@@ -506,7 +511,7 @@ class Likelihood:
             found,
             label="hawkes.slopes_of_several",
         )
-        self.method = "windowed"
+        self.method = method
         return [
             (params, windows, each.tolist())
             for params, (windows, _), each in zip(several, planned, found.to_numpy().sum(axis=2))

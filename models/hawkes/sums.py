@@ -75,7 +75,7 @@ class PairSums:
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
                 pk.deep_copy(self.background[0], given.density)
-        self.excitation = self._several = None
+        self.excitation = self._several = self._several_of = None
         self._groups = range(-(-self.n_events // kernels.GROUP))
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
@@ -251,12 +251,19 @@ class PairSums:
             label="hawkes.excitation_sums",
         )
 
-    def sum_excitations(self, params, n_xi, rows):
-        """Those of several parameters like `params` by windows, a View of shape (n_several, n_xi, n_events);
-        what the kernel wants of each is a row of `rows`."""
+    def sum_excitations(self, params, n_xi, rows, method):
+        """Those of several parameters like `params`, a View of shape (n_several, n_xi, n_events); what the
+        kernel wants of each is a row of `rows`. By cells the list at hand must serve them all (`serves`)."""
         shape = rows.shape[0], n_xi, self.n_events
         if self._several is None or self._several.shape != shape:
-            self._several = pk.empty(shape, np.float64, self.space)
+            self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
+        if method == "cells":
+            if self._several_of is not self.pairs:  # where that list has no row zeros stay
+                pk.deep_copy(self._several, 0.0)
+                self._several_of = self.pairs
+            self.pairs.sums_of_several(n_xi, rows, self._several)
+            return self._several
+        self._several_of = None
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
         n_groups = len(self._groups)
         pk.parallel_for(
@@ -275,13 +282,20 @@ class PairSums:
         )
         return self._several
 
+    def serves(self, params, windows):
+        """Whether the list of pairs at hand would do for parameters."""
+        pairs = self.pairs
+        if pairs is None or pairs.trigger is not params.triggering:
+            return False
+        return pairs.range.holds(params.trigger_values, windows.cut)
+
     def list_pairs(self, params, windows, range_=None):
         """Make the list of pairs, unless the one at hand serves."""
         p, trigger = params.trigger_values, params.triggering
         k = windows.cut
         if range_ is None:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
-        if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
+        if not self.serves(params, windows):
             self.pairs = None
             self.pairs = PairList(self.events, trigger, range_, self.dtype)
             self._listed = False

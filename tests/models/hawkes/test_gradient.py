@@ -71,25 +71,30 @@ def test_several_at_once_have_the_same_bits(space, method):
     assert method == "all_pairs" or likelihood.windows.cut > first.cut
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_several_take_one_launch_of_each_kernel(space, given):
-    """Where the background at hand serves them all, in the bits of one after the other."""
+@pytest.mark.parametrize(
+    "method, given", [("windowed", False), ("windowed", True), ("cells", False), ("cells", True)]
+)
+def test_several_take_one_launch_of_each_kernel(space, method, given):
+    """Where the background and the list of pairs at hand serve them all, in the bits of one after the other."""
     n = 30 if space == "checked" else 700
     locations, times = random_events(n, 2)
     background = Background(np.full(n, 0.1), 5.0) if given else None
-    likelihood = Likelihood(locations, times, method="windowed", background=background, space=space)
-    several = [
-        PARAMS,
-        replace(PARAMS, h=0.5),
-        replace(PARAMS, omega=3.0, theta=0.9),
-        replace(PARAMS, mu0=2.0),
-    ]
+    likelihood = Likelihood(locations, times, method=method, background=background, space=space)
+    changes = {"h": 1.1 * PARAMS.h}, {"omega": 1.2 * PARAMS.omega, "theta": 0.9}, {"mu0": 2.0}
+    several = [PARAMS, *(replace(PARAMS, **change) for change in changes)]
     wanted, labels = [likelihood.log_gradient(params) for params in several], []
     with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
         found = likelihood.log_gradients(several)
-    assert labels == ["hawkes.excitations_of_several", "hawkes.slopes_of_several"]
+    pairs = "hawkes.listed_of_several" if method == "cells" else "hawkes.excitations_of_several"
+    assert labels == [pairs, "hawkes.slopes_of_several"]
+    assert likelihood.method == method
     for (value, slopes), (other, others) in zip(found, wanted):
         assert value == other and slopes.tolist() == others.tolist()
+    likelihood.log_gradient(replace(PARAMS, h=9.0))  # lists other pairs
+    for _ in range(2):
+        (value, slopes), *_ = likelihood.log_gradients(several)
+        assert value == pytest.approx(wanted[0][0], rel=1e-12)
+        np.testing.assert_allclose(slopes, wanted[0][1], rtol=1e-9)
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):
