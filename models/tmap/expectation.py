@@ -93,7 +93,7 @@ class Expectation:
         sums = pk.zeros((*self._shape, laid.views[1].size), np.float64, self.space)
         rounded = laid.distinct is not None
         shape = (self._n_models, 3, self._n, laid.distinct.size) if rounded else (1, 1, 1, 1)
-        return Shard(laid, sums, pk.zeros(shape, self._dtype, self.space))
+        return Shard(laid, sums, pk.empty(shape, self._dtype, self.space))
 
     def launches(
         self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View, total: pk.View

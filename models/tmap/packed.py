@@ -49,7 +49,7 @@ class Sorted:
     order : View of int64, shape (n_runs,)
         The runs' numbers.
     steps : ndarray of int64, shape (n_packs,)
-        A pack's longest run.
+        A pack's longest run; `steps_there` is the same in the space.
     lengths, begin, open_end : Views of int64, shape (n_packs, PACK)
         As of `Packed`.
     """
@@ -76,7 +76,7 @@ class Sorted:
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
         still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
-        censored = pk.asview(runs.censored if self.censoring else np.zeros(1, bool))
+        censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
         pk.parallel_for(
             slots,
             gap_kernels.deal,
@@ -84,17 +84,15 @@ class Sorted:
             self.order,
             lengths,
             begins,
-            reached(censored, space),
+            censored,
             steps,
             *dealt,
             still,
             label="tmap.deal",
         )
-        self.steps = steps.to_numpy()
+        self.steps, self.steps_there = steps.to_numpy(), steps
         self.lengths, self.begin = (view.reshape(self.n_packs, PACK) for view in dealt)
-        self.open_end = (
-            still.reshape(self.n_packs, PACK) if self.censoring else pk.zeros((1, 1), np.int64, space)
-        )
+        self.open_end = still.reshape((self.n_packs, PACK) if self.censoring else (1, 1))
 
     @functools.cached_property
     def values(self):
@@ -209,7 +207,7 @@ class Packed:
         offset = np.cumsum(steps) - steps
         self.n_packs, self.n_rows = len(steps), int(steps.sum())
         self._ends = np.append(offset, self.n_rows)
-        self.offset, self.steps = (reached(pk.asview(part), self.space) for part in (offset, steps))
+        self.offset, self.steps = reached(pk.asview(offset), self.space), whole.steps_there[first:end]
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
@@ -256,7 +254,7 @@ class Packed:
         """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to
         none."""
         shape = (n_models, 3, n_branches, self.distinct.size) if self.rounded else (1, 1, 1, 1)
-        return pk.zeros(shape, self.dtype, self.space)
+        return pk.empty(shape, self.dtype, self.space)
 
     def tabulation(self, models, table):
         """The launch that fills it from the rows of models, a View of float64."""
