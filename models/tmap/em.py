@@ -67,7 +67,7 @@ class End(NamedTuple):
         The log-likelihood before each step and after the last.
     converged : bool
     visits : ndarray, shape (n_branches,), or None
-        `Sums.visits` of the model, where the last E-step of this run was made for it in a space of this process.
+        `Sums.visits` of the model, where its last E-step was made in this run, in a space of this process.
     """
 
     model: TransientMAP

@@ -50,8 +50,8 @@ def test_all_events_in_one_place(space):
 
 
 def test_rows_of_a_list(space):
-    """Short rows side by side, the longest first and those of equal length as in the cells; then long ones, end
-    to end, each with its own pairs."""
+    """Short rows side by side, the longest first and those of equal length as in the cells; then long ones,
+    end to end, each with its own pairs."""
     n, crowd = (100, 75) if space == "checked" else (900, 300)
     locations, times = random_events(n, 2)
     locations[:crowd], times[:crowd] = 1e-3 * locations[:crowd] + 5.0, 1e-3 * times[:crowd]
