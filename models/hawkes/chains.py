@@ -45,8 +45,9 @@ class Lists:
         low, high = own.min(axis=0) / self.margin, own.max(axis=0) * self.margin
         return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
 
-    def next(self, counts, values, proposed):
-        """The range for which pairs are to be listed now, or None, from what all chains have come to."""
+    def next(self, counts, array):
+        """The range for which pairs are to be listed now, or None, from what all chains have come to: `array`
+        gives what is asked for by its name."""
         done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
         if waiting.any():
             self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
@@ -55,10 +56,10 @@ class Lists:
                 self.near, self.rested = self.margin, False
             self.listed_at = done
             # numbered, so the same proposals will be made again
-            return self.range_of(np.concatenate([values, proposed]))
+            return self.range_of(np.concatenate([array("values"), array("proposed")]))
         if self.margin > self.near and done - self.listed_at >= _QUIET:
             self.margin, self.rested, self.listed_at = self.near, True, done
-            return self.range_of(values)
+            return self.range_of(array("values"))
         return None
 
     def arrays(self, range_):
@@ -309,7 +310,7 @@ class Chains:
         """Some steps more; how many all chains have done since the beginning."""
         counts = self.replay(replays)
         done = self._done
-        range_ = self.lists.next(counts, self.array("values"), self.array("proposed"))
+        range_ = self.lists.next(counts, self.array)
         if range_ is not None:
             self.list_anew(range_)
         return done
@@ -354,13 +355,15 @@ def first_memory(likelihood, starts, free, n_rows, widths):
     tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
     if likelihood.background is not None:
         state[:, ck.SHARE] = likelihood.background.mass
+    counts = np.zeros((n_chains, 5), np.int64)
+    counts[:, ck.MOVED] = ck.EVERYTHING
     return {
         "values": values,
         "proposed": values,
         "sds": coordinates * (0.1 if widths is None else widths),
         "tallies": tallies,
         "state": state,
-        "counts": np.zeros((n_chains, 5), np.int64),
+        "counts": counts,
         "draws": np.full((n_chains, n_rows, len(free) + 1), np.nan),
     }
 
