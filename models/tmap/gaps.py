@@ -13,6 +13,8 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..checks import as_numbers
 from . import gap_kernels
 
+_MANY = 1024  # leaves: more are added up where they are, for the copy of them to the host would take longer
+
 
 def is_given(array):
     """Whether an array says itself where it lies: a View, or one of a device."""
@@ -151,8 +153,18 @@ def total(values):
         leaves,
         label="tmap.add_leaves",
     )
+    if leaves.size > _MANY:
+        nodes = pk.empty((leaves.size // gap_kernels.BRANCHES,), np.float64, values.space)
+        pk.parallel_for(
+            pk.RangePolicy(0, nodes.size, space=values.space),
+            gap_kernels.add_branches,
+            leaves,
+            nodes,
+            label="tmap.add_branches",
+        )
+        leaves = nodes
     sums = leaves.to_numpy()
-    for _ in range(depth):
+    while sums.size > 1:
         sums = sums[::2] + sums[1::2]
     return float(sums[0])
 

@@ -175,6 +175,7 @@ def run_tmap():
     tmap_packed.SHARD, tmap_packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
+    assert tmap.Runs.from_gaps(np.ones(150_000)).mean == 1.0  # of so many leaves that they are added up there
     censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")
