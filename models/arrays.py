@@ -30,6 +30,32 @@ def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> p
     return device
 
 
+def copied_together(
+    arrays: dict[str, np.ndarray[Any, Any]], space: pk.SpaceLike | None = None
+) -> dict[str, pk.View]:
+    """Small arrays of the host in a space, by one copy for each dtype: on a GPU each copy waits.
+
+    Parameters
+    ----------
+    arrays : dict of ndarray, by name
+    space : str, Space or None
+        The default space if None.
+
+    Returns
+    -------
+    dict of View
+        Of the same names and shapes, row-major; those of one dtype lie behind each other in one memory.
+    """
+    views = {}
+    for dtype in {array.dtype for array in arrays.values()}:
+        own = {name: array for name, array in arrays.items() if array.dtype == dtype}
+        all_of_them, end = pk.copy_of(np.concatenate([a.ravel() for a in own.values()]), space), 0
+        for name, array in own.items():
+            begin, end = end, end + array.size
+            views[name] = all_of_them[begin:end].reshape(array.shape)
+    return views
+
+
 def as_view(array: Any) -> pk.View | None:
     """The View of an array whose results are wanted as Views.
 

@@ -16,7 +16,7 @@ import types
 
 import portable as pk
 
-from .excitation import excitation_functions
+from .excitation import OWN, excitation_functions
 from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
@@ -76,6 +76,45 @@ def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_
 def find_cells(k, sorted_numbers, start):
     """Where a cell begins; behind the last cell, where all end. A binary search."""
     start[k] = first_later(sorted_numbers, 0, sorted_numbers.shape[0], k)
+
+
+@pk.kernel
+def rank_row(i, counts, keys):
+    """What an event's row of pairs is ordered by, the largest first: short rows by their length, then long
+    ones, then those without a pair; returns whether it is short, whether it is long, and its pairs. 12
+    bytes."""
+    n = counts[i]
+    short = n > 0 and n <= LONG
+    keys[i] = n + 1 if short else 1 if n > LONG else 0
+    return 1 if short else 0, 1 if n > LONG else 0, n
+
+
+@pk.kernel
+def places_of(rank, n_slices, n_short, n_teams, rows, counts):
+    """Places of a slice of WIDTH short rows, the longest of which is its first, or of a long row; none behind
+    the last. 16 bytes."""
+    if rank < n_slices:
+        return counts[rows[rank * WIDTH]] * WIDTH
+    return counts[rows[n_short + rank - n_slices]] if rank < n_teams else 0
+
+
+@pk.kernel
+def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, length, event):
+    """Where a row's pairs go, how many it has, and whose it is. 56 bytes."""
+    if k < n_slices * WIDTH:
+        length[k] = 0
+        event[k] = -1
+        if k < n_short:
+            row = rows[k]
+            first[row] = begin[k // WIDTH] + k % WIDTH
+            stride[row] = WIDTH
+            length[k] = counts[row]
+            event[k] = order[row]
+    else:
+        row = rows[n_short + k - n_slices * WIDTH]
+        first[row] = begin[n_slices + k - n_slices * WIDTH]
+        stride[row] = 1
+        event[k] = order[row]
 
 
 @pk.kernel
@@ -203,4 +242,34 @@ def cell_kernels_of(trigger):
             team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
         )
 
-    return types.SimpleNamespace(list_pairs=list_pairs, listed_sums=listed_sums, row_sums=row_sums)
+    @pk.kernel
+    def listed_of_several(
+        team, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
+    ):
+        """`listed_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and what
+        is one's there; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+        which = team.league_rank // n_teams
+        p = pk.local(pk.static(size - 1), pk.float64)
+        for k in range(pk.static(size - 1)):
+            p[k] = rows[which, OWN + k]
+        row_sums(
+            team,
+            team.league_rank % n_teams,
+            n_xi,
+            n_slices,
+            r2_of,
+            dt_of,
+            mark_at,
+            begin,
+            length,
+            event,
+            p,
+            excitation[which],
+        )
+
+    return types.SimpleNamespace(
+        list_pairs=list_pairs,
+        listed_sums=listed_sums,
+        listed_of_several=listed_of_several,
+        row_sums=row_sums,
+    )

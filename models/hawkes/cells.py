@@ -14,7 +14,16 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from .cell_kernels import LONG, WIDTH, cell_kernels_of, find_cells, number_cells, put_into_cells
+from .cell_kernels import (
+    WIDTH,
+    cell_kernels_of,
+    find_cells,
+    number_cells,
+    place_row,
+    places_of,
+    put_into_cells,
+    rank_row,
+)
 
 MOST_PAIRS = 2**27  # 2 GiB in float64
 
@@ -167,13 +176,11 @@ class PairList:
                 no_indices,
                 label="hawkes.count_pairs",
             )
-            layout = _layout(counts.to_numpy(), grid.order.to_numpy())
-            self.n_pairs, n_places = int(layout["n_pairs"]), int(layout["n_places"])
+            n_places, first, stride = self._lay_out(policy, counts, grid.order)
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
             self.marks = pk.zeros(max(n_places, 1) if trigger.marked else 1, dtype)
-            first, stride = pk.copy_of(layout["first"]), pk.copy_of(layout["stride"])
             pk.parallel_for(
                 policy,
                 kernels.list_pairs,
@@ -189,11 +196,49 @@ class PairList:
                 no_indices,
                 label="hawkes.list_pairs",
             )
-            self.n_slices, self.n_teams = layout["n_slices"], len(layout["begin"]) - 1
-            self.begin, self.length, self.event = (
-                pk.copy_of(layout[name]) for name in ("begin", "length", "event")
-            )
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
+
+    def _lay_out(self, events, counts, order):
+        """Where rows go, from their numbers of pairs: places of all, each row's first and what lies between
+        two. Only a few sums come to the host."""
+        keys = pk.empty(counts.shape, np.int32)
+        n_short, n_long, n_pairs = pk.parallel_reduce(
+            events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
+        )
+        n_slices = -(-n_short // WIDTH)
+        self.n_pairs, self.n_slices, self.n_teams = n_pairs, n_slices, n_slices + n_long
+        rows, self.begin = pk.argsort(keys, descending=True), pk.empty(self.n_teams + 1, np.int64)
+        n_places = pk.parallel_scan(
+            self.n_teams + 1,
+            places_of,
+            n_slices,
+            n_short,
+            self.n_teams,
+            rows,
+            counts,
+            out=self.begin,
+            inclusive=False,
+            label="hawkes.places_of_rows",
+        )
+        first, stride = (pk.empty(counts.shape, np.int64) for _ in range(2))
+        self.length = pk.zeros(max(n_slices * WIDTH, 1), np.int64)
+        self.event = pk.zeros(max(n_slices * WIDTH + n_long, 1), np.int64)
+        pk.parallel_for(
+            n_slices * WIDTH + n_long,
+            place_row,
+            n_slices,
+            n_short,
+            rows,
+            order,
+            counts,
+            self.begin,
+            first,
+            stride,
+            self.length,
+            self.event,
+            label="hawkes.place_rows",
+        )
+        return n_places, first, stride
 
     @property
     def args(self):
@@ -212,6 +257,21 @@ class PairList:
                 p,
                 excitation,
                 label="hawkes.listed_sums",
+            )
+
+    def sums_of_several(self, n_xi, rows, excitation):
+        """The same for each row of parameters, into its rows of `excitation`, shape (n_several, n_xi,
+        n_events)."""
+        if self.n_teams:
+            pk.parallel_for(
+                pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
+                cell_kernels_of(self.trigger).listed_of_several,
+                self.n_teams,
+                pk.static(n_xi),
+                *self.args,
+                rows,
+                excitation,
+                label="hawkes.listed_of_several",
             )
 
 
@@ -280,36 +340,3 @@ def all_pairs_within(events, params, cut):
         )
         order = grid.order.to_numpy()
         return r2, dt, mark_at, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
-
-
-def _layout(counts, order):
-    """Where each row's pairs go: host arrays for `list_pairs` and `row_sums`."""
-    short = np.flatnonzero((counts > 0) & (counts <= LONG))
-    short = short[np.argsort(-counts[short], kind="stable")]
-    long = np.flatnonzero(counts > LONG)
-    n_slices = -(-len(short) // WIDTH)
-    length = np.zeros(n_slices * WIDTH, np.int64)
-    length[: len(short)] = counts[short]
-    widths = length[::WIDTH] * WIDTH  # a slice's first row is its longest
-    sizes = np.concatenate([widths, counts[long]])
-    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    first, stride = np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64)
-    places = np.arange(len(short))
-    first[short], stride[short] = begin[places // WIDTH] + places % WIDTH, WIDTH
-    first[long] = begin[n_slices:-1]
-    event = np.full(n_slices * WIDTH + len(long), -1, np.int64)
-    event[: len(short)], event[n_slices * WIDTH :] = order[short], order[long]
-    if not length.size:
-        length = np.zeros(1, np.int64)
-    if not event.size:
-        event = np.zeros(1, np.int64)
-    return {
-        "first": first,
-        "stride": stride,
-        "begin": begin,
-        "length": length,
-        "event": event,
-        "n_slices": n_slices,
-        "n_pairs": counts.sum(),
-        "n_places": begin[-1],
-    }

@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import copied_together
 from . import chain_kernels as ck
 from . import kernels
 from .cells import PairList, Range
@@ -44,8 +45,9 @@ class Lists:
         low, high = own.min(axis=0) / self.margin, own.max(axis=0) * self.margin
         return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
 
-    def next(self, counts, values, proposed):
-        """The range for which pairs are to be listed now, or None, from what all chains have come to."""
+    def next(self, counts, array):
+        """The range for which pairs are to be listed now, or None, from what all chains have come to: `array`
+        gives what is asked for by its name."""
         done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
         if waiting.any():
             self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
@@ -54,10 +56,10 @@ class Lists:
                 self.near, self.rested = self.margin, False
             self.listed_at = done
             # numbered, so the same proposals will be made again
-            return self.range_of(np.concatenate([values, proposed]))
+            return self.range_of(np.concatenate([array("values"), array("proposed")]))
         if self.margin > self.near and done - self.listed_at >= _QUIET:
             self.margin, self.rested, self.listed_at = self.near, True, done
-            return self.range_of(values)
+            return self.range_of(array("values"))
         return None
 
     def arrays(self, range_):
@@ -145,13 +147,10 @@ class Chains:
         chosen = [priors[coordinate_name(self.kind, name)] for name in free]
         table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
         host = first_memory(likelihood, starts, free, n_rows, widths)
+        fixed = {"places": places, "reciprocal": reciprocal, "priors": table}
         with pk.use(self.space):
-            self.memory = {name: pk.copy_of(array) for name, array in host.items()}
-            self._places, self._reciprocal, self._priors = (
-                pk.copy_of(places),
-                pk.copy_of(reciprocal),
-                pk.copy_of(table),
-            )
+            self.memory = copied_together(host | fixed)
+            self._places, self._reciprocal, self._priors = map(self.memory.pop, fixed)
             self._background = pk.zeros((*halves, 1, n), np.float64)
             self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
@@ -168,7 +167,7 @@ class Chains:
         if self.given:
             pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
             return 0.0
-        self.likelihood.log_likelihood(params)
+        self.likelihood.evaluate(params)
         windows = self.likelihood.windows
         pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
         left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
@@ -187,7 +186,7 @@ class Chains:
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
-            self._low, self._high = pk.copy_of(low), pk.copy_of(high)
+            self._low, self._high = copied_together({"low": low, "high": high}).values()
             pk.deep_copy(self._excitation, 0.0)
             with pk.capture(self.space, times=_STEPS) as self._graph:
                 self._launch_step()
@@ -311,7 +310,7 @@ class Chains:
         """Some steps more; how many all chains have done since the beginning."""
         counts = self.replay(replays)
         done = self._done
-        range_ = self.lists.next(counts, self.array("values"), self.array("proposed"))
+        range_ = self.lists.next(counts, self.array)
         if range_ is not None:
             self.list_anew(range_)
         return done
@@ -356,13 +355,15 @@ def first_memory(likelihood, starts, free, n_rows, widths):
     tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
     if likelihood.background is not None:
         state[:, ck.SHARE] = likelihood.background.mass
+    counts = np.zeros((n_chains, 5), np.int64)
+    counts[:, ck.MOVED] = ck.EVERYTHING
     return {
         "values": values,
         "proposed": values,
         "sds": coordinates * (0.1 if widths is None else widths),
         "tallies": tallies,
         "state": state,
-        "counts": np.zeros((n_chains, 5), np.int64),
+        "counts": counts,
         "draws": np.full((n_chains, n_rows, len(free) + 1), np.nan),
     }
 
@@ -371,7 +372,7 @@ def _first_cut(likelihood, starts, tolerance):
     """The exponent that meets the bound at the starts; where it does not, it is widened later."""
     cuts = []
     for start in starts:
-        likelihood.log_likelihood(start)
+        likelihood.evaluate(start)
         most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT

@@ -9,12 +9,21 @@ import portable as pk
 from .kernels import GROUP, TERMS, background_term, elapsed, mark_of, place_rows, squared_distance
 
 MEMBERS = 32  # of a team of pair_tiles, at most: one warp
+# Columns of what kernels for several parameters know of each; from OWN on those of the triggering function.
+REACH, MU_SCALE, XI_SCALE, THETA, OWN = range(5)
 
 
 @functools.cache
 def kernels_of(trigger):
     """The kernels with a `Triggering` compiled into them, by their names."""
     return types.SimpleNamespace(**_pair_kernels(trigger), **_event_kernels(trigger))
+
+
+def row_of_params(params, n_dims, reach_h, background_scale):
+    """The numbers of one of several parameters: how far in time its pairs go, what multiplies the sums of (1)
+    and of (2), theta, and what the triggering function takes."""
+    scale = params.excitation_scale(n_dims)
+    return reach_h, background_scale, scale, params.theta, *params.kernel_values
 
 
 @functools.cache
@@ -206,7 +215,33 @@ def _pair_kernels(trigger):
             team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
         )
 
-    return {"pair_tiles": pair_tiles, "excitation_sums": excitation_sums}
+    @pk.kernel
+    def excitations_of_several(team, n_groups, n_dims, n_parts, wide, n_xi, x, t, rows, excitation):
+        """`excitation_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and
+        a group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+        which = team.league_rank // n_groups
+        p = pk.local(pk.static(size - 1), pk.float64)
+        for k in range(pk.static(size - 1)):
+            p[k] = rows[which, OWN + k]
+        functions.excitation_group(
+            team,
+            team.league_rank % n_groups,
+            n_dims,
+            n_parts,
+            wide,
+            n_xi,
+            x,
+            t,
+            rows[which, REACH],
+            p,
+            excitation[which],
+        )
+
+    return {
+        "pair_tiles": pair_tiles,
+        "excitation_sums": excitation_sums,
+        "excitations_of_several": excitations_of_several,
+    }
 
 
 def _event_kernels(trigger):
@@ -221,6 +256,43 @@ def _event_kernels(trigger):
         """
         rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
         return pk.log(rate) - theta * g.integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
+
+    @pk.function
+    def slopes_of_block(
+        team, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
+    ):
+        """What the events from `begin` to `end` add up to, into a column of `sums`; see `event_slopes`."""
+        (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
+        n_rows = pk.static(6 + n_own)
+        total = pk.local(n_rows, pk.float64)
+        late = pk.local(n_own, pk.float64)
+        slopes = pk.local(n_own, pk.float64)
+        moments = pk.local(1 + n_own, pk.float64)
+        for k in range(n_rows):
+            total[k] = 0.0
+        for i in team.thread_range(begin, end):
+            rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
+            inverse = 1.0 / rate
+            left = horizon - t[i]
+            mark = marks[i] if marked else 0.0
+            expected = theta * g.integral(left, mark, p)
+            g.integral_gradient(left, mark, p, late)
+            for k in range(pk.static(1 + n_own)):
+                moments[k] = excitation[k, i]
+            g.slopes(n_dims, moments, p, slopes)
+            total[0] += pk.log(rate) - expected
+            total[1] += inverse
+            weight = mu_scale * inverse
+            total[2] += weight * background[0, i]
+            total[3] += weight * (-2.0 * a_x * background[1, i] - n_dims * background[0, i])
+            total[4] += weight * (-2.0 * a_t * background[2, i] - background[0, i])
+            total[5] += xi_scale * excitation[0, i] * inverse - expected
+            for k in range(pk.static(n_own)):
+                total[6 + k] += xi_scale * slopes[k] * inverse - theta * late[k]
+        for k in range(n_rows):
+            value = team.reduce(total[k])
+            if team.single():
+                sums[k, column] = value
 
     @pk.kernel
     def event_slopes(
@@ -246,36 +318,53 @@ def _event_kernels(trigger):
         add to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (their shares in (3) apart),
         theta and p. Row k of `sums` is one of these.
         """
-        n_rows = pk.static(6 + n_own)
-        total = pk.local(n_rows, pk.float64)
-        late = pk.local(n_own, pk.float64)
-        slopes = pk.local(n_own, pk.float64)
-        moments = pk.local(1 + n_own, pk.float64)
-        for k in range(n_rows):
-            total[k] = 0.0
         begin = first + team.league_rank * block
-        for i in team.thread_range(begin, min(begin + block, end)):
-            rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-            inverse = 1.0 / rate
-            left = horizon - t[i]
-            mark = marks[i] if marked else 0.0
-            expected = theta * g.integral(left, mark, p)
-            g.integral_gradient(left, mark, p, late)
-            for k in range(pk.static(1 + n_own)):
-                moments[k] = excitation[k, i]
-            g.slopes(n_dims, moments, p, slopes)
-            total[0] += pk.log(rate) - expected
-            total[1] += inverse
-            weight = mu_scale * inverse
-            total[2] += weight * background[0, i]
-            total[3] += weight * (-2.0 * a_x * background[1, i] - n_dims * background[0, i])
-            total[4] += weight * (-2.0 * a_t * background[2, i] - background[0, i])
-            total[5] += xi_scale * excitation[0, i] * inverse - expected
-            for k in range(pk.static(n_own)):
-                total[6 + k] += xi_scale * slopes[k] * inverse - theta * late[k]
-        for k in range(n_rows):
-            value = team.reduce(total[k])
-            if team.single():
-                sums[k, team.league_rank] = value
+        slopes_of_block(
+            team,
+            n_dims,
+            begin,
+            min(begin + block, end),
+            team.league_rank,
+            (a_x, a_t),
+            (mu_scale, xi_scale, theta),
+            p,
+            horizon,
+            t,
+            marks,
+            background,
+            excitation,
+            sums,
+        )
 
-    return {"event_terms": event_terms, "event_slopes": event_slopes}
+    @pk.kernel
+    def slopes_of_several(
+        team, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
+    ):
+        """`event_slopes` of all events for several parameters, a team a row of `rows` (`row_of_params`) and a
+        block: `excitation`, shape (n_several, n_xi, n_events), and `sums`, (n_several, n_rows, n_blocks)."""
+        which, column = team.league_rank // n_blocks, team.league_rank % n_blocks
+        p = pk.local(n_own, pk.float64)
+        for k in range(pk.static(n_own)):
+            p[k] = rows[which, OWN + k]
+        slopes_of_block(
+            team,
+            n_dims,
+            column * block,
+            min(column * block + block, t.shape[0]),
+            column,
+            (a_x, a_t),
+            (rows[which, MU_SCALE], rows[which, XI_SCALE], rows[which, THETA]),
+            p,
+            horizon,
+            t,
+            marks,
+            background,
+            excitation[which],
+            sums[which],
+        )
+
+    return {
+        "event_terms": event_terms,
+        "event_slopes": event_slopes,
+        "slopes_of_several": slopes_of_several,
+    }

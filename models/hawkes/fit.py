@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _LEAST_INFORMATION = 1e-3
 _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
+MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -116,8 +117,8 @@ def fit(
     posterior: bool = False,
     priors: dict | None = None,
     least: dict | None = None,
-    max_iter: int = 100,
-    tol: float = 1e-8,
+    max_iter: int = MAX_ITER,
+    tol: float = TOL,
 ) -> Fit:
     """Estimate the parameters.
 
@@ -172,47 +173,66 @@ def fit(
         check_start(start, priors, free)
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
+    top = _climb(objective, max_iter, tol)
+    params, held, flat = objective.params(top.z), top.held, top.flat
+    said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
+    said += [
+        f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
+    ]
+    if not top.converged:
+        said.append(f"not converged after {top.n_iterations} iterations")
+    return Fit(
+        params,
+        likelihood.log_likelihood(params),
+        free,
+        dict(zip(free, top.errors.tolist())),
+        top.covariance,
+        top.converged,
+        top.n_iterations,
+        (*said, *notes(likelihood, params, np.array(free)[~held])),
+    )
 
-    z = np.maximum(objective.place(start), objective.low)
-    value, slopes = objective(z)
+
+class _Top(NamedTuple):
+    """Where a climb has ended: the place, which parameters a bound holds there, their standard errors, the
+    covariance of the logarithms, which of them the events say nothing about, and how it went."""
+
+    z: np.ndarray
+    held: np.ndarray
+    errors: np.ndarray
+    covariance: np.ndarray
+    flat: np.ndarray
+    converged: bool
+    n_iterations: int
+
+
+def _climb(objective, max_iter, tol):
+    """Newton's method from the objective's start, a _Top."""
+    z = np.maximum(objective.place(objective.start), objective.low)
+    value, slopes, information = objective.with_information(z)
     if not math.isfinite(value):
-        raise InputError(no_rate(likelihood, start, value))
-    converged, known = False, None  # (where the information was computed last, and it)
+        raise InputError(no_rate(objective.likelihood, objective.start, value))
+    converged = False
     for n_iterations in range(1, max_iter + 1):
         held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
         step = np.zeros(len(z))
         if not held.all():
-            known = z, objective.information(z)
-            step[~held] = _ascent(known[1][np.ix_(~held, ~held)], slopes[~held])
+            information = objective.information(z) if information is None else information
+            step[~held] = _ascent(information[np.ix_(~held, ~held)], slopes[~held])
         if slopes @ step < 2.0 * tol:
             converged = True
             break
         moved, promised = _search(objective, z, value, step, slopes), slopes @ step
         gained = moved[1] - value if moved else 0.0
-        z, value, slopes = moved or (z, value, slopes)
+        z, value, slopes, information = moved or (z, value, slopes, information)
         if gained <= _ROUNDING * abs(value):  # as far as rounding lets one see
             converged = bool(promised < _SMALL * abs(value))
             break
-    params, held = objective.params(z), (z <= objective.low) & (slopes < 0.0)
-    information = known[1] if known and known[0] is z else objective.information(z)
+    held = (z <= objective.low) & (slopes < 0.0)
+    information = objective.information(z) if information is None else information
     covariance, flat = _covariance(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
-    said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
-    said += [
-        f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
-    ]
-    if not converged:
-        said.append(f"not converged after {n_iterations} iterations")
-    return Fit(
-        params,
-        likelihood.log_likelihood(params),
-        free,
-        dict(zip(free, errors.tolist())),
-        covariance,
-        converged,
-        n_iterations,
-        (*said, *notes(likelihood, params, np.array(free)[~held])),
-    )
+    return _Top(z, held, errors, covariance, flat, converged, n_iterations)
 
 
 def no_rate(likelihood, start, value):
@@ -250,10 +270,12 @@ def raise_to(least, params):
 def posterior_mode(likelihood, start, free, priors, least):
     """Where samplers begin: the mode of the posterior within bounds, and the covariance of the logarithms of
     the free parameters there. What a bound holds has no curvature; 0.25 is taken for its standard error."""
-    fixed = [name for name in start.names() if name not in free]
-    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors, least=least)
-    held = np.isnan([mode.standard_errors[name] for name in free])
-    return raise_to(least, mode.params), mode.log_covariance + np.diag(np.where(held, _AT_BOUND**2, 0.0))
+    check_start(start, priors, free)
+    check_places(likelihood, start, free)
+    objective = Objective(likelihood, start, free, priors, least=least)
+    top = _climb(objective, MAX_ITER, TOL)
+    held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
+    return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
 
 
 def _covariance(information, held):
@@ -310,11 +332,23 @@ class Objective:
             )
         return value, slopes
 
+    def with_information(self, z):
+        """All at once: value, gradient and `information`."""
+        points = [self.params(z), *self._around(z)]
+        at, *around = zip(points, self.likelihood.log_gradients(points))
+        return *self._with_prior(at[0], *at[1]), self._differences(around)
+
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        steps = _STEP * np.eye(len(z))
-        points = [self.params(place) for step in steps for place in (z - step, z + step)]
-        found = zip(points, self.likelihood.log_gradients(points))
+        points = self._around(z)
+        return self._differences(zip(points, self.likelihood.log_gradients(points)))
+
+    def _around(self, z):
+        """Parameters a step to both sides of each parameter."""
+        return [self.params(place) for step in _STEP * np.eye(len(z)) for place in (z - step, z + step)]
+
+    def _differences(self, found):
+        """The information, of what was found there."""
         slopes = np.array([self._with_prior(params, *gradient)[1] for params, gradient in found])
         matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
         return 0.5 * (matrix + matrix.T)
@@ -330,10 +364,11 @@ def _ascent(information, slopes):
 
 
 def _search(objective, z, value, step, slopes):
-    """Halve the step until the objective rises; None if it does not."""
-    for _ in range(40):
+    """Halve the step until the objective rises; None if it does not. The first step mostly does, so the
+    information there is asked for at once: None after others."""
+    for halvings in range(40):
         moved = np.maximum(z + step, objective.low)
-        there = objective(moved)
+        there = objective(moved) + (None,) if halvings else objective.with_information(moved)
         if there[0] > value + 1e-4 * (slopes @ (moved - z)):
             return moved, *there
         step = 0.5 * step

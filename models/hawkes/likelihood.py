@@ -20,7 +20,7 @@ from ..cluster import connected
 from ..sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
-from .excitation import kernels_of
+from .excitation import kernels_of, row_of_params
 from .guards import Places, places
 from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
@@ -34,6 +34,8 @@ _LEAST_BOUND = 1e-15  # a few units of float64's rounding
 # Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums
 # the host adds up.
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
+# Numbers of excitations of several parameters that are kept at once: 32 MB
+_MOST_TOGETHER = 1 << 22
 
 
 class Likelihood:
@@ -153,7 +155,7 @@ class Likelihood:
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
-        self.windows = self.attained_error = self.inverse_rates = None
+        self.windows = self.attained_error = self.inverse_rates = self._evaluated = None
         data = (
             locations,
             times - times[0],
@@ -198,6 +200,21 @@ class Likelihood:
         """
         self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
+
+    def evaluate(self, params: ParametersBase) -> None:
+        """See to it that `windows`, `inverse_rates` and the background are those of parameters.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
+        if params != self._evaluated or self.sums.stale(params, self.windows, 1):
+            self.log_likelihood(params)
 
     def check_params(self, params: ParametersBase) -> ParametersBase:
         """Refuse what is no Parameters, or parameters whose triggering function does not fit the events.
@@ -431,20 +448,79 @@ class Likelihood:
         """
         if self._shards is not None:
             return [self.log_gradient(params) for params in several]
+        found = []
+        for params, windows, sums in self._together(several) or self._one_by_one(several):
+            result = self._with_share(params, *sums)
+            if self._bound(windows, result) <= self.error_bound:
+                self._attained(params, windows, result)
+                found.append(result[::2])
+            else:
+                found.append(self.log_gradient(params))
+        return found
+
+    def _one_by_one(self, several):
+        """Of each parameters windows and the sums over events, all launched before the first is waited
+        for."""
         begun = []
         for params in several:
             self.check_params(params)
             windows = self._fill(params, self.error_bound, 3, 1 + len(params.trigger_values))
             begun.append((params, windows, self._slopes_of_blocks(params)))
-        found = []
-        for params, windows, sums in begun:
-            result = self._with_share(params, *sums.to_numpy().sum(axis=1).tolist())
-            if self._bound(windows, result) <= self.error_bound:
-                self._attained(windows, result)
-                found.append(result[::2])
-            else:
-                found.append(self.log_gradient(params))
-        return found
+        return [(params, windows, view.to_numpy().sum(axis=1).tolist()) for params, windows, view in begun]
+
+    def _together(self, several):
+        """The same by one launch over pairs and one over events, in the same bits; None where that is not
+        possible: all pairs, pairs in float32, a background or a list of pairs that would have to be made
+        anew."""
+        sums, kind = self.sums, type(several[0])
+        n_xi = 1 + len(several[0].trigger_values)
+        if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
+            return None
+        planned = [self._plan(self.check_params(params), self.error_bound) for params in several]
+        _, method = planned[0]
+        if method == "all_pairs" or any(
+            other != method
+            or type(params) is not kind
+            or sums.stale(params, windows, 3)
+            or (method == "cells" and not sums.serves(params, windows))
+            for params, (windows, other) in zip(several, planned)
+        ):
+            return None
+        rows = [
+            row_of_params(params, self.n_dims, windows.excitation_h, self.background_scale(params))
+            for params, (windows, _) in zip(several, planned)
+        ]
+        rows = pk.copy_of(np.array(rows), self.space)
+        excitation = sums.sum_excitations(several[0], n_xi, rows, method)
+        block, n_blocks = self._blocks()
+        found = pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space)
+        pk.parallel_for(
+            pk.TeamPolicy(len(several) * n_blocks, 128, space=self.space),
+            kernels_of(kind.triggering).slopes_of_several,
+            pk.static(self.n_dims),
+            n_blocks,
+            block,
+            -0.5 / several[0].tau_x ** 2,
+            -0.5 / several[0].tau_t ** 2,
+            rows,
+            self.horizon_h,
+            sums.t,
+            sums.event_marks,
+            sums.background,
+            excitation,
+            found,
+            label="hawkes.slopes_of_several",
+        )
+        self.method = method
+        return [
+            (params, windows, each.tolist())
+            for params, (windows, _), each in zip(several, planned, found.to_numpy().sum(axis=2))
+        ]
+
+    def _blocks(self):
+        """Events of a team of event_slopes, and how many teams that makes."""
+        block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
+        return block, -(-self.n_events // block)
 
     def _evaluate(self, params, n_mu, n_xi, sum_events):
         """Sum over pairs, widening the windows until the bound on what they leave out is met, then over
@@ -455,7 +531,7 @@ class Likelihood:
             result = sum_events(params)
             bound = self._bound(windows, result)
             if bound <= self.error_bound:
-                self._attained(windows, result)
+                self._attained(params, windows, result)
                 return result
             # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
             # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
@@ -466,38 +542,36 @@ class Likelihood:
         error = windows.error(result[1])
         return error and (error / abs(result[0]) if result[0] else math.inf)
 
-    def _attained(self, windows, result):
-        self.windows, self.attained_error = windows, self._bound(windows, result)
+    def _attained(self, params, windows, result):
+        self._evaluated, self.windows = params, windows
+        self.attained_error = self._bound(windows, result)
         self.inverse_rates = result[1]
+
+    def _plan(self, params, error_bound):
+        """The windows that aim at a bound, and the method for them."""
+        given = params.mu0 * self.background.typical if self.background else None
+        choose_windows = functools.partial(
+            choose,
+            params,
+            self.n_dims,
+            self.n_events,
+            self.sums.span_h,
+            error_bound,
+            given=given,
+            largest=self.sums.largest,
+        )
+        windows = choose_windows(in_space=self.asked == "cells")
+        method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
+        if method == "cells" and self.asked == "auto":
+            windows = choose_windows(in_space=True)
+        if method == "all_pairs" or not math.isfinite(windows.cut):
+            windows, method = EVERYTHING, "all_pairs"
+        return windows, method
 
     def _fill(self, params, error_bound, n_mu, n_xi):
         """Sum over the pairs within the windows that are returned."""
-        given = params.mu0 * self.background.typical if self.background else None
         while True:
-            windows = choose(
-                params,
-                self.n_dims,
-                self.n_events,
-                self.sums.span_h,
-                error_bound,
-                given=given,
-                in_space=self.asked == "cells",
-                largest=self.sums.largest,
-            )
-            method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
-            if method == "cells" and self.asked == "auto":
-                windows = choose(
-                    params,
-                    self.n_dims,
-                    self.n_events,
-                    self.sums.span_h,
-                    error_bound,
-                    given=given,
-                    in_space=True,
-                    largest=self.sums.largest,
-                )
-            if method == "all_pairs" or not math.isfinite(windows.cut):
-                windows, method = EVERYTHING, "all_pairs"
+            windows, method = self._plan(params, error_bound)
             if self._shards is not None:
                 method = "windowed" if method == "cells" else method
                 self._asked = Asked(
@@ -580,8 +654,7 @@ class Likelihood:
 
     def _slopes_of_blocks(self, params):
         """The sums over events that `_sum_slopes` is made of, a View of one column per block."""
-        block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
-        n_blocks = -(-self.n_events // block)
+        block, n_blocks = self._blocks()
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
             pk.parallel_for(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -109,7 +111,7 @@ class ParametersBase:
         -------
         tuple of float
         """
-        return tuple(getattr(self, name) for name in self.names())
+        return _values_of(type(self))(self)
 
     @property
     def trigger_values(self) -> tuple[float, ...]:
@@ -148,7 +150,19 @@ class ParametersBase:
         -------
         float, per km^D and hour
         """
-        return self.theta * float(self.triggering.scale(n_dims, self.kernel_values))
+        return self.theta * _scale_of(self.triggering, n_dims, self.kernel_values)
+
+
+@functools.cache
+def _values_of(kind):
+    """What takes the values of parameters of that kind, in their order."""
+    return operator.attrgetter(*kind.names())
+
+
+@functools.lru_cache(maxsize=1024)
+def _scale_of(trigger, n_dims, p):
+    """The triggering function's scale, asked for several times in each evaluation."""
+    return float(trigger.scale(n_dims, p))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +264,8 @@ class Background:
 
 def check_positive(value, name):
     """`value` as a float if it is a positive finite real number, else an error that begins with `name`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    known = type(value) is float  # as nearly all are: to ask for a Real costs more than all the rest
+    if not known and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
     value = float(value)
     if not math.isfinite(value):

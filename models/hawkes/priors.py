@@ -10,6 +10,7 @@ which holds half-normal, gamma, log-normal and uniform densities, so kernels nee
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -183,6 +184,7 @@ def coordinate_name(params_type, name):
     return f"1/{name}" if is_reciprocal(params_type, name) else name
 
 
+@functools.cache
 def is_reciprocal(params_type, name):
     """Whether a parameter's coordinate is its reciprocal: it is a length or a duration."""
     return params_type.units()[name] in ("km", "h")

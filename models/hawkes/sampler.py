@@ -127,7 +127,8 @@ def sample_posterior(
         if not kept.ended:
             make = Chains if likelihood.shared_by is None else SpreadChains
             chains = make(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
-            chains.restore(kept.arrays()) if kept.state else chains.restart()
+            if kept.state:
+                chains.restore(kept.arrays())
             complete = _run(chains, kept, progress)
         arrays = kept.arrays() if complete else chains.snapshot()
     return _collect(arrays, starts[0], free, n_rows, n_warmup, thin, seed, complete, cut)

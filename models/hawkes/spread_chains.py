@@ -148,7 +148,7 @@ class SpreadChains:
         self._memory |= {name: np.stack([one[name] for one in found]) for name in arrays}
         self._number, self._is_new = self._number + 1, False
         counts = self.array("counts")
-        range_ = self.lists.next(counts, self.array("values"), self.array("proposed"))
+        range_ = self.lists.next(counts, self.array)
         if range_ is not None:
             self.range, self._is_new = range_, True
         return int(counts[:, ck.STEP].min())

@@ -75,7 +75,7 @@ class PairSums:
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
                 pk.deep_copy(self.background[0], given.density)
-        self.excitation = None
+        self.excitation = self._several = self._several_of = None
         self._groups = range(-(-self.n_events // kernels.GROUP))
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
@@ -156,14 +156,7 @@ class PairSums:
     def fill(self, params, windows, method, n_mu, n_xi):
         """Sums for these parameters, the background only where the kept one will not do."""
         self.room_for(n_xi)
-        wanted = params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
-        kept = self._kept
-        stale = not self._given and (
-            not self._keep_background
-            or kept is None
-            or kept[:2] != wanted[:2]
-            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
-        )
+        wanted, stale = _wanted(params, windows, n_mu), self.stale(params, windows, n_mu)
         if stale:
             self._kept = None  # until the launches below have succeeded
         if stale and (method == "all_pairs" or not windows.missing):
@@ -176,6 +169,16 @@ class PairSums:
             self.sum_excitation(params, windows, method, n_xi)
         if stale:
             self._kept = wanted
+
+    def stale(self, params, windows, n_mu):
+        """Whether the background at hand would not do for parameters."""
+        wanted, kept = _wanted(params, windows, n_mu), self._kept
+        return not self._given and (
+            not self._keep_background
+            or kept is None
+            or kept[:2] != wanted[:2]
+            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
+        )
 
     def room_for(self, n_xi):
         """Room for so many rows of excitations."""
@@ -248,13 +251,51 @@ class PairSums:
             label="hawkes.excitation_sums",
         )
 
+    def sum_excitations(self, params, n_xi, rows, method):
+        """Those of several parameters like `params`, a View of shape (n_several, n_xi, n_events); what the
+        kernel wants of each is a row of `rows`. By cells the list at hand must serve them all (`serves`)."""
+        shape = rows.shape[0], n_xi, self.n_events
+        if self._several is None or self._several.shape != shape:
+            self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
+        if method == "cells":
+            if self._several_of is not self.pairs:  # where that list has no row zeros stay
+                pk.deep_copy(self._several, 0.0)
+                self._several_of = self.pairs
+            self.pairs.sums_of_several(n_xi, rows, self._several)
+            return self._several
+        self._several_of = None
+        n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
+        n_groups = len(self._groups)
+        pk.parallel_for(
+            pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
+            kernels_of(params.triggering).excitations_of_several,
+            n_groups,
+            n_dims,
+            n_parts,
+            wide,
+            pk.static(n_xi),
+            x,
+            t,
+            rows,
+            self._several,
+            label="hawkes.excitations_of_several",
+        )
+        return self._several
+
+    def serves(self, params, windows):
+        """Whether the list of pairs at hand would do for parameters."""
+        pairs = self.pairs
+        if pairs is None or pairs.trigger is not params.triggering:
+            return False
+        return pairs.range.holds(params.trigger_values, windows.cut)
+
     def list_pairs(self, params, windows, range_=None):
         """Make the list of pairs, unless the one at hand serves."""
         p, trigger = params.trigger_values, params.triggering
         k = windows.cut
         if range_ is None:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
-        if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
+        if not self.serves(params, windows):
             self.pairs = None
             self.pairs = PairList(self.events, trigger, range_, self.dtype)
             self._listed = False
@@ -331,6 +372,11 @@ def near_share(locations, reach_km):
 def _background_km(params, windows):
     """How far the background's kernel reaches in space, if in time it reaches that far."""
     return params.tau_x * windows.background_sds
+
+
+def _wanted(params, windows, n_mu):
+    """What the sums of (1) depend on, and how far and wide they are to reach."""
+    return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
 
 
 def _power_of_two(value):

@@ -15,18 +15,18 @@ MOST_ORDER = 1000
 MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
-def check_runs(values, lengths):
-    """Gaps and run lengths where they were given, Views of float64 and int64 of their own, (n_gaps,) and
-    (n_runs,); and what `gaps.look_at` knows of the gaps."""
+def check_runs(values, lengths, space=None):
+    """Gaps and run lengths in a space, or where they were given, Views of float64 and int64 of their own,
+    (n_gaps,) and (n_runs,); and what `gaps.look_at` knows of the gaps."""
     given = where_given(values, "values")
-    lengths = check_lengths(lengths, given.size)
-    values, known = check_gaps(given, lengths)
+    lengths = check_lengths(lengths, given.size, space)
+    values, known = check_gaps(given, lengths, space=space)
     return values, lengths, known
 
 
-def check_lengths(lengths, n_gaps):
-    """Run lengths where they were given, a View of int64 of their own, (n_runs,), that add up to the number
-    of gaps."""
+def check_lengths(lengths, n_gaps, space=None):
+    """Run lengths in a space, or where they were given, a View of int64 of their own, (n_runs,), that add up
+    to the number of gaps."""
     given = where_given(lengths, "lengths")
     if not given.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
@@ -37,7 +37,7 @@ def check_lengths(lengths, n_gaps):
             run = int(whole.argmin())
             raise DTypeError(f"lengths[{run}] is {array[run]}; a whole number of gaps is wanted")
         given = pk.asview(array.astype(np.int64))
-    lengths, empty, n_ends = own_lengths(given)
+    lengths, empty, n_ends = own_lengths(given, space)
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
     if n_gaps != n_ends:
@@ -45,10 +45,10 @@ def check_lengths(lengths, n_gaps):
     return lengths
 
 
-def check_gaps(given, lengths, first=0):
-    """Gaps from number `first` on where they were given, a View of float64 of their own; and what
-    `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size."""
-    values, (refused, *known) = own_gaps(given)
+def check_gaps(given, lengths, first=0, space=None):
+    """Gaps from number `first` on in a space, or where they were given, a View of float64 of their own; and
+    what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size."""
+    values, (refused, *known) = own_gaps(given, space)
     if refused >= given.size:
         return values, known
     gap, at, lengths = values[refused], refused + first, lengths.to_numpy()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import types
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,6 +55,25 @@ class Sums:
     def visits(self):
         """Expected number of gaps N_i of each branch."""
         return self.seen + self.opened
+
+
+class End(NamedTuple):
+    """Where EM from a start has come to.
+
+    Attributes
+    ----------
+    model : TransientMAP
+    history : ndarray
+        The log-likelihood before each step and after the last.
+    converged : bool
+    visits : ndarray, shape (n_branches,), or None
+        `Sums.visits` of the model, where its last E-step was made in this run, in a space of this process.
+    """
+
+    model: TransientMAP
+    history: np.ndarray
+    converged: bool
+    visits: np.ndarray | None
 
 
 class EM:
@@ -171,29 +191,40 @@ class EM:
 
         Returns
         -------
-        list of (TransientMAP, history, converged)
-            `history` has the log-likelihood before each step and after the last.
+        list of End
         """
         self.load(models)
         history, iterations = self._batch(max_iter, tol)
         kept = Kept(store, self._exact, self._models, self._state, history)
-        ended = 0
-        while (running := self._state.to_numpy()[: len(models), kernels.STATUS] == kernels.RUNNING).any():
+        ended, n = 0, len(models)
+        stepped = running = self._running(n)  # of a store some have come to rest
+        while running.any():
             iterations.replay()
             if store.due():
                 kept.keep()
-            ended = self._show(ended, len(models) - int(running.sum()))
-        self._show(ended, len(models))
+            running = self._running(n)
+            ended = self._show(ended, n - int(running.sum()))
+        self._show(ended, n)
         kept.keep()
         exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
-        return [
-            (
-                self._model(exact[k]),
-                history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
-                bool(state[k, kernels.STATUS] == kernels.CONVERGED),
+        totals = None if self._own is None else self._total.to_numpy()
+        found = []
+        for k in range(n):
+            model = self._model(exact[k])
+            known = stepped[k] and totals is not None  # that step was an E-step alone, of this model
+            found.append(
+                End(
+                    model,
+                    history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
+                    bool(state[k, kernels.STATUS] == kernels.CONVERGED),
+                    self._read(model, totals[k]).visits if known else None,
+                )
             )
-            for k in range(len(models))
-        ]
+        return found
+
+    def _running(self, n):
+        """Which of the first n starts have not come to rest."""
+        return self._state.to_numpy()[:n, kernels.STATUS] == kernels.RUNNING
 
     def _batch(self, max_iter, tol):
         """A history of zeros, and iterations that write it: those of the models before, if they went as

@@ -99,7 +99,7 @@ class Expectation:
         rounded = laid.distinct is not None
         shape = (self._n_models, 3, self._n, laid.distinct.size) if rounded else (1, 1, 1, 1)
         total = pk.zeros(self._shape, np.float64, self.space)
-        return Shard(laid, sums, total, pk.zeros(shape, self._dtype, self.space))
+        return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
 
     def launches(self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View) -> Iterator[tuple]:
         """Those of a shard in their order; they leave the sums of each model in its total."""

@@ -177,10 +177,12 @@ def fit(
             for begin in range(0, n_starts, _AT_ONCE)
             for end in em.run_em(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
         ]
-        model, history, converged = max(found, key=lambda end: end[1][-1])
-        model = in_order(model)
-        notes = _notes(em, runs, model)
-    finals = np.array([end[1][-1] for end in found])
+        model, history, converged, visits = max(found, key=lambda end: end.history[-1])
+        visits = em.expectation([model])[0].visits if visits is None else visits
+        order = _order_of(model)
+        model = _ordered(model, order)
+        notes = _notes(em, runs, model, visits[order])
+    finals = np.array([end.history[-1] for end in found])
     info = FitInfo(
         float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes)
     )
@@ -191,7 +193,7 @@ def check_fit(runs, orders):
     """Refuse data that cannot tell of these orders."""
     if runs.n_gaps < len(orders):
         raise InputError(f"runs hold {runs.n_gaps} gaps, fewer than the {len(orders)} branches")
-    if runs.censored.all():
+    if runs.n_censored == runs.n_runs:
         raise InputError("censored is True for every run; without an end no probability to end can be found")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
@@ -215,7 +217,14 @@ def _check_start(model, orders, runs, memory_mb, space):
 
 def in_order(model):
     """The same process, its branches by order, then by mean gap."""
-    order = np.lexsort((model.orders / model.rates, model.orders))
+    return _ordered(model, _order_of(model))
+
+
+def _order_of(model):
+    return np.lexsort((model.orders / model.rates, model.orders))
+
+
+def _ordered(model, order):
     return TransientMAP(
         model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)]
     )
@@ -231,7 +240,7 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
         for begin in range(0, len(tried), em.n_models)
         for end in em.run_em(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)
     ]
-    best = sorted(range(len(tried)), key=lambda k: -ends[k][1][-1])[:n_starts]
+    best = sorted(range(len(tried)), key=lambda k: -ends[k].history[-1])[:n_starts]
     return [tried[k] for k in best]
 
 
@@ -314,9 +323,9 @@ def _of_starts(finals):
     return ()
 
 
-def _notes(em, runs, model):
+def _notes(em, runs, model, visits):
     """Words on what the data say little about."""
-    n_ends = int((~runs.censored).sum())
+    n_ends = runs.n_runs - runs.n_censored
     few = ()
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
@@ -326,7 +335,6 @@ def _notes(em, runs, model):
                 " known"
             ),
         )
-    visits = em.expectation([model])[0].visits
     means = model.orders / model.rates
     dead = (
         f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"

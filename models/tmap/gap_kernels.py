@@ -8,6 +8,7 @@ from .kernels import PACK
 
 SMALLEST, LARGEST = 1e-150, 1e150  # between them, logarithms and products with rates of like range are normal
 LEAF = 128  # numbers that eight running sums add up
+BRANCHES = 32  # leaves that one index adds up: a power of two
 NOWHERE = 2**63 - 1  # in place of the place of what there is none of
 
 
@@ -87,6 +88,20 @@ def add_leaf(team, depth, values, sums):
         for i in range(whole, end):
             total += values[i]
         sums[team.league_rank] = total
+
+
+@pk.kernel
+def add_branches(node, sums, out):
+    """The sum of BRANCHES neighbouring leaves, level by level. 8 bytes a leaf."""
+    own = pk.local(BRANCHES, pk.float64)
+    for k in range(pk.static(BRANCHES)):
+        own[k] = sums[node * BRANCHES + k]
+    width = BRANCHES
+    while width > 1:
+        width = width // 2
+        for k in range(width):
+            own[k] = own[2 * k] + own[2 * k + 1]
+    out[node] = own[0]
 
 
 @pk.kernel

@@ -13,6 +13,8 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..checks import as_numbers
 from . import gap_kernels
 
+_MANY = 1024  # leaves: more are added up where they are, for the copy of them to the host would take longer
+
 
 def is_given(array):
     """Whether an array says itself where it lies: a View, or one of a device."""
@@ -51,10 +53,21 @@ def reached(view, space):
     return there
 
 
-def own_gaps(given):
-    """The gaps as float64 of their own, and what `look_at` knows of them."""
-    values = pk.empty(given.shape, np.float64, given.space)
-    return values, look_at(given, values)
+def brought(view, space):
+    """A view for kernels of a space, of its own memory where they reach it; as it is if the space is None."""
+    if space is None:
+        return view
+    there = reached(view, space)
+    return pk.asview(there, space=space) if there is view else there
+
+
+def own_gaps(given, space=None):
+    """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them."""
+    there = brought(given, space)
+    if there.memory != given.memory and there.dtype == np.float64:  # that copy is enough
+        return there, look_at(there)
+    values = pk.empty(there.shape, np.float64, there.space)
+    return values, look_at(there, values)
 
 
 def look_at(given, values=None):
@@ -71,8 +84,10 @@ def look_at(given, values=None):
     )
 
 
-def own_lengths(given):
-    """Whole numbers as int64 of their own; the place of the first below 1, and their sum."""
+def own_lengths(given, space=None):
+    """Whole numbers as int64 of their own, in a space or where they are; the place of the first below 1, and
+    their sum."""
+    given = brought(given, space)
     lengths = pk.empty(given.shape, np.int64, given.space)
     found = pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),
@@ -87,7 +102,7 @@ def own_lengths(given):
 
 def seen_ends(runs):
     """Whether each gap's end was seen, shape (n_gaps,); None if all were."""
-    return runs.complete if runs.censored.any() else None
+    return runs.complete if runs.n_censored else None
 
 
 def off_multiples(values, resolution, complete):
@@ -138,8 +153,18 @@ def total(values):
         leaves,
         label="tmap.add_leaves",
     )
+    if leaves.size > _MANY:
+        nodes = pk.empty((leaves.size // gap_kernels.BRANCHES,), np.float64, values.space)
+        pk.parallel_for(
+            pk.RangePolicy(0, nodes.size, space=values.space),
+            gap_kernels.add_branches,
+            leaves,
+            nodes,
+            label="tmap.add_branches",
+        )
+        leaves = nodes
     sums = leaves.to_numpy()
-    for _ in range(depth):
+    while sums.size > 1:
         sums = sums[::2] + sums[1::2]
     return float(sums[0])
 

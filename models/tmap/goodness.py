@@ -78,7 +78,7 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
         correlation = float(np.corrcoef(whole[early], whole[early + 1])[0, 1])
         p_correlation = _two_sided(correlation * np.sqrt(len(early)))
     score = p_length = np.nan
-    if not runs.censored.any() and model.variance_arrivals() > 0.0:
+    if not runs.n_censored and model.variance_arrivals() > 0.0:
         error = np.sqrt(model.variance_arrivals() / runs.n_runs)
         score = float((runs.lengths.mean() - model.mean_arrivals()) / error)
         p_length = _two_sided(score)

@@ -24,7 +24,10 @@ class Kept:
     """
 
     def __init__(self, store, exact, models, state, history):
-        self._store, self._views, self._first = store, (exact, state, history), exact.to_numpy().copy()
+        self._store, self._views = store, (exact, state, history)
+        if store.path is None:  # nothing is kept, nor was anything
+            return
+        self._first = exact.to_numpy().copy()
         found = [view.to_numpy().copy() for view in self._views]
         most, n = history.shape[1] - 1, len(self._first)
         self._names = [

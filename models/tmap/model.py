@@ -505,16 +505,20 @@ class TransientMAP:
         )
         return out.to_numpy()
 
-    def _on(self, part, dtype, space, unit=None):
+    def _on(self, part, dtype, space):
         """Runs in a space, and what every kernel takes first."""
-        packed = part.packed(space, dtype, unit)
+        packed = part.packed(space, dtype)
+        return packed, self._shared(packed, dtype)
+
+    def _shared(self, packed, dtype):
+        """What every kernel takes first, and of packs that are not rounded the same for all."""
         exact = self.rows(packed.unit)
         rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
         if packed.rounded:
             pk.parallel_for(
                 *packed.tabulation(pk.copy_of(exact[None], packed.space), table), label="tmap.tabulate"
             )
-        return packed, (
+        return (
             *kernels.branches(self.n_branches),
             pk.static(packed.censoring),
             pk.static(packed.rounded),
@@ -645,9 +649,13 @@ class _Likelihood:
 
     def __init__(self, model, dtype, unit, space):
         self._model, self._dtype, self._unit, self._space = model, dtype, unit, space
+        self._shared = None
 
     def prepare(self, piece):
-        return self._model._on(part_of(piece), self._dtype, self._space, self._unit)
+        packed = part_of(piece).packed(self._space, self._dtype, self._unit)
+        if self._shared is None or packed.rounded:
+            self._shared = self._model._shared(packed, self._dtype)
+        return packed, self._shared
 
     def log_likelihood(self, shards):
         for packed, shared in shards:

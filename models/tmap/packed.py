@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 
@@ -48,14 +49,14 @@ class Sorted:
     order : View of int64, shape (n_runs,)
         The runs' numbers.
     steps : ndarray of int64, shape (n_packs,)
-        A pack's longest run.
+        A pack's longest run; `steps_there` is the same in the space.
     lengths, begin, open_end : Views of int64, shape (n_packs, PACK)
         As of `Packed`.
     """
 
     def __init__(self, runs, space):
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
-        self.censoring = bool(runs.censored.any())
+        self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
@@ -75,7 +76,7 @@ class Sorted:
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
         still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
-        censored = pk.asview(runs.censored if self.censoring else np.zeros(1, bool))
+        censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
         pk.parallel_for(
             slots,
             gap_kernels.deal,
@@ -83,17 +84,15 @@ class Sorted:
             self.order,
             lengths,
             begins,
-            reached(censored, space),
+            censored,
             steps,
             *dealt,
             still,
             label="tmap.deal",
         )
-        self.steps = steps.to_numpy()
+        self.steps, self.steps_there = steps.to_numpy(), steps
         self.lengths, self.begin = (view.reshape(self.n_packs, PACK) for view in dealt)
-        self.open_end = (
-            still.reshape(self.n_packs, PACK) if self.censoring else pk.zeros((1, 1), np.int64, space)
-        )
+        self.open_end = still.reshape((self.n_packs, PACK) if self.censoring else (1, 1))
 
     @functools.cached_property
     def values(self):
@@ -111,16 +110,18 @@ class Part:
         What was made of the runs, for all parts.
     first, end : int, optional
         The packs; all of them by default.
+    together : bool
+        Whether all packs are wanted in one space, and laid out there at once.
     """
 
-    def __init__(self, runs, prepared, first=0, end=None):
+    def __init__(self, runs, prepared, first=0, end=None, together=False):
         self._n_packs = -(-runs.n_runs // PACK)
-        self.runs, self._prepared = runs, prepared
+        self.runs, self._prepared, self._together = runs, prepared, together
         self._packs = first, self._n_packs if end is None else end
 
-    def between(self, first, end):
+    def between(self, first, end, together):
         """Some packs, which share what is prepared."""
-        return Part(self.runs, self._prepared, first, end)
+        return Part(self.runs, self._prepared, first, end, together)
 
     @property
     def nbytes(self):
@@ -135,14 +136,19 @@ class Part:
 
     def packed(self, space, dtype, unit=None):
         """The packs' Packed; of runs that are kept in a space it is made once."""
-        whole, unit = self.sorted_in(space), unit or unit_of(self.runs)
+        whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
 
-        def make():
-            return Packed(self.runs, whole, dtype, unit, *self._packs)
+        def make(packs):
+            return Packed(self.runs, whole, dtype, unit, *packs)
+
+        def kept(packs, make):
+            return self._made((whole.space, dtype, unit, *packs), make)
 
         if self.runs.n_gaps > KEPT:
-            return make()
-        return self._made((whole.space, dtype, unit, *self._packs), make)
+            return make(self._packs)
+        if self._together and self._packs != every:
+            return kept(self._packs, lambda: kept(every, lambda: make(every)).between(*self._packs))
+        return kept(self._packs, lambda: make(self._packs))
 
     def _made(self, key, make):
         found = self._prepared.get(key)  # two threads that make the same make it twice
@@ -201,7 +207,7 @@ class Packed:
         offset = np.cumsum(steps) - steps
         self.n_packs, self.n_rows = len(steps), int(steps.sum())
         self._ends = np.append(offset, self.n_rows)
-        self.offset, self.steps = (reached(pk.asview(part), self.space) for part in (offset, steps))
+        self.offset, self.steps = reached(pk.asview(offset), self.space), whole.steps_there[first:end]
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
@@ -222,6 +228,16 @@ class Packed:
             label="tmap.lay_out",
         )
 
+    def between(self, first, end):
+        """Some of the packs, whose rows stay where they are."""
+        some = copy.copy(self)
+        some.__dict__.pop("shared", None)
+        some._ends = self._ends[first : end + 1]
+        some.n_packs, some.n_rows = end - first, int(some._ends[-1] - some._ends[0])
+        for name in ("offset", "steps", "lengths", "begin", *(("open_end",) if self.censoring else ())):
+            setattr(some, name, getattr(self, name)[first:end])
+        return some
+
     def _distinct(self, runs, values):
         """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
         distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
@@ -238,7 +254,7 @@ class Packed:
         """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to
         none."""
         shape = (n_models, 3, n_branches, self.distinct.size) if self.rounded else (1, 1, 1, 1)
-        return pk.zeros(shape, self.dtype, self.space)
+        return pk.empty(shape, self.dtype, self.space)
 
     def tabulation(self, models, table):
         """The launch that fills it from the rows of models, a View of float64."""
@@ -260,8 +276,9 @@ class Packed:
         """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape
         (n_teams + 1,)."""
         n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
-        wanted = np.arange(n_teams) * self.n_rows // n_teams
-        return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
+        wanted = self._ends[0] + np.arange(n_teams) * self.n_rows // n_teams
+        first = np.searchsorted(self._ends[:-1], wanted)
+        return np.append(first[np.diff(first, prepend=-1) > 0], self.n_packs)
 
     @functools.cached_property
     def shared(self):
@@ -269,8 +286,8 @@ class Packed:
         Views of int64; and how many rows that is."""
         shares = self.shares()
         longest = self._ends[shares[:-1] + 1] - self._ends[shares[:-1]]
-        parts = shares, np.cumsum(longest) - longest
-        return *(reached(pk.asview(part), self.space) for part in parts), int(longest.sum())
+        both = reached(pk.asview(np.concatenate([shares, np.cumsum(longest) - longest])), self.space)
+        return both[: shares.size], both[shares.size :], int(longest.sum())
 
 
 def tiny(dtype):
@@ -288,7 +305,7 @@ def log_unit(runs):
     probabilities."""
     if runs.resolution is not None:
         return 0.0
-    return (runs.n_gaps - int(runs.censored.sum())) * np.log(unit_of(runs))
+    return (runs.n_gaps - runs.n_censored) * np.log(unit_of(runs))
 
 
 def check_range(runs, dtype):
@@ -326,10 +343,11 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
         return runs.parts(dtype, memory_bytes), False
     apart = memory_bytes is not None or client is not None or runs.resolution is not None
     part = whole_of(runs)
-    ordered = part.sorted_in(runs.views[1].space if apart else spaces_of(space)[0])
+    spaces = spaces_of(space)
+    ordered = part.sorted_in(runs.views[1].space if apart else spaces[0])
     cuts, whole = cuts_of(ordered.steps, dtype, memory_bytes)
     if not apart:
-        return [part.between(a, b) for a, b in cuts], whole
+        return [part.between(a, b, len(spaces) == 1) for a, b in cuts], whole
     if len(cuts) == 1:
         return [runs], whole
     order = ordered.order.to_numpy()

@@ -118,7 +118,7 @@ class Paper(page.Study):
                     em = EM(runs, start.orders, 1, np.dtype(dtype).type, space)
                     em.run_em([start], N_ITERATIONS, 0.0)  # compiles
                     begin = time.perf_counter()
-                    ((_, history, _),) = em.run_em([start], N_ITERATIONS, 0.0)
+                    ((_, history, *_),) = em.run_em([start], N_ITERATIONS, 0.0)
                     times[space, dtype] = history, time.perf_counter() - begin
             found[data] = runs, times
         return found

@@ -34,6 +34,9 @@ class Runs:
         The gaps, but for open ones, are rounded to multiples of this: x stands for what lies between x -
         resolution / 2 (or 0) and x + resolution / 2. The likelihood is then the probability of the rounded
         gaps, which zeros do not make infinite, and which may be compared between any two models.
+    space : str or Space, optional
+        Where gaps and lengths are looked at and kept: best that of the methods that are to be called, so that
+        they are copied once. Where they were given by default.
 
     Attributes
     ----------
@@ -41,7 +44,7 @@ class Runs:
     censored : ndarray of bool, shape (n_runs,)
     resolution : float or None
     views : tuple of Views
-        Values in float64 and lengths in int64, where they were given.
+        Values in float64 and lengths in int64, where they are kept.
     prepared : dict
         What was made of the runs for spaces, for the next call.
 
@@ -55,6 +58,8 @@ class Runs:
         A gap is NaN or infinite; the message names run and position.
     InputError
         A gap is negative, or a run empty; the message names it.
+    SpaceError
+        There is no such space, or it cannot run here.
     """
 
     n_runs: int
@@ -70,12 +75,13 @@ class Runs:
         censored: npt.ArrayLike | pk.View | None = None,
         *,
         resolution: float | None = None,
+        space: pk.SpaceLike | None = None,
     ) -> None:
-        values, lengths, self._known = check_runs(values, lengths)
+        values, lengths, self._known = check_runs(values, lengths, space)
         self._begin(values, lengths, check_censored(censored, lengths.size), None)
         if resolution is not None:
             self.resolution = check_number(resolution, "resolution", above=0.0)
-            n_complete = self.n_gaps - int(self.censored.sum())
+            n_complete = self.n_gaps - self.n_censored
             check_rounded(self.views[0], self.resolution, seen_ends(self), n_complete)
 
     def _begin(self, values, lengths, censored, resolution):
@@ -97,6 +103,7 @@ class Runs:
         censored: npt.ArrayLike | None = None,
         *,
         resolution: float | None = None,
+        space: pk.SpaceLike | None = None,
     ) -> Runs:
         """Plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
 
@@ -107,6 +114,8 @@ class Runs:
             Gaps that are at least so long, as survival analysis has them.
         resolution : float, optional
             The gaps are rounded to multiples of this; see `Runs`.
+        space : str or Space, optional
+            Where they are kept; see `Runs`.
 
         Returns
         -------
@@ -117,7 +126,7 @@ class Runs:
         ShapeError, DTypeError, FiniteError, InputError
             As `Runs`.
         """
-        return cls(gaps, np.ones(np.shape(gaps), int), censored, resolution=resolution)
+        return cls(gaps, np.ones(np.shape(gaps), int), censored, resolution=resolution, space=space)
 
     @classmethod
     def from_lists(
@@ -126,6 +135,7 @@ class Runs:
         censored: npt.ArrayLike | None = None,
         *,
         resolution: float | None = None,
+        space: pk.SpaceLike | None = None,
     ) -> Runs:
         """Runs from a sequence of sequences of gaps, one a run.
 
@@ -137,6 +147,8 @@ class Runs:
             Runs that still went on when the record ended; see `Runs`.
         resolution : float, optional
             The gaps are rounded to multiples of this; see `Runs`.
+        space : str or Space, optional
+            Where they are kept; see `Runs`.
 
         Returns
         -------
@@ -157,7 +169,7 @@ class Runs:
             if part.ndim != 1:
                 raise ShapeError(f"runs[{number}] has shape {part.shape}; a sequence of gaps is wanted")
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
-        return cls(values, [part.size for part in parts], censored, resolution=resolution)
+        return cls(values, [part.size for part in parts], censored, resolution=resolution, space=space)
 
     def subset(self, which: Sequence[int] | Sequence[bool] | npt.NDArray[Any] | slice) -> Runs:
         """Some of the runs.
@@ -202,6 +214,11 @@ class Runs:
         return read_only(self.views[1].to_numpy())
 
     @functools.cached_property
+    def n_censored(self) -> int:
+        """Number of censored runs."""
+        return int(np.count_nonzero(self.censored))
+
+    @functools.cached_property
     def begins(self) -> npt.NDArray[np.int64]:
         """The place of each run's first gap among the values, shape (n_runs,)."""
         return np.cumsum(self.lengths) - self.lengths
@@ -240,7 +257,7 @@ class Runs:
     @functools.cached_property
     def n_zero(self) -> int:
         """Number of complete gaps of zero."""
-        opened = taken(self.views[0], self._last(self.censored)) if self.censored.any() else np.ones(0)
+        opened = taken(self.views[0], self._last(self.censored)) if self.n_censored else np.ones(0)
         return int(self._known[2]) - int((opened == 0.0).sum())
 
     def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -257,5 +274,5 @@ class Runs:
         return taken(self.views[0], places)
 
     def __repr__(self):
-        still = f", n_censored={int(self.censored.sum()):,}" if self.censored.any() else ""
+        still = f", n_censored={self.n_censored:,}" if self.n_censored else ""
         return f"Runs(n_runs={self.n_runs:,}, n_gaps={self.n_gaps:,}{still})"

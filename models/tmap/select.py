@@ -162,7 +162,7 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
     DTypeError, InputError
         Censored runs; what `select_orders` refuses.
     """
-    if check_type(runs).censored.any():
+    if check_type(runs).n_censored:
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
     # a mixture has no order in time: each gap is a run of its own
     gaps = Runs.from_gaps(runs.values, resolution=runs.resolution)

@@ -179,11 +179,16 @@ def _tmap(sized):
     arrays = runs.values, runs.lengths
 
     def likelihood(space, values, lengths):
-        return lambda: model.log_likelihood(tmap.Runs(values, lengths), space=space)
+        return lambda: model.log_likelihood(tmap.Runs(values, lengths, space=space), space=space)
 
     def fit(space, values, lengths):
         return lambda: tmap.fit(
-            tmap.Runs(values, lengths), orders=[1, 2, 3], max_iter=3, tol=0.0, n_starts=1, space=space
+            tmap.Runs(values, lengths, space=space),
+            orders=[1, 2, 3],
+            max_iter=3,
+            tol=0.0,
+            n_starts=1,
+            space=space,
         )
 
     yield Call(f"TMAP, log-likelihood, {runs.n_gaps:,} gaps", arrays, 8, likelihood)

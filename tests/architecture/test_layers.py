@@ -178,6 +178,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (420, "arrays of 8 and 16 bits"),
+    (20, "small pieces of freed memory are not added up each time"),
     (
         1_900,
         "steps known at run time, enumerate, zip, loops over views, names that hold one of several views",

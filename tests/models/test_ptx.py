@@ -85,7 +85,7 @@ def run_hawkes():
                 )
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3, space="serial")
-        likelihood.gradient(params)
+        likelihood.gradient(params), likelihood.log_gradients([params] * 2)
     options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
     free = hawkes.Likelihood(*events, background_self=False, space="serial")
@@ -109,7 +109,7 @@ def run_hawkes():
                 dtype=precision,
                 space="serial",
             )
-            likelihood.gradient(params)
+            likelihood.gradient(params), likelihood.log_gradients([params] * 2)
         hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
         hawkes.parent_probabilities(likelihood, params)
         hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
@@ -175,6 +175,7 @@ def run_tmap():
     tmap_packed.SHARD, tmap_packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
+    assert tmap.Runs.from_gaps(np.ones(150_000)).mean == 1.0  # of so many leaves that they are added up there
     censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")

@@ -133,7 +133,8 @@ class Context(contract.Memory):
 
     def _keep(self, nbytes, pointer):
         self._kept.setdefault(nbytes, []).append(pointer)
-        if self._kept_bytes() > self.device.memory_bytes // _KEPT_SHARE:
+        most = self.device.memory_bytes // _KEPT_SHARE
+        if nbytes > most >> 12 and self._kept_bytes() > most:  # small pieces are not worth adding up
             self.trim()  # perhaps of sizes that nobody asks for any more
 
     def _kept_bytes(self):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from models.hawkes.cell_kernels import LONG, WIDTH
 from models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
 
 from .events import PARAMS, random_events
@@ -46,6 +47,37 @@ def test_all_events_in_one_place(space):
     assert grid.shape == (1, 1) and grid.start.to_numpy().tolist() == [0, 5]
     p = PARAMS.trigger_values
     assert PairList(events, PARAMS.triggering, Range(p, p, 100.0), np.float64).n_pairs == 10
+
+
+def test_rows_of_a_list(space):
+    """Short rows side by side, the longest first and those of equal length as in the cells; then long ones,
+    end to end, each with its own pairs."""
+    n, crowd = (100, 75) if space == "checked" else (900, 300)
+    locations, times = random_events(n, 2)
+    locations[:crowd], times[:crowd] = 1e-3 * locations[:crowd] + 5.0, 1e-3 * times[:crowd]
+    events, p = Events(locations, times, space), PARAMS.trigger_values
+    pairs = PairList(events, PARAMS.triggering, Range(p, p, 8.0), np.float64)
+    begin, length, event, dt_of = (
+        view.to_numpy() for view in (pairs.begin, pairs.length, pairs.event, pairs.dt)
+    )
+    dt, r2 = times[:, None] - times, ((locations[:, None] - locations) ** 2).sum(axis=2)
+    near = (dt > 0.0) & (0.5 * r2 / PARAMS.h**2 + PARAMS.omega * dt <= 8.0)
+    counts, n_short = near.sum(axis=1), WIDTH * pairs.n_slices
+    assert pairs.n_pairs == counts.sum() and counts.max() > LONG and pairs.n_teams == len(begin) - 1
+    places = {row: k for k, row in enumerate(event.tolist()) if row >= 0}
+    assert sorted(places) == np.flatnonzero(counts).tolist()
+    for row, k in places.items():
+        rank, lane = (k // WIDTH, k % WIDTH) if k < n_short else (pairs.n_slices + k - n_short, 0)
+        assert (counts[row] > LONG) == (k >= n_short)
+        assert k >= n_short or length[k] == counts[row]
+        own = dt_of[begin[rank] + lane :: WIDTH if k < n_short else 1][: counts[row]]
+        np.testing.assert_allclose(np.sort(own), np.sort(dt[row, near[row]]), rtol=1e-12)
+    order = Grid(events, PARAMS.triggering.reach_km(p, 8.0, 0.0), np.float64).order.to_numpy()
+    for of, rows in ((-counts, event[:n_short]), (0 * counts, event[n_short:])):
+        rows, where = rows[rows >= 0], np.argsort(order)
+        assert rows.tolist() == sorted(rows.tolist(), key=lambda row, of=of: (of[row], where[row]))
+    assert np.diff(begin)[: pairs.n_slices].tolist() == (WIDTH * length[:n_short:WIDTH]).tolist()
+    assert np.diff(begin)[pairs.n_slices :].tolist() == counts[event[n_short:]].tolist()
 
 
 def test_pairs_within_a_cut(space):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import portable as pk
 from models.hawkes import (
     Background,
     Likelihood,
@@ -17,7 +18,6 @@ from models.hawkes import (
     time_scales,
     uniform,
 )
-from models.hawkes.fit import Objective
 from models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
@@ -71,12 +71,42 @@ def test_several_at_once_have_the_same_bits(space, method):
     assert method == "all_pairs" or likelihood.windows.cut > first.cut
 
 
+@pytest.mark.parametrize(
+    "method, given", [("windowed", False), ("windowed", True), ("cells", False), ("cells", True)]
+)
+def test_several_take_one_launch_of_each_kernel(space, method, given):
+    """Where the background and the list of pairs at hand serve them all, in the bits of one by one."""
+    n = 30 if space == "checked" else 700
+    locations, times = random_events(n, 2)
+    background = Background(np.full(n, 0.1), 5.0) if given else None
+    likelihood = Likelihood(locations, times, method=method, background=background, space=space)
+    changes = {"h": 1.1 * PARAMS.h}, {"omega": 1.2 * PARAMS.omega, "theta": 0.9}, {"mu0": 2.0}
+    several = [PARAMS, *(replace(PARAMS, **change) for change in changes)]
+    wanted, labels = [likelihood.log_gradient(params) for params in several], []
+    with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
+        found = likelihood.log_gradients(several)
+    pairs = "hawkes.listed_of_several" if method == "cells" else "hawkes.excitations_of_several"
+    assert labels == [pairs, "hawkes.slopes_of_several"]
+    assert likelihood.method == method
+    for (value, slopes), (other, others) in zip(found, wanted):
+        assert value == other and slopes.tolist() == others.tolist()
+    likelihood.log_gradient(replace(PARAMS, h=9.0))  # lists other pairs
+    for _ in range(2):
+        (value, slopes), *_ = likelihood.log_gradients(several)
+        assert value == pytest.approx(wanted[0][0], rel=1e-12)
+        np.testing.assert_allclose(slopes, wanted[0][1], rtol=1e-9)
+
+
 def test_the_information_is_computed_once_a_place(monkeypatch):
-    """Where a fit has converged it is known already."""
-    places, compute = [], Objective.information
-    monkeypatch.setattr(Objective, "information", lambda self, z: places.append(tuple(z)) or compute(self, z))
+    """Together with the value there, and where a fit has converged it is known already."""
+    asked, compute = [], Likelihood.log_gradients
+    monkeypatch.setattr(
+        Likelihood, "log_gradients", lambda self, all: asked.append(all) or compute(self, all)
+    )
+    monkeypatch.setattr(Likelihood, "log_gradient", None)
     found = fit(Likelihood(*random_events(100, 2), space="serial"), start=PARAMS)
-    assert found.converged and len(places) == len(set(places)) == found.n_iterations
+    assert found.converged and len(asked) == found.n_iterations == len({several[0] for several in asked})
+    assert {len(several) for several in asked} == {1 + 2 * len(found.free)}
 
 
 def test_gradient_in_mixed_precision(space):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
+from models.tmap.em import EM
 from models.tmap.fit import _of_starts
 from models.tmap.packed import parts_of
 
@@ -213,3 +214,18 @@ def test_renewal_in_closed_form():
     assert best_renewal(runs, 1, space="serial") == pytest.approx(wanted, rel=1e-12)
     with pytest.raises(pk.InputError, match="censored"):
         best_renewal(censored_runs(1, 20), 1)
+
+
+def test_visits_come_from_the_last_step(space):
+    """No E-step is made for the notes, also of starts that came to rest while others went on."""
+    runs, labels = MODEL.simulate(40 if space == "checked" else 3_000, seed=1, space="serial"), []
+    em = EM(runs, MODEL.orders, 2, np.float64, space)
+    near, _ = fit(runs, orders=MODEL.orders, start=MODEL, space="serial")
+    far = TransientMAP(np.ones(3) / 3, MODEL.orders, MODEL.rates * [3.0, 0.5, 1.0], np.full((3, 3), 0.25))
+    ends = em.run_em([near, far], 4 if space == "checked" else 12, 1e-6)
+    assert [end.converged for end in ends] == [True, False]
+    for end, wanted in zip(ends, em.expectation([end.model for end in ends])):
+        np.testing.assert_allclose(end.visits, wanted.visits, rtol=1e-12)
+    with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
+        fit(runs, orders=MODEL.orders, start=MODEL, max_iter=1, space=space)
+    assert "tmap.expectation" not in labels  # outside of the graph

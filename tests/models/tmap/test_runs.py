@@ -56,6 +56,31 @@ def test_gaps_stay_where_they_are(space):
     assert max(copied, default=0) < 0.5 * runs.lengths.nbytes
 
 
+def test_gaps_go_where_they_are_wanted(space):
+    """Arrays of the host are looked at and kept in the space that is named, and copied there once."""
+    gaps, lengths, copied = np.random.default_rng(3).exponential(1.0, 90), np.full(30, 3), []
+
+    def hear(phase, what, event):
+        if what == "copy" and phase == "begin" and event.source and event.nbytes >= gaps.nbytes:
+            copied.append((event.source, event.target))
+
+    with pk.listening(hear, copies=True):
+        runs = Runs(gaps, lengths, space=space)
+        found = MODEL.log_likelihood(runs, space=space)
+    there = pk.empty(1, space=space).memory
+    assert {view.memory for view in runs.views} == {there}
+    assert copied == ([] if there == "host" else [("host", there)])
+    assert found == MODEL.log_likelihood(Runs(gaps, lengths), space=space)
+    gaps[:] = 5.0
+    assert MODEL.log_likelihood(runs, space=space) == found
+    for other in (Runs.from_gaps([1.0, 2.0], space=space), Runs.from_lists([[1.0], [2]], space=space)):
+        assert {view.memory for view in other.views} == {there} and other.values.tolist() == [1.0, 2.0]
+    with pytest.raises(pk.InputError, match=r"run 1, gap 2 \(values\[5\]\) is -1.0"):
+        Runs([1.0] * 5 + [-1.0], [3, 3], space=space)
+    with pytest.raises(pk.DTypeError, match=r"lengths\[1\] is 1.5"):
+        Runs([1.0] * 3, [1.0, 1.5, 0.5], space=space)
+
+
 def test_runs_are_prepared_once(space):
     runs, labels = random_runs(3, 70), []
     first = MODEL.log_likelihood(runs, space=space)
