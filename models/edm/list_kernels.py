@@ -36,9 +36,9 @@ def ranks_before(n, distance, time, d, t):
 @pk.function
 def as_near(n, distance, d):
     """How many of n listed neighbours are at distance d or nearer."""
-    count = 0.0
+    count = pk.int32(0)
     for q in range(n):
-        count += pk.where(distance[q] <= d, 1.0, 0.0)
+        count = pk.where(distance[q] <= d, count + 1, count)
     return count
 
 
@@ -258,16 +258,17 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
     kept = 0
     total = 0.0
     for i in range((n + team.size - 1) // team.size):
-        keep = i * team.size + team.rank < n
-        m = min(i * team.size + team.rank, n - 1)
-        d = distance[m]
+        m = i * team.size + team.rank
+        keep = m < n
+        d = distance[m] if keep else math.inf
+        t = time[m] if keep else -1
         if ranked:
-            keep = keep and ranks_before(n, distance, time, d, time[m]) < k
+            keep = keep and ranks_before(n, distance, time, d, t) < k
         elif n > k:
-            keep = keep and as_near(n, distance, d) <= k
+            keep = keep & (as_near(n, distance, d) <= k)
         w = weight_of(pk.sqrt(d), nearest)
         total += pk.where(keep, w, 0.0)
-        team.append(kept_time, kept, time[m], keep)
+        team.append(kept_time, kept, t, keep)
         kept = team.append(weight, kept, w, keep)
     return kept, total
 
@@ -381,9 +382,10 @@ def weigh_neighbours(
             share = 1.0 / weigh(
                 team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time
             )
+            first_time = spare_time[0]
             for m in team.thread_range(length):
                 own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
-                own_rows[at + m] = spare_time[m if m < k else 0] + Tp
+                own_rows[at + m] = (spare_time[m] if m < k else first_time) + Tp
         elif team.single():
             own_weights[at] = -1.0
         team.barrier()
