@@ -15,8 +15,8 @@ Arguments that recur, here and in `list_kernels`
                 column
     closest     the smallest squared distance from each point, shape (n_sets, n_searches, n_points)
     bounds      an upper bound of the k-th smallest, the same shape
-    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_points *
-                n_words)
+    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_words,
+                n_points)
 
 The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
 First a member owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and
@@ -286,17 +286,14 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, number, marks):
-    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word; the last chunk's
-    goes in first."""
-    n_words = (n_chunks + 31) // 32
-    for w in range(n_words):
+    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
+    for w in range((n_chunks + 31) // 32):
         word = pk.uint32(0)
-        last = min(32 * w + 32, n_chunks) - 1
         bit = pk.uint32(1)
-        for c in range(32 * w, last + 1):
+        for c in range(32 * w, min(32 * w + 32, n_chunks)):
             word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
             bit = bit + bit
-        marks[number * n_words + w] = word
+        marks[w, number] = word
 
 
 @pk.function

@@ -3,7 +3,7 @@
 Arguments are those of `kernels`, and
     adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0
     row         in a team's scratch, where in `library` coordinate e of candidate 0 is
-    point       in a team's scratch, the coordinates of one point
+    point       in a team's scratch, the coordinates of one point, the last one first
     distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
 """
 
@@ -95,10 +95,9 @@ def trim(team, n, k, distance, time):
 
 
 @pk.function
-def choose_chunks(team, w, n_chosen, marks, chosen):
+def choose_chunks(team, w, n_chosen, word, chosen):
     """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there
     are."""
-    word = marks[w]
     for part in range(32 // team.size):
         bit = part * team.size + team.rank
         n_chosen = team.append(chosen, n_chosen, 32 * w + bit, (word >> bit) & 1 == 1)
@@ -106,9 +105,9 @@ def choose_chunks(team, w, n_chosen, marks, chosen):
 
 
 @pk.function
-def add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
+def add_term(team, adjacent, e, last, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
     """Coordinate e of the squared distances of a point from candidates of four chunks."""
-    here = point[e]
+    here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
     u0 = library[first + q0] - here
     u1 = library[first + q1] - here
@@ -161,11 +160,11 @@ def measure_chosen(
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
                 d0, d1, d2, d3 = add_term(
-                    team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                    team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
                 )
         for e in range(n_dims - n_dims % 4, n_dims):
             d0, d1, d2, d3 = add_term(
-                team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                team, adjacent, e, n_dims - 1, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
             )
         for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
             keep = d <= limit
@@ -190,6 +189,7 @@ def list_neighbours(
     n_dims,
     k,
     s,
+    number,
     radius,
     bound,
     n_chunks,
@@ -206,14 +206,18 @@ def list_neighbours(
     spare_distance,
     spare_time,
 ):
-    """All candidates of the marked chunks within the bound, in no order; returns their number."""
-    for e in team.thread_range(n_dims):
-        point[e] = series[pk.int64(offset[e]) + s]
+    """All candidates of the marked chunks within the bound, in no order; returns their number.
+
+    number : of the point, among those that have marks
+    """
+    oldest = series[pk.int64(offset[n_dims - 1]) + s :]
+    for i in team.thread_range(n_dims):
+        point[i] = oldest[i] if adjacent else series[pk.int64(offset[n_dims - 1 - i]) + s]
     n = 0
     n_chosen = 0
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
-        n_chosen = choose_chunks(team, w, n_chosen, marks, chosen)
+        n_chosen = choose_chunks(team, w, n_chosen, marks[w, number], chosen)
         if n_chosen > 32 or w == n_words - 1:
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
@@ -345,11 +349,9 @@ def weigh_neighbours(
     length = pk.int64(list_begin[u + 1] - list_begin[u])
     b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
-    n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
-    own_marks = marks[b, u]
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
     begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
@@ -362,10 +364,11 @@ def weigh_neighbours(
             n_dims,
             k,
             s,
+            number,
             radius,
             bounds[b, u, number],
             n_chunks,
-            own_marks[number * n_words :],
+            marks[b, u],
             place[min(b, place.shape[0] - 1)],
             library[b],
             row,
@@ -548,7 +551,6 @@ def nearest(
     point = team.scratch(n_dims, library.dtype)
     chosen = team.scratch(CHOSEN, pk.int32)
     n_chunks = (n_candidates + team.size - 1) // team.size
-    n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
@@ -561,10 +563,11 @@ def nearest(
             n_dims,
             k,
             s,
+            number,
             radius,
             bounds[0, 0, number],
             n_chunks,
-            marks[0, 0][number * n_words :],
+            marks[0, 0],
             place[0],
             library[0],
             row,
