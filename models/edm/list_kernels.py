@@ -35,10 +35,11 @@ def ranks_before(n, distance, time, d, t):
 
 @pk.function
 def as_near(n, distance, d):
-    """How many of n listed neighbours are at distance d or nearer."""
+    """How many of n listed neighbours are at distance d or nearer; infinity follows them."""
     count = pk.int32(0)
-    for q in range(n):
-        count = pk.where(distance[q] <= d, count + 1, count)
+    for q in range(0, n, 4):
+        for i in range(pk.static(4)):
+            count = pk.where(distance[q + i] <= d, count + 1, count)
     return count
 
 
@@ -281,6 +282,9 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
 def weigh(team, n, k, nearest, distance, time, weight, kept_time):
     """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An
     exponential a neighbour."""
+    for m in team.thread_range(n, n + 3):
+        distance[m] = math.inf
+    team.barrier()
     kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
     if kept < k:
         team.barrier()
