@@ -222,7 +222,7 @@ def measure_minima(
             here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
             for r in range(pk.static(team.size)):
-                u = library[first + r] - here
+                u = here - library[first + r]
                 d[r] += u * u
             least = math.inf
             for r in range(pk.static(team.size)):  # in pairs, so that few wait for the one before

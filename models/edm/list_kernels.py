@@ -110,10 +110,10 @@ def add_term(team, adjacent, e, last, newest, row, point, library, q0, q1, q2, q
     """Coordinate e of the squared distances of a point from candidates of four chunks."""
     here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
-    u0 = library[first + q0] - here
-    u1 = library[first + q1] - here
-    u2 = library[first + q2] - here
-    u3 = library[first + q3] - here
+    u0 = here - library[first + q0]
+    u1 = here - library[first + q1]
+    u2 = here - library[first + q2]
+    u3 = here - library[first + q3]
     return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
 
 
