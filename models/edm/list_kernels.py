@@ -163,7 +163,22 @@ def measure_chosen(
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
                 d0, d1, d2, d3 = add_term(
-                    team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                    team,
+                    adjacent,
+                    begin + e,
+                    n_dims - 1,
+                    newest,
+                    row,
+                    point,
+                    library,
+                    q0,
+                    q1,
+                    q2,
+                    q3,
+                    d0,
+                    d1,
+                    d2,
+                    d3,
                 )
         for e in range(n_dims - n_dims % 4, n_dims):
             d0, d1, d2, d3 = add_term(
