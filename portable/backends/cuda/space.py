@@ -24,12 +24,12 @@ from .lower import RANGE_THREADS, Entry
 from .scan import ITEMS, ScanEntry
 
 interprets, builds = False, ("executed",)
-lock = Lock()  # compiled code has one argument block
+lock = None  # the shortest way needs none
+_lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
-_BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
@@ -60,7 +60,8 @@ class Compiled:
             _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
         )
         self.faults = _Faults(self.context, entry) if space.debug else None
-        self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
+        # a launch of a range is one call of the driver
+        self.direct = self.context.alone and not (self.scatters or self.faults)
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
 
@@ -72,6 +73,9 @@ class Compiled:
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        # the arguments, begin and end: all that a range reads
+        put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
+        self.put_range = functools.partial(put, self.block, 0)
 
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
@@ -219,16 +223,21 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy and compiled.direct:  # the shortest way: most launches are these
-        begin, end = policy.begin, policy.end
+    if policy.__class__ is RangePolicy and compiled.direct and not space.stream:
+        begin, end = policy.begin, policy.end  # the shortest way: most launches are these
         grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
-            compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
-            return
-    rows = _for(space, compiled, policy, words, (), None)
-    with _watched(space, rows):
-        for compiled, handle, grid, shared, block in rows:
-            compiled.launch(grid, block, shared, space.stream, handle)
+            with _lock.held:
+                compiled.put_range(words, begin, end)
+                if not driver.cu.launch(
+                    compiled.handle, grid, 1, 1, compiled.threads, 1, 1, 0, None, compiled.parameters, None
+                ):
+                    return
+    with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
+        rows = _for(space, compiled, policy, words, (), None)
+        with _watched(space, rows):
+            for compiled, handle, grid, shared, block in rows:
+                compiled.launch(grid, block, shared, space.stream, handle)
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -323,15 +332,16 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
 def run(pattern, space, compiled, policy, words, outs):
-    work = _workspace(space.device, space.stream)
-    rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
-    with _watched(space, rows):
-        for compiled, handle, grid, shared, block in rows:
-            compiled.launch(grid, block, shared, space.stream, handle)
-    if outs:
-        return None
-    fence(space)
-    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+    with _lock.held:
+        work = _workspace(space.device, space.stream)
+        rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
+        with _watched(space, rows):
+            for compiled, handle, grid, shared, block in rows:
+                compiled.launch(grid, block, shared, space.stream, handle)
+        if outs:
+            return None
+        fence(space)
+        return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def plan_for(space, compiled, policy, words):
@@ -359,8 +369,23 @@ def _calls(space, rows):
         call = functools.partial(
             compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
         )
+        call = _shortest(call, *call.args) if compiled.context.alone and not space.stream else call
         call.block = block
         yield call
+
+
+def _shortest(call, handle, grid, threads, shared, stream, parameters):
+    """The same on the default stream: one call of the driver, unless it refuses."""
+    x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
+    launch = functools.partial(
+        driver.cu.launch, handle, x, y, z, threads, 1, 1, shared, None, parameters, None
+    )
+
+    def again():
+        if launch():
+            call()
+
+    return again
 
 
 def sequence(space, recorded):
@@ -446,7 +471,8 @@ def explain(space, kernel, policy, policy_kind, specs):
 def counted(*launch):
     from . import count  # only those who count pay for it
 
-    return count.counted(*launch)
+    with _lock.held:
+        return count.counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
