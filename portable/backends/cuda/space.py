@@ -60,8 +60,6 @@ class Compiled:
             _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
         )
         self.faults = _Faults(self.context, entry) if space.debug else None
-        # a launch of a range is one call of the driver
-        self.direct = self.context.alone and not (self.scatters or self.faults)
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
 
@@ -76,6 +74,8 @@ class Compiled:
         # the arguments, begin and end: all that a range reads
         put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
         self.put_range = functools.partial(put, self.block, 0)
+        # a launch of a range on the default stream is one call of the driver
+        self.direct = self.context.alone and not (self.scatters or self.faults)
 
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
