@@ -239,11 +239,12 @@ def bind(policy, kernel, args, reducers, scan=None):
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
     kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
-    known = kernel.compiled.get((kind, space.name, space.device, space.debug, specs, reducers))
+    key = kind, space.name, space.device, space.debug, specs, reducers
+    known = kernel.compiled.get(key)
     if known is None:
         try:
             known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-            kernel.compiled[(kind, space.name, space.device, space.debug, specs, reducers)] = known
+            kernel.compiled[key] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
