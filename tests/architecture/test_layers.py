@@ -219,7 +219,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
     (60, "kernels in packs of as many lanes as asked for"),
-    (290, "a launch on a GPU's default stream is one call of the driver"),
+    (385, "a launch on a GPU's default stream is one call of the driver"),
 )
 
 

@@ -20,6 +20,7 @@ from ...locks import Lock
 from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
+from .library import Shape, cu
 from .lower import RANGE_THREADS, Entry
 from .scan import ITEMS, ScanEntry
 
@@ -75,7 +76,9 @@ class Compiled:
         put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
         self.put_range = functools.partial(put, self.block, 0)
         # a launch of a range on the default stream is one call of the driver
-        self.direct = self.context.alone and not (self.scatters or self.faults)
+        self.direct = self.context.alone and cu.launch_as and not (self.scatters or self.faults)
+        self.shape = Shape(1, 1, 1, self.threads, 1, 1)
+        self.of_shape = ctypes.byref(self.shape)
 
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
@@ -229,9 +232,8 @@ def run_for(space, compiled, policy, words):
         if 0 < grid <= _MAX_GRID:
             with _lock.held:
                 compiled.put_range(words, begin, end)
-                if not driver.cu.launch(
-                    compiled.handle, grid, 1, 1, compiled.threads, 1, 1, 0, None, compiled.parameters, None
-                ):
+                compiled.shape.x = grid
+                if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
         rows = _for(space, compiled, policy, words, (), None)
@@ -369,20 +371,19 @@ def _calls(space, rows):
         call = functools.partial(
             compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
         )
-        call = _shortest(call, *call.args) if compiled.context.alone and not space.stream else call
+        if compiled.context.alone and cu.launch_as and not space.stream:
+            call = _shortest(call, *call.args)
         call.block = block
         yield call
 
 
 def _shortest(call, handle, grid, threads, shared, stream, parameters):
     """The same on the default stream: one call of the driver, unless it refuses."""
-    x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
-    launch = functools.partial(
-        driver.cu.launch, handle, x, y, z, threads, 1, 1, shared, None, parameters, None
-    )
+    shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared)
+    of_shape = ctypes.byref(shape)
 
     def again():
-        if launch():
+        if cu.launch_as(of_shape, handle, parameters, None):
             call()
 
     return again
