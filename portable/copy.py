@@ -19,7 +19,7 @@ from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
 from .compiler.types import PARTS, held, is_float
-from .view import View, asview, check_dtype, empty, over_new
+from .view import View, address, asview, check_dtype, empty, over_new
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
@@ -157,6 +157,8 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     np.float64(7.0)
     """
     events.refuse_while_recording("a copy")
+    if _copied(target, source):
+        return None
     target = _check_view(target, "target")
     if target.readonly:
         raise InputError(f"deep_copy: the target {target!r} cannot be written")
@@ -181,6 +183,32 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
         with events.copy(source.memory, target.memory, target.nbytes):
             _copy(target, source)
     return None
+
+
+def _copied(target, source):
+    """Whether a view on a device and a NumPy array were alike, and so copied at once: most copies are these,
+    and of small ones a view of the array would be half the time.
+    """
+    up = source.__class__ is np.ndarray
+    host, view = (source, target) if up else (target, source)
+    if view.__class__ is not View or host.__class__ is not np.ndarray or view.memory == HOST:
+        return False
+    there, here = view._array, host.flags
+    if (
+        host.dtype is not there.dtype
+        or host.shape != there.shape
+        or not (here.c_contiguous and there.flags.c_contiguous and here.aligned and host.size)
+        or (view.readonly if up else not here.writeable)
+    ):
+        return False
+    memory, nbytes = registry.memory(view.memory), host.nbytes
+    if up:
+        with events.copy(HOST, view.memory, nbytes):
+            memory.copy_to_device(view.pointer, address(host), nbytes)
+    else:
+        with events.copy(view.memory, HOST, nbytes):
+            memory.copy_to_host(address(host), view.pointer, nbytes)
+    return True
 
 
 def _copy(target, source):

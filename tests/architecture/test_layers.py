@@ -220,6 +220,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (40, "a fork waits for other threads' calls of LLVM"),
     (60, "kernels in packs of as many lanes as asked for"),
     (385, "a launch on a GPU's default stream is one call of the driver"),
+    (255, "copies of arrays that are like the view make no view of them"),
 )
 
 
