@@ -19,7 +19,7 @@ from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
 from .compiler.types import PARTS, held, is_float
-from .view import View, asview, check_dtype, empty, over_new
+from .view import View, address, asview, check_dtype, empty, over_new
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
@@ -157,8 +157,7 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     np.float64(7.0)
     """
     events.refuse_while_recording("a copy")
-    if _is_plain(target, source):
-        target._array[...] = source
+    if _copied(target, source):
         return None
     target = _check_view(target, "target")
     if target.readonly:
@@ -186,17 +185,36 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     return None
 
 
-def _is_plain(target, source):
-    """Whether NumPy copies at once, with nothing to check and nobody who listens: what small copies are."""
-    return (
-        target.__class__ is View
-        and source.__class__ is np.ndarray
-        and target.memory == HOST
-        and not events.current().copying
-        and target._array.flags.writeable
-        and target._array.shape == source.shape
-        and target._array.dtype == source.dtype
-    )
+def _copied(target, source):
+    """Whether a view and a NumPy array were alike, and so copied at once: most copies are these, and of small
+    ones all other questions would be half the time.
+    """
+    up = source.__class__ is np.ndarray
+    host, view = (source, target) if up else (target, source)
+    if view.__class__ is not View or host.__class__ is not np.ndarray:
+        return False
+    there, here = view._array, host.flags
+    if (
+        host.dtype != there.dtype
+        or host.shape != there.shape
+        or (view.readonly if up else not here.writeable)
+    ):
+        return False
+    if view.memory == HOST:
+        plain = up and not events.current().copying
+        if plain:
+            there[...] = host
+        return plain
+    if not (here.c_contiguous and there.flags.c_contiguous and here.aligned and host.size):
+        return False
+    memory, nbytes = registry.memory(view.memory), host.nbytes
+    if up:
+        with events.copy(HOST, view.memory, nbytes):
+            memory.copy_to_device(view.pointer, address(host), nbytes)
+    else:
+        with events.copy(view.memory, HOST, nbytes):
+            memory.copy_to_host(address(host), view.pointer, nbytes)
+    return True
 
 
 def _copy(target, source):

@@ -3,6 +3,7 @@ runs."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from . import dispatch, locks
@@ -87,5 +88,5 @@ def count(
             f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the"
             " same on all"
         )
-    with backend.lock, locks.compiling, locks.uninterrupted():
+    with backend.lock or contextlib.nullcontext(), locks.compiling, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -7,6 +7,7 @@ first one.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -22,7 +23,7 @@ from .backends import registry
 from .compiler.types import COMPLEX, HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
+from .policy import KINDS, WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import HOST, Space, debugged, default_space, require, resolve
@@ -232,7 +233,8 @@ def bind(policy, kernel, args, reducers, scan=None):
     and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         raise _no_kernel(kernel)
-    policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
+    if policy.__class__ not in KINDS:
+        policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
     space = policy.space
     if space.__class__ is not Space:
         space = default_space() if space is None else _space(space)
@@ -241,11 +243,12 @@ def bind(policy, kernel, args, reducers, scan=None):
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
     kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
-    known = kernel.compiled.get((kind, space.name, space.device, space.debug, specs, reducers))
+    key = kind, space.name, space.device, space.debug, specs, reducers
+    known = kernel.compiled.get(key)
     if known is None:
         try:
             known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-            kernel.compiled[(kind, space.name, space.device, space.debug, specs, reducers)] = known
+            kernel.compiled[key] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
@@ -288,7 +291,13 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
     if hooks is events.NONE:
-        return _run(*bound, reducers, scan, outs)
+        space, policy, backend, compiled, words = bound
+        if reducers or backend.lock is not None:
+            return _run(*bound, reducers, scan, outs)
+        try:  # the shortest way
+            return backend.run_for(space, compiled, policy, words)
+        except BaseException as error:
+            raise interrupted(error)  # noqa: B904  (the same)
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -309,7 +318,7 @@ def repeat(launch, bound):
 
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     try:
-        with backend.lock:
+        with backend.lock or contextlib.nullcontext():
             if not reducers:
                 return backend.run_for(space, compiled, policy, words)
             return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)

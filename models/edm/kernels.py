@@ -15,8 +15,8 @@ Arguments that recur, here and in `list_kernels`
                 column
     closest     the smallest squared distance from each point, shape (n_sets, n_searches, n_points)
     bounds      an upper bound of the k-th smallest, the same shape
-    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_points *
-                n_words)
+    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_words,
+                n_points)
 
 The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
 First a member owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and
@@ -221,17 +221,17 @@ def measure_minima(
         for e in range(n_dims):
             here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
-            even = math.inf  # two, so that few instructions wait for the one before
-            odd = math.inf
             for r in range(pk.static(team.size)):
-                u = library[first + r] - here
+                u = here - library[first + r]
                 d[r] += u * u
-                if r % 2 == 0:
-                    even = min(even, d[r])
-                else:
-                    odd = min(odd, d[r])
+            least = math.inf
+            for r in range(pk.static(team.size)):  # in pairs, so that few wait for the one before
+                if r % 2 == 1:
+                    least = min(least, min(d[r - 1], d[r]))
+                elif r == team.size - 1:
+                    least = min(least, d[r])
             if e >= skip:
-                minima[e - skip, c * team.size + team.rank] = min(even, odd)
+                minima[e - skip, c * team.size + team.rank] = least
 
 
 @pk.function
@@ -251,7 +251,7 @@ def bound_of(team, n_chunks, k, guess, minima):
         low = min(low, m)
         finite = m < math.inf
         high = pk.where(finite, max(high, m), high)
-        above += pk.where(finite, 1.0, 0.0)
+        above = pk.where(finite, above + 1.0, above)
     enough = above >= k
     search = enough and above > k + SLACK
     nearest = low
@@ -268,9 +268,9 @@ def bound_of(team, n_chunks, k, guess, minima):
         n_right = 0.0
         for c in range(n_chunks):
             m = minima[c * team.size + team.rank]
-            n_left += pk.where(m <= left, 1.0, 0.0)
-            n_middle += pk.where(m <= middle, 1.0, 0.0)
-            n_right += pk.where(m <= right, 1.0, 0.0)
+            n_left = pk.where(m <= left, n_left + 1.0, n_left)
+            n_middle = pk.where(m <= middle, n_middle + 1.0, n_middle)
+            n_right = pk.where(m <= right, n_right + 1.0, n_right)
         search = middle > low and middle < high
         for probe, n in ((left, n_left), (middle, n_middle), (right, n_right)):
             low = pk.where(n < k, probe, low)
@@ -286,16 +286,14 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, number, marks):
-    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word; the last chunk's
-    goes in first."""
-    n_words = (n_chunks + 31) // 32
-    for w in range(n_words):
+    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
+    for w in range((n_chunks + 31) // 32):
         word = pk.uint32(0)
-        last = min(32 * w + 32, n_chunks) - 1
-        for c in range(32 * w, last + 1):
-            smallest = minima[(32 * w + last - c) * team.size + team.rank]
-            word = (word << 1) | pk.where(smallest <= bound, pk.uint32(1), pk.uint32(0))
-        marks[number * n_words + w] = word
+        bit = pk.uint32(1)
+        for c in range(32 * w, min(32 * w + 32, n_chunks)):
+            word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
+            bit = bit + bit
+        marks[w, number] = word
 
 
 @pk.function

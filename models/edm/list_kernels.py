@@ -3,7 +3,7 @@
 Arguments are those of `kernels`, and
     adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0
     row         in a team's scratch, where in `library` coordinate e of candidate 0 is
-    point       in a team's scratch, the coordinates of one point
+    point       in a team's scratch, the coordinates of one point, the last one first
     distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
 """
 
@@ -35,11 +35,14 @@ def ranks_before(n, distance, time, d, t):
 
 @pk.function
 def as_near(n, distance, d):
-    """How many of n listed neighbours are at distance d or nearer."""
-    count = 0.0
-    for q in range(n):
-        count += pk.where(distance[q] <= d, 1.0, 0.0)
-    return count
+    """How many of n listed neighbours are at distance d or nearer; infinity follows them."""
+    even = 0.0  # two, so that few instructions wait for the one before
+    odd = 0.0
+    for q in range(0, n, 4):
+        for i in range(pk.static(2)):
+            even = pk.where(distance[q + 2 * i] <= d, even + 1.0, even)
+            odd = pk.where(distance[q + 2 * i + 1] <= d, odd + 1.0, odd)
+    return even + odd
 
 
 @pk.function
@@ -95,10 +98,9 @@ def trim(team, n, k, distance, time):
 
 
 @pk.function
-def choose_chunks(team, w, n_chosen, marks, chosen):
+def choose_chunks(team, w, n_chosen, word, chosen):
     """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there
     are."""
-    word = marks[w]
     for part in range(32 // team.size):
         bit = part * team.size + team.rank
         n_chosen = team.append(chosen, n_chosen, 32 * w + bit, (word >> bit) & 1 == 1)
@@ -106,14 +108,14 @@ def choose_chunks(team, w, n_chosen, marks, chosen):
 
 
 @pk.function
-def add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
+def add_term(team, adjacent, e, last, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
     """Coordinate e of the squared distances of a point from candidates of four chunks."""
-    here = point[e]
+    here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
-    u0 = library[first + q0] - here
-    u1 = library[first + q1] - here
-    u2 = library[first + q2] - here
-    u3 = library[first + q3] - here
+    u0 = here - library[first + q0]
+    u1 = here - library[first + q1]
+    u2 = here - library[first + q2]
+    u3 = here - library[first + q3]
     return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
 
 
@@ -161,11 +163,26 @@ def measure_chosen(
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
                 d0, d1, d2, d3 = add_term(
-                    team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                    team,
+                    adjacent,
+                    begin + e,
+                    n_dims - 1,
+                    newest,
+                    row,
+                    point,
+                    library,
+                    q0,
+                    q1,
+                    q2,
+                    q3,
+                    d0,
+                    d1,
+                    d2,
+                    d3,
                 )
         for e in range(n_dims - n_dims % 4, n_dims):
             d0, d1, d2, d3 = add_term(
-                team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
+                team, adjacent, e, n_dims - 1, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
             )
         for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
             keep = d <= limit
@@ -190,6 +207,7 @@ def list_neighbours(
     n_dims,
     k,
     s,
+    number,
     radius,
     bound,
     n_chunks,
@@ -206,14 +224,18 @@ def list_neighbours(
     spare_distance,
     spare_time,
 ):
-    """All candidates of the marked chunks within the bound, in no order; returns their number."""
-    for e in team.thread_range(n_dims):
-        point[e] = series[pk.int64(offset[e]) + s]
+    """All candidates of the marked chunks within the bound, in no order; returns their number.
+
+    number : of the point, among those that have marks
+    """
+    oldest = series[pk.int64(offset[n_dims - 1]) + s :]
+    for i in team.thread_range(n_dims):
+        point[i] = oldest[i] if adjacent else series[pk.int64(offset[n_dims - 1 - i]) + s]
     n = 0
     n_chosen = 0
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
-        n_chosen = choose_chunks(team, w, n_chosen, marks, chosen)
+        n_chosen = choose_chunks(team, w, n_chosen, marks[w, number], chosen)
         if n_chosen > 32 or w == n_words - 1:
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
@@ -258,16 +280,17 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
     kept = 0
     total = 0.0
     for i in range((n + team.size - 1) // team.size):
-        keep = i * team.size + team.rank < n
-        m = min(i * team.size + team.rank, n - 1)
-        d = distance[m]
+        m = i * team.size + team.rank
+        keep = m < n
+        d = distance[m] if keep else math.inf
+        t = time[m] if keep else -1
         if ranked:
-            keep = keep and ranks_before(n, distance, time, d, time[m]) < k
+            keep = keep and ranks_before(n, distance, time, d, t) < k
         elif n > k:
-            keep = keep and as_near(n, distance, d) <= k
+            keep = keep & (as_near(n, distance, d) <= k)
         w = weight_of(pk.sqrt(d), nearest)
         total += pk.where(keep, w, 0.0)
-        team.append(kept_time, kept, time[m], keep)
+        team.append(kept_time, kept, t, keep)
         kept = team.append(weight, kept, w, keep)
     return kept, total
 
@@ -276,6 +299,9 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
 def weigh(team, n, k, nearest, distance, time, weight, kept_time):
     """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An
     exponential a neighbour."""
+    for m in team.thread_range(n, n + 3):
+        distance[m] = math.inf
+    team.barrier()
     kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
     if kept < k:
         team.barrier()
@@ -344,11 +370,9 @@ def weigh_neighbours(
     length = pk.int64(list_begin[u + 1] - list_begin[u])
     b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
-    n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
-    own_marks = marks[b, u]
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
     begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
@@ -361,10 +385,11 @@ def weigh_neighbours(
             n_dims,
             k,
             s,
+            number,
             radius,
             bounds[b, u, number],
             n_chunks,
-            own_marks[number * n_words :],
+            marks[b, u],
             place[min(b, place.shape[0] - 1)],
             library[b],
             row,
@@ -381,9 +406,10 @@ def weigh_neighbours(
             share = 1.0 / weigh(
                 team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time
             )
+            first_time = spare_time[0]
             for m in team.thread_range(length):
                 own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
-                own_rows[at + m] = spare_time[m if m < k else 0] + Tp
+                own_rows[at + m] = (spare_time[m] if m < k else first_time) + Tp
         elif team.single():
             own_weights[at] = -1.0
         team.barrier()
@@ -546,7 +572,6 @@ def nearest(
     point = team.scratch(n_dims, library.dtype)
     chosen = team.scratch(CHOSEN, pk.int32)
     n_chunks = (n_candidates + team.size - 1) // team.size
-    n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
@@ -559,10 +584,11 @@ def nearest(
             n_dims,
             k,
             s,
+            number,
             radius,
             bounds[0, 0, number],
             n_chunks,
-            marks[0, 0][number * n_words :],
+            marks[0, 0],
             place[0],
             library[0],
             row,

@@ -29,7 +29,7 @@ ABREAST = 4, 2, 1  # targets that a member looks up together, where there are ma
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
 NO_VARIANCE = 64
 # tasks of one launch for each that runs at a time, so that all end at about the same time
-TASKS_AT_A_TIME = 512
+TASKS_AT_A_TIME = 1024
 
 
 class Mapping:

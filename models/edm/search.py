@@ -214,7 +214,7 @@ class Search:
         )
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
         self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
-        self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
+        self.marks = pk.empty((*shape, n_words, self.n_points), np.uint32)
         room = self.n_dims - self.skip, library.n_candidates + WIDEST
         n_tasks = library.most_sets * self.n_points // library.width
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)

@@ -1,8 +1,8 @@
 """Algorithms 2 and 3 of Holbrook et al. as they are printed, for Figure 1: a sum over all n x n pairs, event
 by event.
 
-The same text is compiled for one index at a time and for packs; `Likelihood` meets each pair once, and no
-pair of which neither exponential counts.
+The same text is compiled for one index at a time and for packs of 2 to 16; `Likelihood` meets each pair
+once, and no pair of which neither exponential counts.
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ def scalar(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
     return log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale)
 
 
+# the same text by the number of events that a thread of a CPU takes at a time
+BY_LANES = {1: scalar} | {n: pk.kernel(packed.fn, packed=n) for n in (2, 4, 8, 16)}
+
+
 def log_rates(kernel, locations: np.ndarray, times: np.ndarray, params: Parameters, space: object = None):
     """A call that gives the sum of the log rates of events in two dimensions by one of the kernels.
 
     Parameters
     ----------
-    kernel : packed or scalar
+    kernel : packed, scalar or one of BY_LANES
     locations : ndarray, shape (n_events, 2), kilometres
     times : ndarray, shape (n_events,), hours
     params : Parameters

@@ -145,8 +145,8 @@ class Launches(Protocol):
     but with `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """
 
-    # Held by a launch; this one lets those of several threads go side by side.
-    lock: contextlib.AbstractContextManager = contextlib.nullcontext()
+    # Held by a launch; None lets those of several threads go side by side.
+    lock: contextlib.AbstractContextManager | None = None
     interprets: bool = False
     builds: tuple[str, ...] = ()  # what `counted` counts, of portable.count.BUILDS
 
@@ -180,7 +180,7 @@ class Launches(Protocol):
         """A callable that does what run_for does, with as little as possible left to do."""
 
         def again():
-            with self.lock:
+            with self.lock or contextlib.nullcontext():
                 self.run_for(space, compiled, policy, words)
 
         return again

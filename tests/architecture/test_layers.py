@@ -226,6 +226,9 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         "copies into the host's views ask few questions; plans run as launches do where these are looked at",
     ),
     (290, "a process that finds its code imports none of what emits it; nodes of the tree are quick to make"),
+    (60, "kernels in packs of as many lanes as asked for"),
+    (385, "a launch on a GPU's default stream is one call of the driver"),
+    (255, "copies of arrays that are like the view make no view of them"),
 )
 
 

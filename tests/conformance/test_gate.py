@@ -48,7 +48,7 @@ def launch(space, name, n, dtype, packed=True):
     """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the
     sum."""
     kernel = getattr(example(name), KERNELS[name][0])
-    kernel = kernel if packed else pk.kernel(kernel.fn, packed=False)
+    kernel = kernel if packed is True else pk.kernel(kernel.fn, packed=packed)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))
     if name in REDUCTIONS:
         return launch_reduce(space, policy, kernel, *args), expected
@@ -78,10 +78,11 @@ def test_the_ten_kernels(space, name, n, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 @pytest.mark.parametrize("n", [9, 1000])
+@pytest.mark.parametrize("packed", [False, 2, 4, 8, 16])
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_ten_kernels_one_index_at_a_time(name, n, dtype):
-    """Compiled without packs, as on a GPU, the text keeps its branches."""
-    check(name, n, dtype, *launch("serial", name, n, dtype, packed=False))
+def test_the_ten_kernels_by_lanes(name, n, dtype, packed):
+    """Compiled without packs, as on a GPU, the text keeps its branches; and in packs of any width."""
+    check(name, n, dtype, *launch("serial", name, n, dtype, packed=packed))
 
 
 @pytest.mark.parametrize("name", KERNELS)

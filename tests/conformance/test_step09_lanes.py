@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.errors import InputError
 
 from ..launching import launch_for
 from ..tolerance import assert_close
@@ -254,3 +255,19 @@ def test_consecutive_int32(packed):
     )
     expected = (np.arange(40) + 2**31 - 5).astype(np.int32).astype(np.int64)
     np.testing.assert_array_equal(numbers, [expected, expected + 1, expected < 0, np.arange(40) // 3])
+
+
+@pytest.mark.parametrize("packed", [2, 4, 8, 16])
+def test_lanes_that_are_asked_for(packed):
+    out = np.zeros(40)
+    kernel, policy = pk.kernel(after_an_offset.fn, packed=packed), pk.RangePolicy(0, 40, space="serial")
+    arrays = np.array([7], np.int32), np.arange(50.0), out
+    pk.parallel_for(policy, kernel, *arrays)
+    np.testing.assert_array_equal(out, np.arange(7.0, 47.0))
+    assert f"packs of {packed} lanes" in str(pk.explain(policy, kernel, *arrays))
+
+
+@pytest.mark.parametrize("packed", [0, 1, 3, 32, "4", None])
+def test_a_number_of_lanes_that_there_is_not(packed):
+    with pytest.raises(InputError, match=f"packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted"):
+        pk.kernel(after_an_offset.fn, packed=packed)

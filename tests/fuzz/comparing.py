@@ -30,12 +30,18 @@ class Difference(AssertionError):
 
 @dataclass(frozen=True)
 class Build:
-    """One way to run a program. `lanes`: 8 or 16 asked for, 1 for packed=False, 0 where the space decides."""
+    """One way to run a program. `lanes`: 8 or 16 asked for by its arrays, 2 or 4 by packed=, 1 for
+    packed=False, 0 where the space decides."""
 
     name: str
     space: str
     lanes: int
     team: int
+
+    @property
+    def packed(self):
+        """What the kernel is marked with."""
+        return {1: False, 2: 2, 4: 4}.get(self.lanes, True)
 
     @property
     def fused(self):
@@ -45,6 +51,7 @@ class Build:
 CPU = (
     Build("serial, 8 lanes", "serial", 8, 8),
     Build("serial, 16 lanes", "serial", 16, 16),
+    Build("serial, 4 lanes", "serial", 4, 4),
     Build("serial, packed=False", "serial", 1, 1),
     Build("threads:3, 8 lanes", "threads:3", 8, 8),
     Build("checked", "checked", 0, CHECKED_TEAM),
@@ -98,11 +105,9 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
     if program.policy[0] == "team":
         asked = dataclasses.replace(program, policy=("team", program.policy[1], build.team))
     args = [move(a, build.space) if isinstance(a, np.ndarray) else a for a in given]
-    with_file = replay(
-        dataclasses.replace(asked, args=given), build.name, wide, build.lanes != 1, arrays, result
-    )
+    with_file = replay(dataclasses.replace(asked, args=given), build.name, wide, build.packed, arrays, result)
     try:
-        got_result = launch(asked, namespace, build.space, args, build.lanes != 1)
+        got_result = launch(asked, namespace, build.space, args, build.packed)
     except CheckError as error:
         strange = [f for f in error.findings if f.kind != "integer overflow" or not overflow]
         if strange:

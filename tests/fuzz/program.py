@@ -80,7 +80,7 @@ def launch(program, namespace, space, args, packed=True):
     """Launch a program's kernel on a space, with its arguments as they are given; what the launch returns."""
     import portable as pk
 
-    kernel = namespace["kernel"] if packed else pk.kernel(namespace["kernel"].fn, packed=False)
+    kernel = namespace["kernel"] if packed is True else pk.kernel(namespace["kernel"].fn, packed=packed)
     shape, *rest = program.policy
     if shape == "team":
         policy = pk.TeamPolicy(rest[0], rest[1], space=space)
@@ -135,7 +135,7 @@ def replay(program, build, wide, packed, wanted, result):
         f"wanted_result = {show(result)}",
         "",
         'if __name__ == "__main__":',
-        *([] if packed else ["    kernel = pk.kernel(kernel.fn, packed=False)"]),
+        *([] if packed is True else [f"    kernel = pk.kernel(kernel.fn, packed={packed})"]),
         f'    policy = pk.{policy}({", ".join(map(repr, rest))}, space="{build.partition(",")[0]}")',
         '    if policy.space.startswith("cuda"):',
         (

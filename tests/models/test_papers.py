@@ -209,7 +209,7 @@ def test_algorithm_2_is_the_likelihood(space):
     params = Parameters(0.7, 0.6, 1.0, 0.3, 2.0, 0.2)
     likelihood = Likelihood(locations, times, method="all_pairs", space=space)
     background, excitation = likelihood.rates(params)
-    for kernel in (algorithm_2.packed, algorithm_2.scalar):
+    for kernel in (algorithm_2.packed, *algorithm_2.BY_LANES.values()):
         value = algorithm_2.log_rates(kernel, locations, times, params, space)()
         assert value == pytest.approx(np.log(background + excitation).sum(), rel=1e-10)
 

@@ -174,6 +174,12 @@ def _functions(fake):
         first = ctypes.cast(parameters, POINTER(POINTER(c_uint64)))[0][0]
         fake.launches.append((function, (gx, gy, gz), (bx, by, bz), shared, stream, first, fake.current - 1))
 
+    def launch_as(shape, function, parameters, extra):
+        s = shape[0]
+        grid, block = (s.x, s.y, s.z), (s.block_x, s.block_y, s.block_z)
+        assert not s.attributes and not s.n_attributes
+        return launch(function, *grid, *block, s.shared_bytes, s.stream, parameters, extra)
+
     def end_capture(stream, graph):
         graph[0] = fake.new("graph")
 
@@ -219,6 +225,7 @@ def _functions(fake):
             [POINTER(c_int), handle, c_int, c_size_t],
         ),
         "cuLaunchKernel": (launch, [handle] + [c_uint] * 7 + [handle, c_void_p, c_void_p]),
+        "cuLaunchKernelEx": (launch_as, [POINTER(library.Shape), handle, c_void_p, c_void_p]),
         "cuMemAlloc_v2": (allocate, [POINTER(c_uint64), c_size_t]),
         "cuMemFree_v2": (free, [c_uint64]),
         "cuMemGetInfo_v2": (memory_info, [POINTER(c_size_t), POINTER(c_size_t)]),

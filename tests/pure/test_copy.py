@@ -262,3 +262,34 @@ def test_pinned_arrays_without_a_gpu():
     if pk.unavailable_because("cuda") is None:
         pytest.skip("there is a GPU here")
     assert pk.pinned(5).shape == (5,)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "complex64"])
+def test_arrays_like_the_view_are_copied_without_a_view_of_their_own(fake_cuda, monkeypatch, dtype):
+    array, back = np.arange(12).reshape(3, 4).astype(dtype), np.empty((3, 4), dtype)
+    view = pk.empty((3, 4), dtype, space="cuda:1")
+    heard = []
+    monkeypatch.setattr("portable.copy.asview", None)
+    with pk.listening(lambda phase, what, copy: heard.append((phase, copy)), copies=True):
+        pk.deep_copy(view, array)
+        pk.deep_copy(back, view)
+    np.testing.assert_array_equal(back, array)
+    assert [(phase, copy.source, copy.target, copy.nbytes) for phase, copy in heard] == [
+        (phase, *way, array.nbytes)
+        for way in (("host", "cuda:1"), ("cuda:1", "host"))
+        for phase in ("begin", "end")
+    ]
+
+
+def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
+    array = np.arange(12.0).reshape(3, 4)
+    view, locked = pk.zeros((3, 4), space="cuda"), np.zeros((3, 4))
+    pk.deep_copy(view, array[::-1])
+    np.testing.assert_array_equal(view.to_numpy(), array[::-1])
+    pk.deep_copy(view, np.asfortranarray(array))
+    np.testing.assert_array_equal(view.to_numpy(), array)
+    locked.flags.writeable = False
+    with pytest.raises(pk.InputError, match="cannot be written"):
+        pk.deep_copy(locked, view)
+    with pytest.raises(pk.DTypeError, match="float32"):
+        pk.deep_copy(view, array.astype(np.float32))

@@ -172,7 +172,7 @@ def _made(kernel, policy_kind, specs, reducers, build):
     name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
     entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes, "banks": _Banks}[name]
     if width == "lanes":
-        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(Entry.lanes)})
+        entry = type(entry.__name__, (entry,), {"lanes": Entry.lanes})
     elif width:
         wide = {"team": _WideTeam} if int(width) > 16 else {}
         entry = type(

@@ -28,9 +28,8 @@ class Entry(entry.Entry):
 
     target, chained = Target, 16
 
-    @staticmethod
-    def lanes(signature):
-        return signature.width
+    def lanes(self, signature):
+        return signature.width if self.kernel.packed is True else self.kernel.packed
 
     @staticmethod
     def team_facts(width):

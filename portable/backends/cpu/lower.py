@@ -170,7 +170,7 @@ class Entry(entry.Entry, Emitted):
         league_size = self.extra("league_size")
         with lower.b.goto_entry_block():
             scratch = lower.b.alloca(I8, self.extra("scratch_bytes"))
-            scratch.align, scratch.type = 64, PTR
+            scratch.align, scratch.type = 4096, PTR
 
         def one(rank):
             lower.scratch_used = 0

@@ -26,7 +26,7 @@ SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
-lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
+lock = None  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 

@@ -50,7 +50,7 @@ class Context(contract.Memory):
     def __init__(self, ordinal):
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
         self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
-        self._alone, self.lasting = len(devices()) == 1, []
+        self.alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
         # bytes -> addresses; whether any queue but the default stream was used
         self._kept, self.parallel = {}, False
@@ -75,7 +75,7 @@ class Context(contract.Memory):
             The address of an array with the address of each of the kernel's parameters; copied before this
             returns.
         """
-        if not self._alone:
+        if not self.alone:
             cu.cuCtxSetCurrent(self.handle)
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
             stream, self.streamed = ctypes.c_void_p(stream), True

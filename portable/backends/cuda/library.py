@@ -80,6 +80,19 @@ _TYPES = {
     "L": ctypes.c_ulonglong,
     "B": ctypes.c_ubyte,
 }
+
+
+class Shape(ctypes.Structure):
+    """What `cu.launch_as` takes of a launch, on the default stream: the driver's CUlaunchConfig."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("n_attributes", ctypes.c_uint),
+    ]
+
+
 cu = types.SimpleNamespace()  # the loaded functions, less version suffixes; all but `launch` raise on failure
 
 
@@ -111,6 +124,8 @@ def _load():
         # Without argtypes ctypes takes 0.3 instead of 0.8 microseconds for eleven arguments; handles must be
         # c_void_p.
         cu.launch = library["cuLaunchKernel"]
+        # with four arguments instead of eleven, from CUDA 11.8 on
+        cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"

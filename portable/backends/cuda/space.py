@@ -20,17 +20,18 @@ from ...locks import Lock
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
+from .library import Shape, cu
 from .lower import RANGE_THREADS, Entry
 from .scan import ScanEntry, words_of_tiles
 
 interprets, builds = False, ("executed",)
-lock = Lock()  # compiled code has one argument block
+lock = None  # the shortest way needs none
+_lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.6  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
-_BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
@@ -61,7 +62,6 @@ class Compiled:
             _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
         )
         self.faults = _Faults(self.context, entry) if space.debug else None
-        self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
 
@@ -73,6 +73,13 @@ class Compiled:
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        # the arguments, begin and end: all that a range reads
+        put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
+        self.put_range = functools.partial(put, self.block, 0)
+        # a launch of a range on the default stream is one call of the driver
+        self.direct = self.context.alone and cu.launch_as and not (self.scatters or self.faults)
+        self.shape = Shape(1, 1, 1, self.threads, 1, 1)
+        self.of_shape = ctypes.byref(self.shape)
 
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
@@ -225,16 +232,20 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy and compiled.direct:  # the shortest way: most launches are these
-        begin, end = policy.begin, policy.end
+    if policy.__class__ is RangePolicy and compiled.direct and not space.stream:
+        begin, end = policy.begin, policy.end  # the shortest way: most launches are these
         grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
-            compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
-            return
-    rows = _for(space, compiled, policy, words, (), None)
-    with _watched(space, rows):
-        for compiled, handle, grid, shared, block in rows:
-            compiled.launch(grid, block, shared, space.stream, handle)
+            with _lock.held:
+                compiled.put_range(words, begin, end)
+                compiled.shape.x = grid
+                if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
+                    return
+    with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
+        rows = _for(space, compiled, policy, words, (), None)
+        with _watched(space, rows):
+            for compiled, handle, grid, shared, block in rows:
+                compiled.launch(grid, block, shared, space.stream, handle)
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -322,15 +333,16 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
 def run(pattern, space, compiled, policy, words, outs):
-    work = _workspace(space.device, space.stream)
-    rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
-    with _watched(space, rows):
-        for compiled, handle, grid, shared, block in rows:
-            compiled.launch(grid, block, shared, space.stream, handle)
-    if outs:
-        return None
-    fence(space)
-    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+    with _lock.held:
+        work = _workspace(space.device, space.stream)
+        rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
+        with _watched(space, rows):
+            for compiled, handle, grid, shared, block in rows:
+                compiled.launch(grid, block, shared, space.stream, handle)
+        if outs:
+            return None
+        fence(space)
+        return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def reduce_ahead(space, compiled, policy, words):
@@ -378,8 +390,22 @@ def _calls(space, rows):
         call = functools.partial(
             compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
         )
+        if compiled.context.alone and cu.launch_as and not space.stream:
+            call = _shortest(call, *call.args)
         call.block = block
         yield call
+
+
+def _shortest(call, handle, grid, threads, shared, stream, parameters):
+    """The same on the default stream: one call of the driver, unless it refuses."""
+    shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared)
+    of_shape = ctypes.byref(shape)
+
+    def again():
+        if cu.launch_as(of_shape, handle, parameters, None):
+            call()
+
+    return again
 
 
 def sequence(space, recorded):
@@ -482,7 +508,8 @@ def explain(space, kernel, policy, policy_kind, specs):
 def counted(*launch):
     from . import count  # only those who count pay for it
 
-    return count.counted(*launch)
+    with _lock.held:
+        return count.counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):

@@ -1,0 +1,86 @@
+"""Launches on the default stream of the only device: one call of the driver, and what happens where it
+refuses."""
+
+import struct
+
+import pytest
+from fake_cuda import fake_cuda  # noqa: F401
+
+import portable as pk
+from portable.backends.cuda import driver
+from portable.backends.cuda import space as launches
+from portable.errors import DeviceError
+
+
+@pk.kernel
+def scaled(i, a, x):
+    x[i] *= a
+
+
+@pytest.fixture
+def launch(request, fake_cuda):
+    """A launch of 100 indices, seen once before."""
+    driver.context(0).alone = True
+    x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled.fn)
+    policy = pk.RangePolicy(200, 300, space="cuda")
+    if request.param == "plan":
+        made = pk.plan(policy, scale, 2.0, x)
+    else:
+
+        def made():
+            pk.parallel_for(policy, scale, 2.0, x)
+
+    made()
+    fake_cuda.calls.clear()
+    fake_cuda.launches.clear()
+    return made
+
+
+both = pytest.mark.parametrize("launch", ["parallel_for", "plan"], indirect=True)
+
+
+@both
+def test_one_call_of_the_driver(launch, fake_cuda):
+    launch()
+    assert fake_cuda.calls == ["cuLaunchKernelEx"]
+    ((_, grid, _, shared, stream, _, device),) = fake_cuda.launches
+    assert (grid, shared, stream, device) == ((1, 1, 1), 0, None, 0)
+
+
+@both
+def test_a_thread_that_has_not_used_cuda(launch, fake_cuda):
+    fake_cuda.current = None
+    launch()
+    assert "cuCtxSetCurrent" in fake_cuda.calls and len(fake_cuda.launches) == 1
+
+
+@both
+def test_what_the_driver_refuses_is_told(launch, fake_cuda):
+    fake_cuda.fail |= dict.fromkeys(("cuLaunchKernel", "cuLaunchKernelEx"), 700)
+    with pytest.raises(DeviceError, match=r"cuLaunchKernel: .*ILLEGAL_ADDRESS, 700.*\n1 blocks of"):
+        launch()
+
+
+def test_a_driver_that_has_not_that_call(fake_cuda):
+    """Before CUDA 11.8."""
+    del fake_cuda._functions["cuLaunchKernelEx"]
+    driver.context(0).alone = True
+    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
+    kernel = pk.kernel(scaled.fn)  # whose code has not been made for another driver
+    pk.parallel_for(policy, kernel, 2.0, x)
+    pk.plan(policy, kernel, 2.0, x)()
+    assert fake_cuda.calls.count("cuLaunchKernel") == 2
+
+
+def test_the_block_is_that_of_the_long_way(fake_cuda):
+    """The words of the arguments, begin and end, where `_extra` has them."""
+    driver.context(0).alone = True
+    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
+    scale = pk.kernel(scaled.fn)
+    pk.parallel_for(policy, scale, 2.0, x)
+    space, _, _, compiled, words = pk.dispatch.bind(policy, scale, (2.0, x), ())
+    compiled.block[:] = bytes(len(compiled.block))
+    launches.run_for(space, compiled, policy, words)
+    wanted = words + launches._extra(policy, 0)
+    assert compiled.block.raw == wanted.ljust(len(compiled.block), b"\0")
+    assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
