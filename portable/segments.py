@@ -596,7 +596,8 @@ def segmented_reduce(
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
     n, out = values.shape[0], empty(offsets.shape[0] - 1, dtype, space)
     tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
-    rows, heads, tails = _workspace(space, n_tiles, dtype)
+    # the row at which each tile begins, and what each has of a row from before and of one that goes on
+    rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
     parts = offsets, out, heads, tails, rows
     if _by_teams(space):
         check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
@@ -637,8 +638,7 @@ def segmented_scan(
     """
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     n = _range(space, values.shape[0])
-    out, begins = empty(values.shape, dtype, space), empty(values.shape, bool, space)
-    total = empty(1, dtype, space)  # so that nobody waits for it
+    out, (begins, total) = empty(values.shape, dtype, space), _workspace(space, (n.end, "bool"), (1, dtype))
     parallel_for(n, _clear, begins, label="segments.clear")
     check = _checked_rows(values, offsets, space, _row_length_and_begin, offsets, begins)
     given = static(bool(inclusive)), neutral, begins, values
@@ -730,17 +730,16 @@ def _cut(space, n, n_rows):
 _kept = threading.local()
 
 
-def _workspace(space, n_tiles, dtype):
-    """The row at which each tile begins, one more at the end, and a number of each tile for a row from before
-    and for one that goes on. A GPU's stay for the next call of this thread, which comes behind this one on
-    the space's stream."""
-    key, known = (space, n_tiles, dtype), getattr(_kept, "views", (None,))
-    if key != known[0]:
-        views = empty(n_tiles + 1, "int64", space), *(empty(n_tiles, dtype, space) for _ in range(2))
-        known = key, views
+def _workspace(space, *arrays):
+    """Views of (extent, dtype) each, for what a call leaves between its launches. A GPU's stay for the next
+    call of this thread, which comes behind this one on the space's stream."""
+    known, key = _kept.__dict__, (space, arrays)
+    views = known[len(arrays)][1] if known.get(len(arrays), (None,))[0] == key else None
+    if views is None:
+        views = [empty(extent, dtype, space) for extent, dtype in arrays]
         if _by_teams(space):
-            _kept.views = known
-    return known[1]
+            known[len(arrays)] = key, views
+    return views
 
 
 def _tiling(space):

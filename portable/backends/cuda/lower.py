@@ -51,11 +51,6 @@ class Entry(Emitted):
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         super().__init__(kernel, policy_kind, specs, reducers)
 
-    @property
-    def resident(self):
-        """Blocks that a multiprocessor is to hold, which bounds the registers of a thread; 1: not said."""
-        return self.kernel.teams
-
     @functools.cached_property
     def text(self):
         return self._as_kernel(super().text)
@@ -95,7 +90,7 @@ class Entry(Emitted):
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
         bound = f'"nvvm.maxntid"="{self.threads}"' + (
-            f' "nvvm.minctasm"="{self.resident}"' if self.resident > 1 else ""
+            f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else ""
         )
         n_words = (
             self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)

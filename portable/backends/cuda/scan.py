@@ -7,8 +7,8 @@ The second read of a tile finds it in the second cache, where it is from the fir
 is known by then: nobody waits while memory has nothing to do. Between both, the last tile of a group
 combines what the group's tiles left, and the last group of a section what lies before the next section.
 
-A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one
-block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
+A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
+what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
 shared memory turns one order into the other.
 
 Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
@@ -38,8 +38,7 @@ from ...policy import WITH_PREFIXES
 from . import lower as cuda
 from .lanes import WARP, barrier, fold_block, fold_warp, grid, scan_block, shared_words, thread
 
-ITEMS = 8
-RESIDENT = 1
+ITEMS, WORDS = 8, 16  # at most, of a thread
 GROUP = WARP  # a lane asks for one of those before
 _LEVELS = 3  # tiles, groups, sections
 _LOAD = ir.InlineAsm(ir.FunctionType(I64, [PTR]), "ld.relaxed.gpu.u64 $0, [$1];", "=l,l,~{memory}", True)
@@ -63,12 +62,9 @@ class ScanEntry(Scanned, cuda.Entry):
     or "scan total"."""
 
     @property
-    def resident(self):
-        return RESIDENT
-
-    @property
-    def items(self):
-        return 1 if self.kernel.portable_text.has_loops else max(1, ITEMS // self.reducers[0].n_words)
+    def items(self):  # a power of two, as `_shelf` wants it
+        words = max(1, min(ITEMS, WORDS // self.reducers[0].n_words))
+        return 1 if self.kernel.portable_text.has_loops else 1 << (words.bit_length() - 1)
 
     @property
     def tile(self):  # known before the text is: a launch whose code was kept has no text
