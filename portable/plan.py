@@ -9,6 +9,7 @@ from .annotations import Arguments, Policy
 from .kernel import Kernel
 from .locks import Lock, arm
 from .policy import MDRangePolicy
+from .space import use
 
 
 class Plan:
@@ -24,9 +25,9 @@ class Plan:
     def __call__(self) -> None:
         hooks = events.current()
         if hooks.redirect is not self._redirect:  # another context, which checks or debugs its launches
-            return dispatch.parallel_for(
-                self._launch.policy, self._launch.kernel, *self._launch.args, label=self._launch.label
-            )
+            launch = self._launch
+            with use(launch.space):  # where it was made for
+                return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
         try:
             with self._lock.held:  # calls of one plan run one after the other, in whatever threads
                 if hooks.listeners:

@@ -289,7 +289,7 @@ class ShortRow:
 
     def __call__(self, weights, seed, step):
         """Ancestors, until the next call."""
-        self.key[:] = seed, step
+        self.key[0], self.key[1] = seed, step
         pk.deep_copy(self.keys, self.key)
         pk.deep_copy(self.values, weights)
         self.run()

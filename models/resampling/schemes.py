@@ -73,7 +73,7 @@ class Call:
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
         self.short = None  # what a launch that takes short rows found of them
-        self.is_lent = False  # whether ancestors stand in ROOM, whose next call overwrites them
+        self.is_lent = False  # whether ancestors stand where the next call's will
 
     @functools.cached_property
     def tables(self):

@@ -222,7 +222,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (30, "launches know NumPy's numbers by their types at once"),
     (130, "pieces of copies from a device are large, and a thread takes a share of new memory's pages"),
     (
-        155,
+        165,
         "copies into the host's views ask few questions; plans run as launches do where these are looked at",
     ),
     (290, "a process that finds its code imports none of what emits it; nodes of the tree are quick to make"),

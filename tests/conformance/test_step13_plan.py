@@ -70,7 +70,8 @@ def test_a_plan_is_looked_at_where_launches_are(space):
     """Made before, in a context without."""
     at = move(np.arange(4), space)
     x, out = move(np.arange(4.0), space), move(np.zeros(4), space)
-    step = pk.plan(pk.RangePolicy(0, 4, space=space), take, at, x, out)
+    with pk.use(space):
+        step = pk.plan(4, take, at, x, out)
     step()
     if space != "checked":  # which looks always
         pk.deep_copy(at, np.array([0, 1, 2, 4]))

@@ -5,8 +5,8 @@ fill (or empty) one pinned piece while the device copies others: pieces form a r
 
 What comes back often goes to new memory, whose pages the system clears when they are first written to, huge
 ones of 2 MiB where it can. Threads that meet in one page wait for each other, so that pieces on the way down
-are large, and a thread takes a share of one (H100, 16 threads, 512 MiB to new memory, two turns: 77 and 80
-milliseconds with pieces of 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the memory had its pages).
+are large, and a thread takes a share of one (H100, 512 MiB to new memory, two turns: 77 and 80 milliseconds
+with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the memory had its pages).
 """
 
 from __future__ import annotations

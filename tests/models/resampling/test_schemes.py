@@ -129,6 +129,14 @@ def test_weights_of_any_form_have_the_ancestors_of_their_values(space, scheme, o
     np.testing.assert_array_equal(rows[0], wanted)
 
 
+@pytest.mark.usefixtures("short")
+def test_seeds_and_steps_may_be_as_large_as_they_are_told(space):
+    w = np.random.default_rng(3).random(30).tolist()
+    for seed, step in ((2**64 - 1, 2**31 - 1), (2**63, 0), (0, 2**31 - 1)):
+        wanted = reference.stratified(w, 30, seed, step << 32)
+        np.testing.assert_array_equal(resampling.stratified(w, seed=seed, step=step, space=space), wanted)
+
+
 @pytest.mark.parametrize("output", ["ancestors", "offspring", "cumulative"])
 def test_results_are_the_callers(space, output):
     """A later call does not overwrite them, for all the scratch that calls share."""
