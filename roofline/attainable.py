@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import portable as pk
 from portable.errors import printable
 from roofline.units import picked
 from roofline.counting import WARP, static_arguments
@@ -116,7 +117,7 @@ def moving(counts, ceilings, level=None):
     float, seconds
     """
     moved = counts.compulsory
-    level = level or ceilings.level_that_held(moved)
+    level = level or _level_that_held(counts, ceilings)
     written = sum(max(written - read, 0) for read, written in counts.arrays.values())
     rates = {name: ceilings.rate(f"{name} {level}") for name in ("copy", "bandwidth")}
     if not written or not any(rates.values()):
@@ -126,6 +127,15 @@ def moving(counts, ceilings, level=None):
     # of a copy's 16 bytes an element and a triad's 24 the written ones move twice
     fetched = max(times * (rates[name] or 0.0) for name, times in (("copy", 3 / 2), ("bandwidth", 4 / 3)))
     return (moved + written) / fetched
+
+
+def _level_that_held(counts, ceilings):
+    """Where bytes come from: of several cores one may write what another wrote the launch before, which goes by
+    way of the cache that they share."""
+    level, shared = ceilings.level_that_held(counts.compulsory), ceilings.measured_at("L3")
+    written = any(written for _, written in counts.arrays.values())
+    several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1
+    return "L3" if level in ("L1", "L2") and written and shared and several else level
 
 
 def _ranked(wants):

@@ -120,7 +120,7 @@ def candidates(kernel, ceilings, took):
     work = _amortised(kernel, ceilings, launch)
     # of more arguments, or of a box, it costs more than the least one
     seconds = min(max(took, launch), REFUTED * launch)
-    found.append(Cause("launch", seconds, text, "measured", ideal=work, least=work))
+    found.append(Cause("launch", seconds, text, "measured", ideal=work, least=work, fixed=True))
     masked = 1.0 - min(1.0, (1.0 - counts.masked) / _filled(kernel, on_device))
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
@@ -153,12 +153,17 @@ def _of_atomics(counts, ceilings, took):
     often they do, between never and always, at the slowest rate of any type: it is the line that has to go
     from one core to another."""
     n, meeting = sum(counts.atomics.values()), _meeting(counts, ceilings)
-    rates = filter(None, (ceilings.rate(f"atomic together {dtype}") for dtype in ("int64", "float64")))
+    known = (ceilings.items.get(f"atomic together {dtype}") for dtype in ("int64", "float64"))
+    rates = [min(one.rate.values) for one in known if one]
     apart, together = atomics(counts, ceilings, "apart"), meeting * n / min(rates, default=math.inf)
     if together > apart:
         text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
         if not ceilings.space.startswith("cuda"):  # a core does nothing beside one
             apart += moving(counts, ceilings)
+        else:  # and so many places of their own have to be moved
+            own = sum(2 * m * SIZES[dtype] for (_, dtype), m in counts.atomics.items())
+            moved = counts.compulsory + own
+            apart = max(apart, moved / ceilings.bandwidth(ceilings.level_that_held(moved)))
         yield Cause("together", max(apart, min(took, together)), text, ideal=apart)
 
 
@@ -231,13 +236,7 @@ def _of_instructions(kernel, ceilings, took):
             found.append((elements / rate, level))
         if each:
             found.append((sum(each.values()), max(each, key=each.get)))
-        # what lies at places that data tell stays one by one in any order, from the nearest cache
-        told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
-        gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
-        near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
-        ideal = math.hypot(
-            max(kernel.bound.seconds, moving(counts, ceilings)), min(gathered, scattered) / near
-        )
+        ideal = max(kernel.bound.seconds, _in_order(counts, ceilings, scattered))
         for once, level in found:
             text = (
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
@@ -246,6 +245,15 @@ def _of_instructions(kernel, ceilings, took):
             # a line that is written is read before, and goes back, for which nobody need wait
             twice = (1.0 + written / scattered) * once
             yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
+
+
+def _in_order(counts, ceilings, scattered):
+    """Seconds of the bytes, and of elements at places that data tell, which stay one by one in any order, from
+    the nearest cache."""
+    told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
+    gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
+    near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
+    return math.hypot(moving(counts, ceilings), min(gathered, scattered) / near)
 
 
 def _lines_from(kernel, ceilings, others):
@@ -335,9 +343,8 @@ def _of_memory(kernel, ceilings, took):
                 f"nearer caches do not keep what it reads again: {scaled(passed, 'B')} come from {name},"
                 f" {times(passed / moved)} times what it must move"
             )
-            yield Cause(
-                "reread", passed / ceilings.bandwidth(name), text, ideal=moved / ceilings.bandwidth(level)
-            )
+            ideal = _in_order(counts, ceilings, math.inf)
+            yield Cause("reread", passed / ceilings.bandwidth(name), text, ideal=ideal)
     if moved and asked > 1.5 * moved and not behind:
         at = [(asked / ceilings.bandwidth(name), name) for name in levels[: levels.index(level) + 1]]
         if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
@@ -354,7 +361,8 @@ def _of_memory(kernel, ceilings, took):
             f"each of {scaled(counts.apart)} elements that neighbouring threads reach far apart brings"
             f" {SECTOR} bytes, {scaled(sectors, 'B')} together, through {level}"
         )
-        yield Cause("overfetch", sectors / ceilings.bandwidth(level), text, ideal=moving(counts, ceilings))
+        ideal = moving(counts, ceilings)
+        yield Cause("overfetch", sectors / ceilings.bandwidth(level), text, ideal=ideal, fixed=True)
         moves, reach, _ = _jumps(counts)
         elements, level = min(counts.apart, moves), ceilings.level_of(reach)
         if elements and (rate := ceilings.rate(f"gather {level}")):
@@ -362,7 +370,7 @@ def _of_memory(kernel, ceilings, took):
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings"
                 f" {SECTOR} bytes from {level}"
             )
-            yield Cause("overfetch", elements / rate, text, ideal=moving(counts, ceilings))
+            yield Cause("overfetch", elements / rate, text, ideal=ideal, fixed=True)
     if scratch and "bandwidth shared" in ceilings.items:
         text = (
             f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory"
@@ -379,23 +387,23 @@ def _packed(counts):
 def _of_parallelism(kernel, ceilings, took):
     """The roof, were there only that part of the machine which so few indices or teams can fill.
 
-    Teams on few of a GPU's multiprocessors do not fill these either, each of which has room for sixteen: they
-    take a time between the roof of the multiprocessors and that of the room.
+    Few threads on each of a GPU's multiprocessors do not fill these either: teams, of which each has room for
+    sixteen, or indices, an eighth of which may be enough. They take a time between the roof of what is enough
+    and that of the room.
     """
     extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
     if ceilings.space.startswith("cuda"):
-        wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
-        most = slots if unit == "teams" else wide
+        wide, most = (slots // 16, slots) if unit == "teams" else (slots * IN_FLIGHT // 8, slots * IN_FLIGHT)
     else:  # a thread works on a pack at a time
         most = wide = slots if unit == "teams" or not _packed(kernel.counts) else slots * LANES
-    if extent < wide:
+    if extent < most:
         own = (
             f"its {extent:,} {unit} fill"
             if extent > 1
             else f"its only {'team' if unit == 'teams' else 'index'} fills"
         )
-        text = f"{own} a part of the machine only, which has room for {wide:,} at once"
+        text = f"{own} a part of the machine only, which has room for {most:,} at once"
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
         least, most = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
         yield Cause("parallelism", min(max(took, least), most), text, ideal=kernel.bound.seconds)

@@ -68,15 +68,15 @@ def _banks(counts, ceilings):
             f"its accesses to scratch meet in the same banks, which are asked {taken / least:.2g} times as"
             " often as they had to"
         )
-        yield Cause("banks", alone * taken / least, text, ideal=alone)
+        yield Cause("banks", alone * taken / least, text, ideal=alone, least=alone, fixed=True)
 
 
 def vectors(counts, ceilings):
-    """Seconds of the arithmetic of packs that ran."""
+    """Seconds of the arithmetic of packs, or of a GPU's threads, that ran."""
     seconds = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
-        if lanes > 1 and dtype in ("float32", "float64") and name in FLOPS:
+        if (lanes > 1 or counts.ptx is not None) and dtype in ("float32", "float64") and name in FLOPS:
             kind = "fma" if name in ("fma", "fmuladd") else "no fma"
             seconds += n * lanes * FLOPS[name] / (ceilings.rate(f"{kind} {dtype}") or math.inf)
     return seconds
@@ -89,7 +89,7 @@ def special(kernel, ceilings, took):
     if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    ran = vectors(kernel.counts, ceilings) if kernel.counts.executed and kernel.counts.ptx is None else 0.0
+    ran = vectors(kernel.counts, ceilings) if kernel.counts.executed else 0.0
     rest = max(wants["arithmetic"] - of_special, ran)
     rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"

@@ -358,10 +358,11 @@ def _cpu_bandwidth(space, levels, quick):
 def _gathers(space, levels, quick):
     """Elements of a table in a level that are read in no order: what a processor has in flight, not its
     bandwidth, decides."""
-    place = np.random.default_rng(0)
+    # so many that a launch's cost is a small part
+    place, least = np.random.default_rng(0), 1 << 22 if space.name == "cuda" else 1 << 18
     for name, n_bytes in levels:
         n = (
-            1 << 10 if quick else min(max(n_bytes // 64, 1 << 18), 1 << 23)
+            1 << 10 if quick else min(max(n_bytes // 64, least), 1 << 23)
         )  # as many as lines, so that repeats find none nearer
         policy, (table,) = (
             pk.RangePolicy(0, n, space=space),

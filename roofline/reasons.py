@@ -106,7 +106,7 @@ def _outside(analysis, ceilings):
         return Cause("calls", analysis.outside, text, "measured", gain=gain)
     host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
     text = f"{begin} {launches}, in Python, copies and waiting{host}"
-    inside = analysis.seconds - analysis.outside
+    inside = max(analysis.seconds - analysis.outside, n * each)  # one launch after the other
     gain = analysis.seconds / inside if inside > 0.0 else None
     return Cause("outside", analysis.outside, text, "measured", gain=gain)
 

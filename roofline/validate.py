@@ -26,6 +26,7 @@ from roofline.compiled import special
 from roofline.physics import steady
 from roofline.profiling import profile
 from roofline.reasons import reason
+from roofline.side import batch_seconds
 from roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
@@ -34,8 +35,8 @@ NEAR = 1.3  # times as much or as little: a predicted gain that is right
 ROUNDS, AT_ONCE = 25, 5
 # times the cost of a launch: a clean one that takes so long is about its own work; a device's queue hides
 # what a launch costs the host
-AMPLE, QUEUED = 6, 3
-PAUSE = 0.0  # seconds between both sides: they share their threads, which stay awake so
+AMPLE, QUEUED = 6, 6
+LASTS, FEW = 1e-3, 5  # seconds of a sample, at least; single launches, of which the quickest tells its cost
 SIDES = "with", "without"
 STEP, LARGEST = 16, 4096  # times as much work at once, and in all
 SCHEMA_VERSION = 1
@@ -148,13 +149,19 @@ def judge(pair, space, known, random, quick=False):
 
 
 def _ample(pair, space, known, random):
-    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs."""
-    times = QUEUED if str(space).startswith("cuda") else AMPLE
-    scale, ample = 1.0, times * known(()).rate("launch call")
+    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs: the least
+    that a launch costs, or what this one costs the host where the device works by itself."""
+    on_device, scale = str(space).startswith("cuda"), 1.0
     while True:
         launches = pair.make(space, random(), scale)
         call, wait = _call(launches[1]), functools.partial(pk.fence, space)
-        took = min(timing.measure(call, wait, min_time=1e-3, repeats=3).values)
+        took, least = (
+            min(timing.measure(call, wait, min_time=1e-3, repeats=3).values),
+            known(()).rate("launch call"),
+        )
+        if on_device and not callable(launches[1]):
+            least = max(least, min(batch_seconds(call, wait, 1, host_only=True) for _ in range(FEW)))
+        ample = (QUEUED if on_device else AMPLE) * least
         if took >= ample or scale >= LARGEST:
             return launches
         scale *= min(STEP, 1.2 * ample / took)
@@ -170,18 +177,17 @@ def _seconds(launches, space, quick):
     they stand."""
     wait = functools.partial(pk.fence, space)
     calls = {name: _call(launch) for name, launch in zip(SIDES, launches)}
-    values = {name: [] for name in SIDES}
-    for _ in range(1 if quick else ROUNDS // AT_ONCE):
-        found = timing.alternate(
-            calls,
-            3 if quick else AT_ONCE,
-            sync=dict.fromkeys(SIDES, wait),
-            min_time=1e-3,
-            pause=PAUSE,
-        )
-        for name, samples in found.items():
-            values[name] += samples.values
-        if all(map(steady, values.values())):
+    values, batches = {name: [] for name in SIDES}, {}
+    for name, call in calls.items():
+        call()  # compiles
+        wait()
+        batches[name] = max(1, math.ceil(LASTS / batch_seconds(call, wait, 1)))
+    for done in range(3 if quick else ROUNDS):
+        for name, call in calls.items():
+            call()  # its data where it finds them when it is called again and again
+            wait()
+            values[name].append(batch_seconds(call, wait, batches[name]))
+        if done >= AT_ONCE and all(map(steady, values.values())):
             break
     return [min(values[name]) for name in SIDES]
 

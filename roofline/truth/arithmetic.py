@@ -4,7 +4,7 @@ import functools
 import math
 
 import portable as pk
-from roofline.truth.pairs import _draw, _range, _there
+from roofline.truth.pairs import _draw, _on_device, _range, _there
 
 
 def _two(space, n, x, *kernels):
@@ -59,7 +59,7 @@ def decay_on(i, steps, x, out):
 
 def an_exponential_in_every_step(space, random, scale):
     """Against one exponential, and a product in every step."""
-    n, steps = _draw(random, 10_000, scale), int(random.integers(20, 30))
+    n, steps = _draw(random, 3_000, scale), int(random.integers(60, 90))
     (x,) = _there(space, random.uniform(0.1, 1.0, n))
     return _two(space, n, x, (decay_anew, steps), (decay_on, steps))
 
@@ -87,7 +87,6 @@ def counted_in_floats(i, trips, x, out):
         total[m] = 0.0
     for _ in range(trips):
         for m in range(pk.static(8)):
-            n[m] += 3.0
             total[m] = total[m] * 0.5 + n[m]
     for m in range(pk.static(7)):
         total[0] += total[m + 1]
@@ -95,7 +94,7 @@ def counted_in_floats(i, trips, x, out):
 
 
 def counts_that_are_used_as_floats(space, random, scale):
-    """Integers, against floats that hold whole numbers."""
+    """Integers that grow, against floats that stay what they are."""
     n, trips = _draw(random, 20_000, scale), int(random.integers(20, 30))
     (x,) = _there(space, 100.0 * random.random(n))
     return _two(space, n, x, (counted_in_integers, trips), (counted_in_floats, trips))
@@ -138,30 +137,30 @@ def float64_in_the_midst_of_float32(space, random, scale):
 @pk.kernel
 def map_once(i, trips, c, x, out):
     v = x[i]
-    for _ in range(16 * trips):
+    for _ in range(12 * trips):
         v = v * v + c
     out[i] = v
 
 
 @pk.kernel
-def map_sixteen(i, trips, c, x, out):
-    v = pk.local(16, x.dtype)
-    for k in range(pk.static(16)):
+def map_twelve(i, trips, c, x, out):
+    v = pk.local(12, x.dtype)
+    for k in range(pk.static(12)):
         v[k] = x[i] * (1.0 - 0.05 * k)
     for _ in range(trips):
-        for k in range(pk.static(16)):
+        for k in range(pk.static(12)):
             v[k] = v[k] * v[k] + c
     total = v[0]
-    for k in range(pk.static(15)):
+    for k in range(pk.static(11)):
         total += v[k + 1]
     out[i] = total
 
 
 def a_map_that_is_applied_again(space, random, scale):
-    """One number, whose every step waits for the one before, against sixteen side by side."""
-    n, trips = _draw(random, 20_000, scale), int(random.integers(15, 30))
+    """One number, whose every step waits for the one before, against twelve side by side."""
+    n, trips = _draw(random, 20_000, scale), int(random.integers(20, 40))
     (x,) = _there(space, random.uniform(0.1, 0.9, n).astype("float32"))
-    return _two(space, n, x, (map_once, trips, -0.7), (map_sixteen, trips, -0.7))
+    return _two(space, n, x, (map_once, trips, -0.7), (map_twelve, trips, -0.7))
 
 
 @functools.cache
@@ -186,12 +185,18 @@ def _chains(width):
 
 def _many(space):
     """More numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a GPU."""
-    return 192 if str(space).startswith("cuda") else 64
+    return 192 if _on_device(space) else 64
+
+
+def _shared_out(space, n, trips):
+    """Indices and trips of as much work, by as many threads as a GPU has room for."""
+    return (32 * n, max(1, trips // 6)) if _on_device(space) else (n, trips)
 
 
 def more_chains_than_registers(space, random, scale):
     """Against sixteen at a time."""
-    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space)
+    n, trips = _shared_out(space, _draw(random, 4_000, scale), int(random.integers(60, 90)))
+    many = _many(space)
     (x,) = _there(space, random.random(n))
     return _two(space, n, x, (_chains(many), 1, trips), (_chains(16), many // 16, trips))
 
@@ -219,7 +224,8 @@ def _filters(width):
 
 def filters_that_no_registers_hold(space, random, scale):
     """Against eight at a time."""
-    n, trips, many = _draw(random, 4_000, scale), int(random.integers(60, 90)), _many(space) // 2
+    n, trips = _shared_out(space, _draw(random, 4_000, scale), int(random.integers(60, 90)))
+    many = _many(space) // 2
     (x,) = _there(space, random.random(n))
     return _two(space, n, x, (_filters(many), 1, trips), (_filters(8), many // 8, trips))
 

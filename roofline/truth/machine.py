@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
-from roofline.truth.pairs import _check_threads, _draw, _range, _there
+from roofline.truth.pairs import _check_threads, _draw, _on_device, _range, _there
 
 WARP = 32  # members of a GPU's smallest team, and banks of its shared memory
 
@@ -24,13 +24,14 @@ def strided_sums(i, step, rounds, x, out):
 
 
 def long_sums_of_few_indices(space, random, scale):
-    """Eight indices, a pack of a CPU, against thousands."""
+    """Eight indices, a pack of a CPU, against thousands; of a GPU one in 64."""
     _check_threads(space)
-    many, rounds = 128 * pk.concurrency(space) if scale else 64, max(1, int(scale * random.uniform(80, 120)))
+    many, rounds = 128 * pk.concurrency(space) if scale else 64, scale * random.uniform(80, 120)
+    few, rounds = (many // 64, rounds / 16) if scale and _on_device(space) else (8, rounds)
     (x,) = _there(space, random.random(max(16 * many, 4096) if scale else 128))
     return tuple(
-        (_range(space, size), strided_sums, size, rounds, x, pk.zeros(size, space=space))
-        for size in (8, many)
+        (_range(space, size), strided_sums, size, max(1, int(rounds)), x, pk.zeros(size, space=space))
+        for size in (few, many)
     )
 
 
@@ -74,7 +75,7 @@ def step(i, x):
 
 def launches_one_by_one(space, random, scale):
     """Against the same launches in a graph."""
-    n, times = int(random.integers(500, 1000)), int(random.integers(100, 200)) if scale else 3
+    n, times = int(random.integers(3000, 5000)), int(random.integers(100, 200)) if scale else 3
     x = pk.zeros(n, space=space)
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(times):
@@ -90,37 +91,37 @@ def launches_one_by_one(space, random, scale):
 def sums_in_python_between_launches(space, random, scale):
     """Of numbers that a launch gave, against a reduction in the launch."""
     n, times = _draw(random, 100_000, scale), 3 if scale else 1
-    x = np.asarray(random.random(n))
+    rounds, x = 1024 if _on_device(space) else 32, np.asarray(random.random(n))
     there, out = pk.copy_of(x, space), pk.zeros(n, space=space)
 
     def in_python():
         for _ in range(times):
-            pk.parallel_for(_range(space, n), exps, there, out)
+            pk.parallel_for(_range(space, n), exps, rounds, there, out)
             sum(out.to_numpy().tolist())
 
     def reduced():
         for _ in range(times):
-            pk.parallel_reduce(_range(space, n), exp_of, there)
+            pk.parallel_reduce(_range(space, n), exp_of, rounds, there)
 
     return in_python, reduced
 
 
 @pk.function
-def _many_exps(v):
+def _many_exps(v, rounds):
     total = 0.0
-    for k in range(32):
+    for k in range(rounds):
         total += math.exp(-v * k)
     return total
 
 
 @pk.kernel
-def exps(i, x, out):
-    out[i] = _many_exps(x[i])
+def exps(i, rounds, x, out):
+    out[i] = _many_exps(x[i], rounds)
 
 
 @pk.kernel
-def exp_of(i, x):
-    return _many_exps(x[i])
+def exp_of(i, rounds, x):
+    return _many_exps(x[i], rounds)
 
 
 def _check_banks(space):
@@ -142,15 +143,16 @@ def _teams(space, random, scale):
 
 @pk.kernel
 def by_columns(team, width, trips, out):
-    tile = team.scratch(33 * 32, pk.float32)
-    for k in team.thread_range(33 * 32):
+    tile = team.scratch(33 * 33, pk.float32)
+    for k in team.thread_range(33 * 33):
         tile[k] = pk.float32(k)
     team.barrier()
     for j in team.thread_range(32):
         total = pk.float32(0.0)
         for trip in range(trips):
-            for k in range(32):
-                total += tile[j * width + ((k + trip) & 31)]
+            first = j * width + (trip & 7)
+            for k in range(pk.static(32)):
+                total += tile[first + k]
         out[team.league_rank, j] = total
 
 
@@ -164,15 +166,16 @@ def a_tile_whose_rows_share_their_banks(space, random, scale):
 
 @pk.kernel
 def every_so_many_doubles(team, stride, trips, out):
-    kept = team.scratch(32 * 17, pk.float64)
-    for k in team.thread_range(32 * 17):
+    kept = team.scratch(32 * 18, pk.float64)
+    for k in team.thread_range(32 * 18):
         kept[k] = 1.0 + k
     team.barrier()
     for j in team.thread_range(32):
         total = 0.0
         for trip in range(trips):
-            for k in range(16):
-                total += kept[j * stride + ((k + trip) & 15)]
+            first = j * stride + (trip & 7)
+            for k in range(pk.static(16)):
+                total += kept[first + k]
         out[team.league_rank, j] = total
 
 

@@ -32,6 +32,10 @@ def _sorted(launch):
     return np.argsort(launch[-1].to_numpy())
 
 
+def _on_device(space):
+    return str(space).startswith("cuda")
+
+
 def _check_threads(space):
     """Refuse what needs others to run beside.
 
@@ -147,7 +151,7 @@ def side_by_side(i, x, out):
 
 def elements_far_apart(space, random, scale):
     """One element of each line or two, against as many side by side."""
-    n, stride = _draw(random, 4_000_000, scale), int(random.integers(8, 17))
+    n, stride = _draw(random, 7_000_000, scale), int(random.integers(8, 12))
     x, out = pk.zeros(n * stride, space=space), pk.zeros(n, space=space)
     pk.deep_copy(x, 1.0)
     return (_range(space, n), every_so_many, stride, x, out), (_range(space, n), side_by_side, x, out)
@@ -193,7 +197,7 @@ def straight(i, j, a, out):
 
 def a_matrix_written_across(space, random, scale):
     """Its transpose, an element of each line at a time, against a copy."""
-    n = max(64, int(scale**0.5 * (256 + random.integers(1, 100))) * 8)
+    n = max(64, int(scale**0.5 * (320 + random.integers(1, 100))) * 8)
     a, out, box = (
         _there(space, random.random((n, n)))[0],
         pk.zeros((n, n), space=space),
@@ -293,33 +297,33 @@ def one_team_for_all(space, random, scale):
 @pk.kernel
 def one_chain(i, trips, x, out):
     a = x[i]
-    for _ in range(8 * trips):
+    for _ in range(12 * trips):
         a = a * 0.999 + 0.001
     out[i] = a
 
 
 @pk.kernel
-def eight_chains(i, trips, x, out):
-    a = pk.local(8, x.dtype)
-    for k in range(pk.static(8)):
+def twelve_chains(i, trips, x, out):
+    a = pk.local(12, x.dtype)
+    for k in range(pk.static(12)):
         a[k] = x[i] + k
     for _ in range(trips):
-        for k in range(pk.static(8)):
+        for k in range(pk.static(12)):
             a[k] = a[k] * 0.999 + 0.001
     total = 0.0
-    for k in range(pk.static(8)):
+    for k in range(pk.static(12)):
         total += a[k]
     out[i] = total
 
 
 def one_chain_of_operations(space, random, scale):
-    """As many multiplications and additions, each waiting for the one before, against eight chains side by
+    """As many multiplications and additions, each waiting for the one before, against twelve chains side by
     side."""
-    n, trips = _draw(random, 20_000, scale), 100
+    n, trips = _draw(random, 20_000, scale), 70
     x = _there(space, random.random(n))
     return (_range(space, n), one_chain, trips, *x, pk.zeros(n, space=space)), (
         _range(space, n),
-        eight_chains,
+        twelve_chains,
         trips,
         *x,
         pk.zeros(n, space=space),

@@ -1,6 +1,7 @@
 """Whether reasons are true is a measurement (`python -m roofline validate`); here: whether it judges what it
 sees."""
 
+import itertools
 import json
 
 import numpy as np
@@ -38,10 +39,10 @@ def told(monkeypatch):
     """What is measured and said of a pair, made up."""
 
     def judged(seconds, said, causes=("divergence",)):
+        fastest = itertools.chain.from_iterable(seconds if k < 2 else (9.0, 9.0) for k in range(9))
+        calls = itertools.count()  # of each side first one that shows how long it takes, then the samples
         monkeypatch.setattr(
-            timing,
-            "alternate",
-            lambda calls, *_, **__: {k: Samples((9.0, s)) for k, s in zip(calls, seconds, strict=True)},
+            validate, "batch_seconds", lambda *_: 1.0 if next(calls) < len(seconds) else next(fastest)
         )
         answers = iter(said)
         monkeypatch.setattr(validate, "_told", lambda *_: next(answers))
