@@ -550,15 +550,13 @@ def simplex(
         predicted, variance, rho = problem.simplex(target if given else None)
     times = problem.points + problem.Tp
     truth = problem.truth(target, given)
-    observed = np.column_stack(
-        [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
-    )
+    observed = [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
     if without_variation(library=problem.columns, target=target if given else None):
         rho = np.full(len(rho), np.nan)
     index = frames.at_times(index, times)
     if several:
-        return Prediction(predicted, observed, variance, times, rho, index, names)
-    return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
+        return Prediction(predicted, np.column_stack(observed), variance, times, rho, index, names)
+    return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
 
 
 def within_windows(columns, windows, Tp):
@@ -580,11 +578,15 @@ def within_windows(columns, windows, Tp):
 
 def observed_at(times, truth):
     """The values at those times, NaN beyond the series."""
-    observed = np.full(len(times), np.nan)
     if truth is not None and times[-1] - times[0] == len(times) - 1:
         begin, end = max(int(times[0]), 0), min(int(times[-1]) + 1, len(truth))
-        observed[begin - int(times[0]) : max(end - int(times[0]), 0)] = truth[begin:end]
-    elif truth is not None:
+        first, last = begin - int(times[0]), max(end - int(times[0]), 0)
+        observed = np.empty(len(times))
+        observed[first:last] = truth[begin:end]
+        observed[:first] = observed[last:] = np.nan
+        return observed
+    observed = np.full(len(times), np.nan)
+    if truth is not None:
         there = (times >= 0) & (times < len(truth))
         observed[there] = truth[times[there]]
     return observed
