@@ -350,11 +350,12 @@ def reduce_ahead(space, compiled, policy, words):
     if compiled.faults:
         results = run("reduce", space, compiled, policy, words, ())
         return lambda: results
-    spare = _workspace(space.device, space.stream).spare
-    work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
-    for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
-        compiled.launch(grid, block, shared, space.stream, handle)
-    work.mark.record(space.stream or None)
+    with _lock.held:
+        spare = _workspace(space.device, space.stream).spare
+        work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
+        for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
+            compiled.launch(grid, block, shared, space.stream, handle)
+        work.mark.record(space.stream or None)
 
     def results():
         work.mark.wait()
