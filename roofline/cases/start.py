@@ -2,7 +2,8 @@
 
 Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: what every
 program pays for whatever revision it meets, NumPy and LLVM's library above all, and `import portable` itself
-(the row of its own says what that takes), are left out. Against another revision both sides run the texts of that revision's docs/examples.
+(the row of its own says what that takes), are left out. Against another revision both sides run the texts of
+that revision's docs/examples.
 """
 
 import atexit

@@ -236,6 +236,6 @@ def test_a_node_takes_its_attributes_in_order_and_shares_no_list():
     assert one != other and one in {one: 1}
     assert tree.Variable("x", kind="varying").kind == "varying" and tree.Variable("x").dtype is None
     with pytest.raises(AttributeError):
-        one.boddy = []
+        one.unknown = []
     with pytest.raises(TypeError, match="missing"):
         tree.Variable()

@@ -1,6 +1,7 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Four ideas carry it:
+The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Four ideas carry
+it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
   they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
