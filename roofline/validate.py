@@ -35,7 +35,7 @@ NEAR = 1.3  # times as much or as little: a predicted gain that is right
 ROUNDS, AT_ONCE = 25, 5
 # times the cost of a launch: a clean one that takes so long is about its own work; a device's queue hides
 # what a launch costs the host
-AMPLE, QUEUED = 6, 6
+AMPLE, QUEUED = 6, 4
 LASTS, FEW = 1e-3, 5  # seconds of a sample, at least; single launches, of which the quickest tells its cost
 SIDES = "with", "without"
 STEP, LARGEST = 16, 4096  # times as much work at once, and in all
