@@ -219,10 +219,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
     (
-        4_070,
+        4_100,
         (
-            "scans of a GPU that read their input once, in a fixed order; ragged rows cut by values and ends of"
-            " rows, whose offsets are looked at while they are combined"
+            "scans of a GPU that read their input once, in a fixed order; ragged rows cut by values and ends"
+            " of rows, whose offsets are looked at while they are combined"
         ),
     ),
 )
