@@ -406,8 +406,8 @@ def _part_by_team(reducer):
 
 @functools.cache
 def _parts_of_short_rows(reducer):
-    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the others'
-    rows go to `long`. Returns how many."""
+    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the other
+    rows' numbers go to `long`. Returns how many."""
     alone, _ = _folds(reducer)
 
     @function

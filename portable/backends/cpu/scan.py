@@ -82,10 +82,15 @@ class ScanEntry(Scanned, cpu.Entry):
             state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
         lower.begin_pack(None)
         before = self._read(carry)
-        if not outs:
+        if outs:
+            self._prefixes(index, mask, before, state, carry, outs)
+        else:
             self._carry(before, last_prefix(lower, state, self._combined), carry)
-            return
-        inclusive, exclusive = lane_prefixes(lower, state, neutral, self._combined)
+
+    def _prefixes(self, index, mask, before, state, carry, outs):
+        """A pack's prefixes, stored."""
+        lower = self.lower
+        inclusive, exclusive = lane_prefixes(lower, state, self._neutral(), self._combined)
         self._carry(before, inclusive, carry)
         if self.policy_kind == "scan exclusive":
             running = before if self.width == 1 else self._combined(before, exclusive)

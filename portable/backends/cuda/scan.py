@@ -8,8 +8,8 @@ is known by then: nobody waits while memory has nothing to do. Between both, the
 combines what the group's tiles left, and the last group of a section what lies before the next section.
 
 A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
-what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices:
-shared memory turns one order into the other.
+what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
+indices: shared memory turns one order into the other.
 
 Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
 The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
