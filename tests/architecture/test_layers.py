@@ -218,6 +218,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (2_350, "bytes by memory level: accesses that the counting build samples, and what caches keep of them"),
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
+    (300, "large memory of the host, which is kept for the next array of its size"),
 )
 
 
