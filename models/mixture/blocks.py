@@ -23,9 +23,9 @@ from .sweeps import Piece, Sweeps, padded
 # multiprocessors with two teams each the last of a block's teams end together.
 _BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
-# Small data are one block, others at least so many: the logarithms of all are never held. Data are small of so
-# few points, or of so few logarithms but no more points than the last number: fewer keep no GPU busy.
-_LEAST, _SMALL, _MOST_SMALL, _BLOCKS = 4096, 2**23, 2**16, 8
+# Small data are one block, others at least so many: the logarithms of all are never held. So few points are
+# small data, or fewer where their logarithms are more than _SMALL, for a GPU wants work for all its cores.
+_LEAST, _FEWEST, _SMALL, _BLOCKS = 2**16, 4096, 2**23, 8
 _BLOCKS_ONCE = 2  # of points that are used once: launches and waits cost as much as their kernels
 _MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
 
@@ -138,10 +138,10 @@ class Points:
         pairs = _BYTES // size // max(n_features(self.p, diagonal) // _FEATURES, 1)
         group, _ = group_of(n_components, self.dtype)
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
-        most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
+        most = min(pairs // height, max(_MOST // (size * self.p), _FEWEST))
         self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
         n_blocks = _BLOCKS_ONCE if once and self._is_one else _BLOCKS
-        least = max(min(_SMALL // n_components, _MOST_SMALL), _LEAST)
+        least = min(max(_SMALL // n_components, _FEWEST), _LEAST)
         self._block = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)))
         with pk.use(here(client, space)) as self.space:
             pass

@@ -44,7 +44,8 @@ from .starts import STARTS
 
 
 class DirichletMixture(Fitted):
-    """Gaussian mixture, fitted by EM or sampled from; n_samples * n_components numbers are never stored.
+    """Gaussian mixture, fitted by EM or sampled from; of n_samples * n_components numbers an eighth is stored
+    at a time, or as many as fill 64 MB.
 
     Parameters
     ----------

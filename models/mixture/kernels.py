@@ -4,7 +4,7 @@ Points are worked on in blocks; for one block and all components the logarithms 
 of points and components is larger.
 
 Arguments that recur
-    p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
+    p           number of coordinates, pk.static: up to UNROLLED of them the loops over coordinates unroll
     diagonal    pk.static: 1 where covariances are diagonal
     rows        pk.static: points that a member of `log_joint` keeps in registers
     x           a block of points less a common centre, shape (p, width); width is a multiple of rows * PAD,
@@ -33,7 +33,7 @@ PAD = 32  # points of a tile; a warp, and some packs of lanes
 UNROLLED = 24  # coordinates of a point that registers hold
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
-FEW_BLOCKS = 3  # of features
+FEW_BLOCKS = 3  # of features: so many have code of their own, with numbers that are known
 BATCH = 8  # values that are read before the first is used
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
@@ -402,7 +402,7 @@ def moments(
             powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
             products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
-        elif n_blocks <= FEW_BLOCKS:  # each with code of its own
+        elif n_blocks <= FEW_BLOCKS:
             for s in range(pk.static(n_blocks)):
                 if base == s * wide:
                     last = min(row_of(s * wide + wide - 1), p) + 1

@@ -14,9 +14,9 @@ from .contract import Memory
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own start at multiples of 16
 _MANY = 256 << 10  # bytes that are worth waking threads for
-# Bytes of an array whose memory is kept when it is freed, at least, and of all that is kept: the system
-# hands out fresh memory a page at a time (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4).
-_LARGE, _MOST_KEPT = 32 << 20, 256 << 20
+# Bytes of an array whose memory is kept when it is freed, at least, and of all that is kept: the system hands
+# out fresh memory page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4).
+_LARGE, _MOST_KEPT = 4 << 20, 256 << 20
 
 
 class Host(Memory):

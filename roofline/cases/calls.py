@@ -1,8 +1,8 @@
 """Public calls as people make them: arrays of the host in, results on the host out.
 
 On a device each stands beside the same call on data that are there already, and beside the mere copies of its
-bytes, from and to pinned memory; below stands what its kernels take alone. On a CPU it stands beside the same call on "serial", at three sizes: a small
-call should not be slower for having threads.
+bytes, from and to pinned memory; below stands what its kernels take alone. On a CPU it stands beside the same
+call on "serial", at three sizes: a small call should not be slower for having threads.
 
 `--n` scales all sizes: 1,000,000 is as they are.
 """

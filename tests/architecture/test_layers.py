@@ -236,6 +236,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of rows, whose offsets are looked at while they are combined"
         ),
     ),
+    (300, "large memory of the host, which is kept for the next array of its size"),
 )
 
 

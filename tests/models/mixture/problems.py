@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-WIDE = 18  # coordinates: the kernels' loops unroll up to 16
+WIDE = 26  # coordinates: the kernels' loops unroll up to 24
 
 
 def random_mixture(n_components, n_features, seed=1):

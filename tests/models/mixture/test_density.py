@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import log_density, reference
+from models.mixture import blocks, log_density, reference
 from models.mixture.blocks import Components, Points
 from models.mixture.prior import centred
 
@@ -31,9 +31,11 @@ def assert_sums(got, wanted, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n, p", [(1, 3), (21, 3), (5000, 3), (21, WIDE)])
-def test_sweep_agrees_with_numpy(space, n, p, dtype):
-    """5,000 points are two blocks."""
+@pytest.mark.parametrize("n, p", [(1, 3), (21, 3), (5000, 3), (21, 17), (21, 24), (21, WIDE)])
+def test_sweep_agrees_with_numpy(space, n, p, dtype, monkeypatch):
+    """5,000 points are two blocks. The features of 17 to 26 coordinates are two or three, and up to 24
+    coordinates of a point are in registers."""
+    monkeypatch.setattr(blocks, "_LEAST", 4096)
     if space == "checked" and n > 21:
         n = 41
     weights, means, covariances = random_mixture(3, p)
@@ -119,6 +121,18 @@ def test_many_components_and_slices(space):
     assert_close(sums[:, 0, 0], np.exp(terms - lse[:, None]).sum(axis=0), float, 64, scale=1.0)
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_sums_of_a_sweep_outlast_the_next(space, diagonal):
+    weights, means, covariances = random_mixture(2, 3)
+    X = draw(40, weights, means, covariances)
+    factors = np.ones((2, 3)) if diagonal else factors_of(covariances)
+    points = Points(X, 2, space, X.mean(axis=0), diagonal=diagonal)
+    _, sums, _ = points.sweep(Components(np.log(weights), means, factors))
+    before = sums.copy()
+    points.sweep(Components(np.log(weights), means + 0.5, factors))
+    np.testing.assert_array_equal(sums, before)
+
+
 def test_sums_have_the_same_bits_again_and_on_one_thread():
     weights, means, covariances = random_mixture(4, 3)
     X = draw(9000, weights, means, covariances)
@@ -154,7 +168,7 @@ def test_points_without_a_share_cost_no_accuracy(space):
     ],
 )
 def test_memory_beyond_the_points(n, p, k):
-    """No array holds all pairs, and all of them together stay below a gigabyte."""
+    """No array holds all pairs of many, and all of them together stay below a gigabyte."""
     points = Points(
         np.broadcast_to(np.zeros(1), (n, p)), k, "serial", np.zeros(p), diagonal=False, streamed=True
     )
@@ -167,7 +181,7 @@ def test_memory_beyond_the_points(n, p, k):
         if isinstance(view, pk.View)
     ]
     height = 1 << (k - 1).bit_length()
-    assert max(view.size for view in arrays) <= max(n * height / 8 + 128 * height, 4096 * height)
+    assert max(view.size for view in arrays) <= max(n * height / 8 + 128 * height, 4096 * height, 2**23)
     records = components.records(np.zeros(p), np.float64)
     assert sum(view.size * view.dtype.itemsize for view in arrays) + records.nbytes < 1e9
 
