@@ -23,6 +23,7 @@ from .looks import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
+PAGE = 4096  # bytes: masked stores across two of them are slow, and a short list in scratch has many
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -170,7 +171,7 @@ class Entry(entry.Entry, Emitted):
         league_size = self.extra("league_size")
         with lower.b.goto_entry_block():
             scratch = lower.b.alloca(I8, self.extra("scratch_bytes"))
-            scratch.align, scratch.type = 4096, PTR
+            scratch.align, scratch.type = PAGE, PTR
 
         def one(rank):
             lower.scratch_used = 0
