@@ -221,8 +221,8 @@ class PairList:
             label="hawkes.places_of_rows",
         )
         first, stride = (pk.empty(counts.shape, np.int64) for _ in range(2))
-        self.length = pk.zeros(max(n_slices * WIDTH, 1), np.int64)
-        self.event = pk.zeros(max(n_slices * WIDTH + n_long, 1), np.int64)
+        self.length = pk.empty(max(n_slices * WIDTH, 1), np.int64)
+        self.event = pk.empty(max(n_slices * WIDTH + n_long, 1), np.int64)
         pk.parallel_for(
             n_slices * WIDTH + n_long,
             place_row,

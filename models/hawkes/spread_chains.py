@@ -133,10 +133,6 @@ class SpreadChains:
         """What chains remember."""
         return self._memory[name]
 
-    def restart(self):
-        """Have every chain evaluate its parameters anew before its next proposal."""
-        self._is_new = True
-
     def advance(self, replays):
         """Some steps more; how many all chains have done since the beginning."""
         arrays = {name: array for name, array in self._memory.items() if name != "draws"}

@@ -144,6 +144,18 @@ OPTIONS = {
 }
 
 
+def test_chains_evaluate_each_start_once(space, monkeypatch):
+    """What is known of the last parameters is not asked for again: the size of a log-likelihood, the exponent
+    that lists begin with, and the background that stays are of the same start."""
+    likelihood, seen = Likelihood(*random_events(20, 2), space=space), []
+    compute = Likelihood.log_likelihood
+    monkeypatch.setattr(
+        Likelihood, "log_likelihood", lambda self, params: seen.append(params) or compute(self, params)
+    )
+    sample_posterior(likelihood, n_chains=2, n_draws=1, n_warmup=0, start=STARTS)
+    assert seen == STARTS
+
+
 def test_seeds(small):
     one, two, other = (sample_posterior(small, **OPTIONS | {"seed": seed}).draws for seed in (1, 1, 2))
     assert one.shape == (2, 300, 4)
