@@ -130,8 +130,8 @@ def moving(counts, ceilings, level=None):
 
 
 def _level_that_held(counts, ceilings):
-    """Where bytes come from: of several cores one may write what another wrote the launch before, which goes by
-    way of the cache that they share."""
+    """Where bytes come from: of several cores one may write what another wrote the launch before, which goes
+    by way of the cache that they share."""
     level, shared = ceilings.level_that_held(counts.compulsory), ceilings.measured_at("L3")
     written = any(written for _, written in counts.arrays.values())
     several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1

@@ -248,8 +248,8 @@ def _of_instructions(kernel, ceilings, took):
 
 
 def _in_order(counts, ceilings, scattered):
-    """Seconds of the bytes, and of elements at places that data tell, which stay one by one in any order, from
-    the nearest cache."""
+    """Seconds of the bytes, and of elements at places that data tell, which stay one by one in any order,
+    from the nearest cache."""
     told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
     gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
     near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf

@@ -149,8 +149,8 @@ def judge(pair, space, known, random, quick=False):
 
 
 def _ample(pair, space, known, random):
-    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs: the least
-    that a launch costs, or what this one costs the host where the device works by itself."""
+    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs: the
+    least that a launch costs, or what this one costs the host where the device works by itself."""
     on_device, scale = str(space).startswith("cuda"), 1.0
     while True:
         launches = pair.make(space, random(), scale)

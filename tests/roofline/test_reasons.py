@@ -8,7 +8,7 @@ import pytest
 import portable as pk
 import roofline
 from portable.explain import Explanation
-from roofline import counting
+from roofline import counting, touched
 from roofline.attainable import LOW, Analysis, atomics, bound, moving
 from roofline.cases import layer
 from roofline.ceiling import Ceiling, Ceilings
@@ -590,3 +590,39 @@ def busy_index(i, n, out):
     for j in range(n):
         total += pk.exp(float(i + j) * 1e-6)
     out[i] = total
+
+
+def test_a_gain_that_is_known_does_not_shrink_with_what_was_seen():
+    known, shared = (Cause("overfetch", 1.0, "", ideal=0.5, fixed=fixed) for fixed in (True, False))
+    assert [c.without(2.0, 0.1).gain for c in (known, shared)] == [pytest.approx(4.0), pytest.approx(2.0)]
+    assert Cause("conversions", 1.0, "", ideal=0.2, least=0.2).without(1.0, 0.9).gain == pytest.approx(5.0)
+
+
+def test_what_is_only_written_is_fetched_before(machine):
+    """A copy of 16 bytes an element moves 24; an update as many as it counts."""
+    copied, updated = (shown.counted()[name] for name in ("copy", "axpy"))
+    rates = machine.rate("bandwidth L2") * 4 / 3  # of a triad, whose 24 bytes move 32
+    assert moving(copied, machine, "L2") == pytest.approx(1.5 * copied.compulsory / rates)
+    assert moving(updated, machine, "L2") == pytest.approx(updated.compulsory / machine.bandwidth("L2"))
+
+
+@pk.kernel
+def at_places(i, place, table, other, out):
+    at = place[i] + 1
+    out[i] = table[at] + other[i * other.shape[0] // 7]
+
+
+def test_places_that_data_tell_are_known_from_the_text():
+    assert touched.by_data(at_places) == {"table"}
+
+
+@pk.kernel
+def of_a_row(i, j, x):
+    x[i, j] = 1.0
+
+
+def test_lanes_behind_each_row_of_a_box_are_no_divergence(machine):
+    with pk.use("serial"):
+        counts = roofline.count(pk.MDRangePolicy((0, 0), (9, 5)), of_a_row, np.ones((9, 5)))
+    assert counts.masked > 0.3
+    assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
