@@ -13,7 +13,7 @@ import functools
 from ...compiler.optimise import optimise, verified
 from ...compiler.signature import without_scatter
 from ..count import Executed
-from . import engine, space as launches
+from . import driver, engine, space as launches
 from .lower import Entry
 from .scan import ScanEntry
 
@@ -101,7 +101,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = compiled if policy_kind == "team" else compiled(0)
     pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
     rows = launches._STEPS[pattern](
-        space, compiled, policy, words, (), launches._workspace(space.device, space.stream)
+        space, compiled, policy, words, (), launches._Workspace(driver.context(space.device))
     )
     if not rows:
         return {}
