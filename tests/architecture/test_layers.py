@@ -218,6 +218,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (2_350, "bytes by memory level: accesses that the counting build samples, and what caches keep of them"),
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
+    (
+        3_800,
+        (
+            "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at a block's"
+            " end, loops without those that their ends tell of; LLVM's pass managers, freed"
+        ),
+    ),
 )
 
 

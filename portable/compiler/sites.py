@@ -1,0 +1,95 @@
+"""What a debug build found: the words that a launch leaves, as a Fault that its CheckError holds."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..errors import CheckError
+from ..policy import n_indices
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the debug build found.
+
+    Attributes
+    ----------
+    kind : "index", "division by zero", "shift", "NaN" or "scratch"
+    kernel, file, line : where it is in the text
+    view : the argument's or variable's name, or the operator
+    number, limit : the index and its extent; the dividend and 0; the shift's count and its type's bits; the
+        bytes of scratch wanted and given
+    index : of the launch: a tuple of integers; for teams the league rank
+    member : the team's member, else None
+    """
+
+    kind: str
+    kernel: str
+    file: str
+    line: int
+    view: str
+    dimension: int
+    number: int
+    limit: int
+    index: tuple
+    member: int | None
+
+    def __str__(self):
+        says = {
+            "index": f"'{self.view}', dimension {self.dimension}: "
+            f"index {self.number} is outside extent {self.limit}",
+            "division by zero": f"{self.number} {self.view} 0",
+            "shift": f"`{self.view}` by {self.number}, of {self.limit} bits",
+            "NaN": f"`{self.view}` made NaN from numbers",
+            "scratch": f"{self.view} ends at byte {self.number} of the {self.limit} that the team has",
+        }[self.kind]
+        place = ", ".join(map(str, self.index)) or "the end of a reduction"
+        at = (
+            f"team {place}, member {self.member}"
+            if self.member is not None
+            else f"index {place if len(self.index) < 2 else f'({place})'}"
+        )
+        return f"kernel '{self.kernel}' ({self.file}:{self.line}): {says}, at {at}"
+
+
+class Sites:
+    """What the sites of one kernel's debug build mean; `raise_if` reads the words that a launch has left."""
+
+    def __init__(self, kernel, policy_kind, step):
+        self.kernel, self.policy_kind, self.step, self.known = kernel, policy_kind, step, []
+
+    def add(self, *site):
+        self.known.append(site)
+        return len(self.known) - 1
+
+    def raise_if(self, words):
+        """CheckError with the Fault that is in eight words, if one is."""
+        taken, site, number, limit, lane, *index = struct.unpack("=8q", words)
+        if not taken:
+            return
+        line, kind, view, dimension, launched = self.known[site]
+        team, member = self.policy_kind == "team", None
+        if team:
+            index, member = index[:1], lane
+        elif launched:
+            index = index[: n_indices(self.policy_kind)]
+            index[-1] += lane * self.step
+        file, _, line = line.rpartition(":")
+        index = tuple(index) if launched else ()
+        raise CheckError(
+            [
+                Fault(
+                    kind,
+                    self.kernel,
+                    file,
+                    int(line),
+                    view,
+                    dimension,
+                    number,
+                    limit,
+                    index,
+                    member if launched else None,
+                )
+            ]
+        )
