@@ -3,8 +3,8 @@
 What it looks at is a SITE, a number that `Sites` knows the meaning of. The first fault of a launch is written
 to eight words: whether there is one, its site, the number, its limit, the lane, and the indices of the launch
 at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to
-the barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads, and
-what a basic block has found is told of at its end, so that its loads need not wait for one another.
+the barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads,
+and what a basic block has found is told of at its end, so that its loads need not wait for one another.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from llvmlite import ir
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN, Emitter
-from .sites import Sites
+from .sites import Sites, teller
 from .tree import Operation, inside
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
-from .versions import Version
+from .versions import Version, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
 # to, and the address of the eight words
 ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
-_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 32  # looks that are told of together
+_RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
@@ -229,7 +229,7 @@ class Debugging(Emitter):
     def _with_others(self, x, n, site):
         """Whether an index is inside, and with it others of this block that are as far from it as numbers of
         the text say: their ends alone are looked at."""
-        base, k = _parted(x)
+        base, k = parted(x)
         known, b = self._facts()[1], self.b
         key = base, n.constant if isinstance(n, ir.Constant) else n
         if key not in known:
@@ -422,8 +422,8 @@ class Debugging(Emitter):
         place = self.memory
         if not self.leaves:
             place = b.load(b.gep(place, [I64(WORDS)], source_etype=I8), typ=PTR)
-        teller = b.module.globals.get("portable_fault") or _teller(b.module)
-        b.call(teller, [self.memory, place, *words])
+        tells = b.module.globals.get("portable_fault") or teller(b.module)
+        b.call(tells, [self.memory, place, *words])
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""
@@ -472,31 +472,6 @@ def _meets(block):
         node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
         for node in block.body
     )
-
-
-def _teller(module):
-    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
-    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, PTR, *[I64] * 7]), "portable_fault")
-    function.linkage = "internal"
-    for name in ("noinline", "cold"):
-        function.attributes.add(name)
-    taken, place, *words = function.args
-    b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
-    with b.if_then(won):
-        for k, word in enumerate((I64(1), *words)):
-            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
-    b.ret_void()
-    return function
-
-
-def _parted(x):
-    """A number as another one and a Python integer, their sum."""
-    base, k = x, 0
-    while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
-        k += base.operands[1].constant * (1 if base.opname == "add" else -1)
-        base = base.operands[0]
-    return (x, 0) if isinstance(base, ir.Constant) or abs(k) >= 1 << 31 else (base, k)
 
 
 def _end_taken(block):

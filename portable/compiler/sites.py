@@ -1,12 +1,15 @@
-"""What a debug build found: the words that a launch leaves, as a Fault that its CheckError holds."""
+"""What a debug build found: the function that leaves it in words, and the Fault that is made from these."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 
+from llvmlite import ir
+
 from ..errors import CheckError
 from ..policy import n_indices
+from .values import I64, PTR
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +96,19 @@ class Sites:
                 )
             ]
         )
+
+
+def teller(module):
+    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, *[I64] * 7]), "portable_fault")
+    function.linkage = "internal"
+    for name in ("noinline", "cold"):
+        function.attributes.add(name)
+    taken, place, *words = function.args
+    b = ir.IRBuilder(function.append_basic_block("begin"))
+    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
+    with b.if_then(won):
+        for k, word in enumerate((I64(1), *words)):
+            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
+    b.ret_void()
+    return function

@@ -105,3 +105,12 @@ def _assigned(block):
         yield from (s.variable for s in sets.get(node.__class__, ()))
         for part in inside(node):
             yield from _assigned(part)
+
+
+def parted(x):
+    """A number as another one and a Python integer, their sum."""
+    base, k = x, 0
+    while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
+        k += base.operands[1].constant * (1 if base.opname == "add" else -1)
+        base = base.operands[0]
+    return (x, 0) if isinstance(base, ir.Constant) or abs(k) >= 1 << 31 else (base, k)

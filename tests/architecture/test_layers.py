@@ -221,8 +221,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (
         3_800,
         (
-            "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at a block's"
-            " end, loops without those that their ends tell of; LLVM's pass managers, freed"
+            "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at the end"
+            " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
 )

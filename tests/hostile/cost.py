@@ -3,9 +3,9 @@
 The runs of `python -m roofline report --all` are called once, and the longest launch of each of their kernels
 is kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
 turn. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With --processes N the
-runs are shared by N processes, which compile side by side and time one after the other; --seconds is when these
-end at the latest. With --threads: two Python threads that launch on "serial", against one that launches as
-often.
+runs are shared by N processes, which compile side by side and time one after the other; --seconds is when
+these end at the latest. With --threads: two Python threads that launch on "serial", against one that launches
+as often.
 """
 
 import argparse
