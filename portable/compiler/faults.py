@@ -2,120 +2,33 @@
 
 What it looks at is a SITE, a number that `Sites` knows the meaning of. The first fault of a launch is written
 to eight words: whether there is one, its site, the number, its limit, the lane, and the indices of the launch
-at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to the
-barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads, and
-what a basic block has found is told of at its end, so that its loads need not wait for one another.
+at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to
+the barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads,
+and what a basic block has found is told of at its end, so that its loads need not wait for one another.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import struct
-from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..errors import CheckError
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN, Emitter
-from .tree import Call, Leave, Operation, Set, inside
+from .sites import Sites, teller
+from .tree import Operation, inside
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
+from .versions import Version, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
 # to, and the address of the eight words
 ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
-_VOID, _RARELY, _MOST = ir.VoidType(), [1, 1 << 20], 32  # looks that are told of together
+_RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What the debug build found.
-
-    Attributes
-    ----------
-    kind : "index", "division by zero", "shift", "NaN" or "scratch"
-    kernel, file, line : where it is in the text
-    view : the argument's or variable's name, or the operator
-    number, limit : the index and its extent; the dividend and 0; the shift's count and its type's bits; the
-        bytes of scratch wanted and given
-    index : of the launch: a tuple of integers; for teams the league rank
-    member : the team's member, else None
-    """
-
-    kind: str
-    kernel: str
-    file: str
-    line: int
-    view: str
-    dimension: int
-    number: int
-    limit: int
-    index: tuple
-    member: int | None
-
-    def __str__(self):
-        says = {
-            "index": f"'{self.view}', dimension {self.dimension}: "
-            f"index {self.number} is outside extent {self.limit}",
-            "division by zero": f"{self.number} {self.view} 0",
-            "shift": f"`{self.view}` by {self.number}, of {self.limit} bits",
-            "NaN": f"`{self.view}` made NaN from numbers",
-            "scratch": f"{self.view} ends at byte {self.number} of the {self.limit} that the team has",
-        }[self.kind]
-        place = ", ".join(map(str, self.index)) or "the end of a reduction"
-        at = (
-            f"team {place}, member {self.member}"
-            if self.member is not None
-            else f"index {place if len(self.index) < 2 else f'({place})'}"
-        )
-        return f"kernel '{self.kernel}' ({self.file}:{self.line}): {says}, at {at}"
-
-
-class Sites:
-    """What the sites of one kernel's debug build mean; `raise_if` reads the words that a launch has left."""
-
-    def __init__(self, kernel, policy_kind, step):
-        self.kernel, self.policy_kind, self.step, self.known = kernel, policy_kind, step, []
-
-    def add(self, *site):
-        self.known.append(site)
-        return len(self.known) - 1
-
-    def raise_if(self, words):
-        """CheckError with the Fault that is in eight words, if one is."""
-        taken, site, number, limit, lane, *index = struct.unpack("=8q", words)
-        if not taken:
-            return
-        line, kind, view, dimension, launched = self.known[site]
-        team, member = self.policy_kind == "team", None
-        if team:
-            index, member = index[:1], lane
-        elif launched:
-            index = index[: n_indices(self.policy_kind)]
-            index[-1] += lane * self.step
-        file, _, line = line.rpartition(":")
-        index = tuple(index) if launched else ()
-        raise CheckError(
-            [
-                Fault(
-                    kind,
-                    self.kernel,
-                    file,
-                    int(line),
-                    view,
-                    dimension,
-                    number,
-                    limit,
-                    index,
-                    member if launched else None,
-                )
-            ]
-        )
 
 
 class Debugging(Emitter):
@@ -179,6 +92,9 @@ class Debugging(Emitter):
         if plain or self.version or not loop.innermost() or _meets(loop.body):
             super().counted_loop(loop, start, stop, step)
             return
+        self._in_versions(loop, start, stop, step)
+
+    def _in_versions(self, loop, start, stop, step):
         b = self.b
         choose, ends = b.block, [self.get(v, "int") for v in (start, stop)]
         quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
@@ -313,12 +229,7 @@ class Debugging(Emitter):
     def _with_others(self, x, n, site):
         """Whether an index is inside, and with it others of this block that are as far from it as numbers of
         the text say: their ends alone are looked at."""
-        base, k = x, 0
-        while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
-            k += base.operands[1].constant * (1 if base.opname == "add" else -1)
-            base = base.operands[0]
-        if isinstance(base, ir.Constant) or abs(k) >= 1 << 31:
-            base, k = x, 0
+        base, k = parted(x)
         known, b = self._facts()[1], self.b
         key = base, n.constant if isinstance(n, ir.Constant) else n
         if key not in known:
@@ -419,11 +330,21 @@ class Debugging(Emitter):
     # ---- what becomes of it
     def require(self, ok, number, limit, kind, name, dimension=0):
         """Code goes on if `ok`, an i1 or one a lane, holds for all live lanes; else the first is told of."""
-        b, bits = self.b, None
-        site = self.sites.add(self.line, kind, name, dimension, self.where is not None)
+        b, site = self.b, self.sites.add(self.line, kind, name, dimension, self.where is not None)
         if not self.leaves:
             self._wait(ok, number, limit, site, kind)
             return
+        bad, bits = self._bad(ok)
+        faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
+        b.cbranch(bad, faulty, good).set_weights(_RARELY)
+        b.position_at_end(faulty)
+        self._tell(bits, number, limit, site)
+        self.target.leave(self)
+        b.position_at_end(good)
+
+    def _bad(self, ok):
+        """Whether it does not hold for a live lane; and the lanes in bits, or None."""
+        b, bits = self.b, None
         if isinstance(ok.type, ir.VectorType):
             bad = b.not_(ok) if self.mask is None else b.select(self.mask, b.not_(ok), self.full(I1, 0))
             bits = b.bitcast(bad, ir.IntType(self.W))
@@ -434,12 +355,7 @@ class Debugging(Emitter):
                 bits = b.bitcast(self.mask, ir.IntType(self.W))
                 if not self.alive:
                     bad = b.and_(bad, b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)))
-        faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
-        b.cbranch(bad, faulty, good).set_weights(_RARELY)
-        b.position_at_end(faulty)
-        self._tell(bits, number, limit, site)
-        self.target.leave(self)
-        b.position_at_end(good)
+        return bad, bits
 
     def _wait(self, ok, number, limit, site, kind):
         """Let a look be told of at the end of this block, which ends soon where many wait."""
@@ -466,16 +382,8 @@ class Debugging(Emitter):
             self._tell_at_end(block, looks)
 
     def _tell_at_end(self, block, looks):
-        function, end = block.function, block.instructions.pop()
-        block.terminator = None
+        good, faulty = _end_taken(block), block.function.append_basic_block("faulty")
         b = self.b = ir.IRBuilder(block)
-        good, faulty = (function.append_basic_block(name) for name in ("good", "faulty"))
-        good.instructions.append(end)
-        good.terminator, end.parent = end, good
-        for other in function.blocks:
-            for phi in other.instructions:
-                if isinstance(phi, ir.PhiInstr):
-                    phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
         fine = {ok: self._of_all(ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
@@ -514,8 +422,8 @@ class Debugging(Emitter):
         place = self.memory
         if not self.leaves:
             place = b.load(b.gep(place, [I64(WORDS)], source_etype=I8), typ=PTR)
-        teller = b.module.globals.get("portable_fault") or _teller(b.module)
-        b.call(teller, [self.memory, place, *words])
+        tells = b.module.globals.get("portable_fault") or teller(b.module)
+        b.call(tells, [self.memory, place, *words])
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""
@@ -566,115 +474,16 @@ def _meets(block):
     )
 
 
-class Version:
-    """A loop being emitted without the looks at indices that its first and last trip tell of.
-
-    An index is known if it is a * counter + k + what does not change in the loop, a and k Python integers.
-    """
-
-    def __init__(self, lower, loop, before):
-        self.lower, self.loop, self.before, self.looks = lower, loop, before, {}
-        self.written = set(_assigned(loop.body))
-
-    def knows(self, x, n):
-        """Whether the loop's ends tell whether an index is one of n; noted if so."""
-        form = self._form(x)
-        if form is None or not self._stays(n):
-            return False
-        a, k, rest = form
-        key = a, n.constant if isinstance(n, ir.Constant) else n, frozenset(rest.items())
-        low, high, _ = self.looks.get(key, (k, k, n))
-        self.looks[key] = min(low, k), max(high, k), n
-        return True
-
-    def fine(self, first, last, upwards):
-        """An i1, whether all is inside from a first to before a last counter; None if nothing was asked."""
-        if not self.looks:
-            return None
-        b = self.lower.b
-        first, last = (first, b.sub(last, I64(1))) if upwards else (b.add(first, I64(1)), last)
-        # so that no product wraps
-        fine = b.icmp_unsigned("<", b.sub(last, first), I64(1 << 40))
-        for (a, _, rest), (low, high, n) in self.looks.items():
-            n, base = self._again(n), I64(0)
-            for x, times in rest:
-                base = b.add(base, b.mul(self._again(x), I64(times)))
-            for counter, k in ((first, low), (last, high)) if a >= 0 else ((last, low), (first, high)):
-                index = b.add(b.add(base, b.mul(counter, I64(a))), I64(k))
-                fine = b.and_(fine, b.icmp_unsigned("<", index, n))
-        return fine
-
-    def _form(self, x):
-        """(a, k, {value: times}) of an index, or None."""
-        if isinstance(x, ir.Constant):
-            return 0, x.constant, {}
-        counter = self.lower.values.get(self.loop.counter)
-        if counter is not None and x is counter.ir:
-            return 1, 0, {}
-        op = getattr(x, "opname", None)
-        if op not in ("add", "sub", "mul") or x.parent in self.before:
-            return (0, 0, {x: 1}) if self._stays(x) else None
-        parts = [self._form(y) for y in x.operands]
-        if None in parts:
-            return None
-        (a, k, rest), (c, m, more) = parts
-        if op != "mul":
-            sign = 1 if op == "add" else -1
-            sums = {y: rest.get(y, 0) + sign * more.get(y, 0) for y in {**rest, **more}}
-            return _bounded(a + sign * c, k + sign * m, sums)
-        if not (a or rest):
-            a, k, rest, c, m, more = c, m, more, a, k, rest
-        if c or more:
-            return None if a or c else (0, 0, {x: 1})
-        return _bounded(a * m, k * m, {y: times * m for y, times in rest.items()})
-
-    def _stays(self, x):
-        """Whether a value is the same in all trips, and can be had before them."""
-        if not isinstance(x, ir.Instruction) or x.parent in self.before:
-            return True
-        if x.opname == "load":
-            slots = self.lower.slots
-            return any(slots[v] is x.operands[0] for v in slots if v not in self.written)
-        return x.opname in ("add", "sub", "mul") and all(map(self._stays, x.operands))
-
-    def _again(self, x):
-        """The value before the loop."""
-        if not isinstance(x, ir.Instruction) or x.parent in self.before:
-            return x
-        b = self.lower.b
-        if x.opname == "load":
-            return b.load(x.operands[0], typ=x.type)
-        return {"add": b.add, "sub": b.sub, "mul": b.mul}[x.opname](*map(self._again, x.operands))
-
-
-def _bounded(a, k, rest):
-    """The form of an index, if its numbers are small enough for sums in 64 bits."""
-    return (a, k, rest) if max(abs(a), abs(k) >> 20, *map(abs, rest.values()), 0) < 1 << 20 else None
-
-
-def _assigned(block):
-    """The variables that are assigned in what a block runs."""
-    for node in block.body:
-        sets = {Set: [node], Leave: getattr(node, "results", ()), Call: getattr(node, "setup", ())}
-        yield from (s.variable for s in sets.get(node.__class__, ()))
-        for part in inside(node):
-            yield from _assigned(part)
-
-
-def _teller(module):
-    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
-    function = ir.Function(module, ir.FunctionType(_VOID, [PTR, PTR, *[I64] * 7]), "portable_fault")
-    function.linkage = "internal"
-    for name in ("noinline", "cold"):
-        function.attributes.add(name)
-    taken, place, *words = function.args
-    b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
-    with b.if_then(won):
-        for k, word in enumerate((I64(1), *words)):
-            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
-    b.ret_void()
-    return function
+def _end_taken(block):
+    """Take a block's end to a block of its own, which is given."""
+    good, end = block.function.append_basic_block("good"), block.instructions.pop()
+    good.instructions.append(end)
+    block.terminator, good.terminator, end.parent = None, end, good
+    for other in block.function.blocks:
+        for phi in other.instructions:
+            if isinstance(phi, ir.PhiInstr):
+                phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
+    return good
 
 
 class Debugged:

@@ -320,7 +320,7 @@ class Instructions(Memory):
         return self.team.append(self, self.values[o.view], at, value, keep)
 
     def emit_tally(self, o, index):
-        return self.team.tally(self, self.values[o.view], index)
+        return self.team.tally(self, self.values[o.view], index, o.view.shape[0])
 
     def emit_combine(self, o, *state):
         if o.attr.commutes:

@@ -14,8 +14,8 @@ class Members:
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
 
-    def tally(self, lower, view, index):
-        """Count one more in view[index], lanes in order; what was there before."""
+    def tally(self, lower, view, index, n):
+        """Count one more in view[index], of n numbers, lanes in order; what was there before."""
         return lower.atomic("add", view, [index], lower.const(1))
 
     def scratch(self, lower, label, dtype, shape):

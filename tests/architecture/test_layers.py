@@ -237,6 +237,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (300, "large memory of the host, which is kept for the next array of its size"),
+    (
+        3_800,
+        (
+            "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at the end"
+            " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
+        ),
+    ),
 )
 
 

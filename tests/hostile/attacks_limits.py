@@ -50,7 +50,7 @@ def by_constant(i, x, n):
 
 @attack(300)
 def values_of_static(random, times):
-    """More values than a kernel keeps. (Where nothing is on disk yet, LLVM keeps some 0.1 MB each time.)"""
+    """More values than a kernel keeps."""
     x, by_constant.compiled.most = np.zeros(10), 32
     done = _flat(
         lambda k: pk.parallel_for(on("serial", 10), by_constant, x, pk.static(k % 40 + 0.5)), times, 5000

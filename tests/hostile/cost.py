@@ -1,15 +1,21 @@
 """python -m tests.hostile.cost [--space threads] [--quick] [--rounds N]: what the debug build costs.
 
-The runs of `python -m roofline report` are called once, and the longest launch of each of their kernels is
-kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
-turn. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With --threads: two Python
-threads that launch on "serial", against one that launches as often.
+The runs of `python -m roofline report --all` are called once, and the longest launch of each of their kernels
+is kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
+turn. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With --processes N the
+runs are shared by N processes, which compile side by side and time one after the other; --seconds is when
+these end at the latest. With --threads: two Python threads that launch on "serial", against one that launches
+as often.
 """
 
 import argparse
 import contextlib
+import fcntl
 import functools
 import statistics
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -17,12 +23,26 @@ import numpy as np
 
 import portable as pk
 from roofline import cases
+from roofline.cases import methods
 
-BUILDS = False, True, "nan"
+BUILDS = {"usual": False, "debug": True, "nan": "nan"}
+POINTS, PARTICLES, ELEMENTS = 200_000, 2_000_000, 10_000_000  # of `methods` on a GPU, a fifth of the report's
 
 
-def launches(space, quick):
-    """The longest launch of each kernel of the report's runs: {name of the kernel: Launch}."""
+def runs(space, quick):
+    """The runs of the report, those of `methods` on a GPU on fewer numbers: most are made on the host."""
+    for case in cases.ALL:
+        if case == "methods" and space.startswith("cuda") and not quick:
+            yield from methods._mixture(space, POINTS)
+            yield from methods._tmap(space, POINTS)
+            yield from methods._resampling(space, PARTICLES)
+            yield from methods._words(space, ELEMENTS)
+        else:
+            yield from cases.load(case).prepare(space, None, quick)
+
+
+def launches(space, quick, part, n_parts):
+    """The longest launch of each kernel of a part of the runs: {name of the kernel: Launch}."""
     found, begun = {}, []
 
     def hear(phase, what, launch):
@@ -36,11 +56,10 @@ def launches(space, quick):
                     found[name] = seconds, one
                 pk.fence(space)
 
-    for case in cases.ALL:
-        for run in cases.load(case).prepare(space, None, quick):
-            run.call()  # compiled
-            with pk.listening(hear, into_graphs=True), pk.use(space):
-                run.call()
+    for run in list(runs(space, quick))[part::n_parts]:
+        run.call()  # compiled
+        with pk.listening(hear, into_graphs=True), pk.use(space):
+            run.call()
     return {name: launch for name, (_, launch) in found.items()}
 
 
@@ -72,7 +91,7 @@ def prepared(launch, build):
                 call()
                 pk.fence(launch.space)
             except pk.CheckError as error:
-                print(f"  {error}", flush=True)
+                print(f"  {error}", file=sys.stderr, flush=True)
                 return np.nan
             return time.perf_counter() - start
 
@@ -80,22 +99,67 @@ def prepared(launch, build):
     return seconds
 
 
-def costs(space, quick, rounds):
+@contextlib.contextmanager
+def alone(path):
+    """While no other process that asks for it is."""
+    with open(path, "a") if path else contextlib.nullcontext() as file:
+        if path:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def times(options):
+    """(kernel, seconds of each build) of each kernel of this process's part, but of those that go outside."""
+    for name, launch in sorted(launches(options.space, options.quick, *options.part).items()):
+        calls = {build: prepared(launch, BUILDS[build]) for build in options.builds if build != "usual"}
+        if any(np.isnan(call()) for call in calls.values()):  # out of its place in a method
+            continue
+        calls = [prepared(launch, False), *calls.values()]
+        with alone(options.lock):
+            rounds = [[call() for call in calls] for _ in range(options.rounds)]
+        yield name, np.array(rounds).min(axis=0)
+
+
+def shared(options):
+    """The same of all parts, by processes."""
+    with tempfile.NamedTemporaryFile() as lock:
+        command = [sys.executable, "-m", "tests.hostile.cost", "--space", options.space, "--lock", lock.name]
+        command += [
+            "--rounds",
+            str(options.rounds),
+            "--builds",
+            *options.builds,
+            *["--quick"] * options.quick,
+        ]
+        end, best = time.monotonic() + options.seconds, {}
+        parts = [
+            subprocess.Popen(
+                [*command, "--part", str(k), str(options.processes)], stdout=subprocess.PIPE, text=True
+            )
+            for k in range(options.processes)
+        ]
+        killer = threading.Timer(end - time.monotonic(), lambda: [part.kill() for part in parts])
+        killer.start()
+        for line in (line for part in parts for line in part.stdout):
+            name, *seconds = line.split()
+            seconds = np.array(seconds, float)
+            if name not in best or best[name][0] < seconds[0]:
+                best[name] = seconds
+        killer.cancel()
+        ended = sum(part.wait() == 0 for part in parts)
+        print(f"{ended} of {len(parts)} processes came to their end")
+    return best.items()
+
+
+def show(rows, builds):
     """Print the ratio of each kernel's builds, then median and worst."""
-    rows = {}
-    for name, launch in sorted(launches(space, quick).items()):
-        calls = [prepared(launch, build) for build in BUILDS]
-        times = np.array(
-            [[call() for call in calls[:: 1 if k % 2 else -1]][:: 1 if k % 2 else -1] for k in range(rounds)]
-        )
-        rows[name] = ratios = times.min(axis=0) / times[:, 0].min()
-        print(
-            f"{name:58s} {1e6 * times[:, 0].min():10.0f} us  debug {ratios[1]:5.2f}  nan {ratios[2]:5.2f}",
-            flush=True,
-        )
-    ratios = np.array(list(rows.values()))
-    for k, build in ((1, "debug"), (2, "nan")):
-        told = ratios[np.isfinite(ratios[:, k]), k]
+    ratios = []
+    for name, seconds in rows:
+        ratios.append(seconds / seconds[0])
+        told = "  ".join(f"{build} {ratio:5.2f}" for build, ratio in zip(builds[1:], ratios[-1][1:]))
+        print(f"{name:58s} {1e6 * seconds[0]:10.0f} us  {told}", flush=True)
+    for build, column in zip(builds[1:], np.array(ratios).T[1:]):
+        told = column[np.isfinite(column)]
         print(f"{build:6s} {len(told)} kernels: median {np.median(told):.2f}, worst {told.max():.2f}")
 
 
@@ -143,12 +207,23 @@ def main():
     parser.add_argument("--space", default="threads")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--builds", nargs="+", choices=BUILDS, default=[*BUILDS], help="the usual one first")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--part", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--lock", help=argparse.SUPPRESS)
     parser.add_argument("--threads", action="store_true")
     options = parser.parse_args()
     if options.threads:
         side_by_side(options.rounds)
+    elif options.part:
+        for name, seconds in times(options):
+            print(name, *seconds, flush=True)
+    elif options.processes > 1:
+        show(shared(options), options.builds)
     else:
-        costs(options.space, options.quick, options.rounds)
+        options.part = 0, 1
+        show(times(options), options.builds)
 
 
 if __name__ == "__main__":

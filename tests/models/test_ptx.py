@@ -390,6 +390,7 @@ MODELS = {
     "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }
+DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
 
 
 @pytest.mark.parametrize("capability", [(7, 0)] * bool(os.environ.get("PORTABLE_WHOLE")) + [(9, 0)], ids=str)
@@ -403,6 +404,9 @@ def test_every_kernel_of(model, capability):
     seen = set()
     for kernel, policy_kind, specs, reducers in lowered(module):
         seen.add(kernel.name)
-        ptx = lower_to_ptx(kernel, policy_kind, specs, reducers, team_size=32, capability=capability)
-        assert ".visible .entry entry" in ptx, kernel.name
+        for debug in (False, True) if capability[0] == 9 and model in DEBUGGED else (False,):
+            ptx = lower_to_ptx(
+                kernel, policy_kind, specs, reducers, team_size=32, capability=capability, debug=debug
+            )
+            assert ".visible .entry entry" in ptx, kernel.name
     assert len(seen) >= 3

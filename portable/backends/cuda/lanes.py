@@ -177,13 +177,13 @@ class CudaTeam(Members):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
-    def tally(self, lower, view, index):
+    def tally(self, lower, view, index, n):
         """The first of a warp's members with the same index adds them all; each counts those before it.
 
         The first member's addition has returned before the shuffle that hands its result on, and so before
         the warp's next tally.
         """
-        b, peers = lower.b, _peers(lower, lower.get(index, "int"), view.shape[0])
+        b, peers = lower.b, _peers(lower, lower.get(index, "int"), n)
         lower_ranks = lower.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
         before, total = (
             lower.cast(Value("uint32", VARYING, lower.intrinsic("ctpop", [v])), view.dtype)

@@ -44,7 +44,7 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 class Entry(Emitted):
     """A kernel for one GPU architecture. `team_size` threads a team, a multiple of a warp."""
 
-    target, short = CudaTarget, _SHORT
+    target = CudaTarget
 
     def __init__(self, kernel, policy_kind, specs, reducers, team_size):
         self.team_size = team_size
@@ -121,7 +121,7 @@ class Entry(Emitted):
         with b.if_else(whole) as (pack, rest):
             with pack:
                 self.visit(lower.lanes(index), None, 0)
-                if sum(len(block.instructions) for block in b.function.blocks) > self.short:
+                if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
                     raise Unpacked("the text is long")
             with rest:
                 lower.W = 1

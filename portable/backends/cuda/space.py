@@ -111,8 +111,8 @@ class Compiled:
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault: its words are the host's, so that looking at them
-    costs no copy."""
+    """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
+    them costs no copy."""
 
     def __init__(self, context, entry):
         self.context, self.sites = context, entry.sites
