@@ -219,7 +219,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (160, "captures that repeat what they recorded, prepared once"),
     (40, "a fork waits for other threads' calls of LLVM"),
     (
-        4_100,
+        4_130,
         (
             "scans of a GPU that read their input once, in a fixed order; ragged rows cut by values and ends"
             " of rows, whose offsets are looked at while they are combined"
