@@ -567,8 +567,11 @@ def reduce_ahead(policy, kernel, *args, reducer, label=None):
         results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
         return lambda: results
     space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
-    with backend.lock or contextlib.nullcontext():
-        return backend.reduce_ahead(space, compiled, policy, words)
+    try:
+        with backend.lock or contextlib.nullcontext():
+            return backend.reduce_ahead(space, compiled, policy, words)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
 
 
 def parallel_scan(

@@ -230,7 +230,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (385, "a launch on a GPU's default stream is one call of the driver"),
     (255, "copies of arrays that are like the view make no view of them"),
     (
-        4_100,
+        4_130,
         (
             "scans of a GPU that read their input once, in a fixed order; ragged rows cut by values and ends"
             " of rows, whose offsets are looked at while they are combined"
