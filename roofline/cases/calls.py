@@ -77,6 +77,8 @@ def _beside_serial(call, space):
 def _beside_device(call, space):
     there = [pk.copy_of(array, space) for array in call.arrays]
     held = [pk.pinned(array.shape, array.dtype) for array in call.arrays]
+    for pinned, array in zip(held, call.arrays):
+        pinned[...] = array  # what is copied is what the call beside it works on
     came = pk.pinned(max(call.bytes_out, 1), np.uint8)
     result = pk.empty(came.shape, np.uint8, space)
 

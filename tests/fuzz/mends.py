@@ -78,7 +78,7 @@ MENDS = [
     (
         6,
         "constants that are equal, in typed trees",
-        "portable/compiler/emit.py",
+        "portable/compiler/tree.py",
         'return "constant", value.dtype, repr(value.const), value.const',
         'return "constant", value.dtype, value.const, value.const',
     ),

@@ -2,6 +2,7 @@
 
 import struct
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -71,3 +72,39 @@ def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
         first, last = calls.index("cuEventRecord"), len(calls) - 1
         assert calls[last] == "cuEventSynchronize" and calls.count("cuEventSynchronize") == 1
         assert calls[:first] == ["cuLaunchKernel"] and set(calls[first + 1 : last]) == {"cuLaunchKernel"}
+
+
+def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):
+    """Its launch writes there: memory that is given back meanwhile is another's, or nobody's."""
+    made, alive = [], []
+
+    class Workspace(launches._Workspace):
+        def __init__(self, context):
+            super().__init__(context)
+            made.append(weakref.ref(self))
+
+    fence = launches.fence
+    monkeypatch.setattr(launches, "_Workspace", Workspace)
+    monkeypatch.setattr(
+        launches, "fence", lambda space: (alive.extend(work() is not None for work in made), fence(space))
+    )
+    x = pk.zeros(100, space="cuda")
+    pk.count(pk.RangePolicy(0, 100, space="cuda"), entry, x, reducer=pk.Sum, build="executed")
+    assert alive and all(alive)
+
+
+def test_waiting_for_the_context_waits_for_captures(fake_cuda):
+    """It would end those of other threads."""
+    context = driver.context(0)
+    waited = threading.Event()
+
+    def wait():
+        context.synchronize()
+        waited.set()
+
+    with context.capture(context.stream().handle):
+        other = threading.Thread(target=wait)
+        other.start()
+        assert not waited.wait(0.2)
+    other.join(10)
+    assert waited.is_set()

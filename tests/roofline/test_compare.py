@@ -132,6 +132,6 @@ def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
 
 
 def test_what_a_call_s_kernels_take():
-    x = np.zeros(100)
-    told = kernels_alone(lambda: [pk.parallel_for(100, copy, x, x) for _ in range(3)])
+    x, policy = np.zeros(100), pk.RangePolicy(0, 100, space="serial")
+    told = kernels_alone(lambda: [pk.parallel_for(policy, copy, x, x) for _ in range(3)])
     assert re.fullmatch(r"its kernels alone take [\d.]+ .?s, in 3 launches", told)

@@ -100,9 +100,8 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
     compiled = compiled if policy_kind == "team" else compiled(0)
     pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
-    rows = launches._STEPS[pattern](
-        space, compiled, policy, words, (), launches._Workspace(driver.context(space.device))
-    )
+    work = launches._Workspace(driver.context(space.device))  # until the launch has ended
+    rows = launches._STEPS[pattern](space, compiled, policy, words, (), work)
     if not rows:
         return {}
     made = rows[0][0]  # one build makes all kernels of a launch

@@ -52,6 +52,7 @@ class Context(contract.Memory):
         self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
         self.alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
+        self.capturing = Lock()  # waiting for the whole context ends captures of other threads
         # bytes -> addresses; whether any queue but the default stream was used
         self._kept, self.parallel = {}, False
         self.streamed = False  # the same, but for queues of other libraries
@@ -92,7 +93,8 @@ class Context(contract.Memory):
     def synchronize(self):
         """Wait for everything queued on the device."""
         self.activate()
-        cu.cuCtxSynchronize()
+        with self.capturing:
+            cu.cuCtxSynchronize()
 
     # Memory
 
@@ -109,7 +111,7 @@ class Context(contract.Memory):
             pointer = self._new(nbytes)
         else:
             if self.parallel:
-                cu.cuCtxSynchronize()  # another queue than the default stream may still be at work on it
+                self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
             self.fill(pointer, 0, nbytes, wait=True)
         return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
@@ -288,10 +290,12 @@ class Context(contract.Memory):
         self.activate()
         return Event(self)
 
+    @contextlib.contextmanager
     def capture(self, stream):
         """Context manager: records what is queued on `stream` instead of running it, in the Graph it
         yields."""
-        return _capture(self, stream)
+        with self.capturing, _capture(self, stream) as graph:
+            yield graph
 
 
 class _Owner:
