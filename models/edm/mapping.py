@@ -324,6 +324,8 @@ def _columns(begins):
         for abreast, part in cut(search, shift + begin, end - begin, begin, 0):
             slices[abreast].append(part)
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
+    read = max(part[1] + abreast * kernels.APART for abreast in ABREAST for part in slices[abreast])
+    column += [0] * (read - len(column))  # also of targets that are none
     return column, slices
 
 

@@ -306,3 +306,12 @@ def test_a_file_is_opened_lazily(tmp_path):
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
     with pytest.raises(pk.ShapeError, match=r"holds shape \(3, 3\); 2 libraries and 3 targets"):
         open_matrix(path, list("ab"), list("abc"))
+
+
+@pytest.mark.parametrize("n", [5, 33, 70])
+def test_targets_that_are_none_lie_inside(n):
+    """A slice reads as many columns as go abreast, also where fewer are targets."""
+    x = logistic_maps(30, n)
+    with pk.use("serial", debug=True):
+        found = edm.cross_map(x, np.full(n, 2))
+    np.testing.assert_array_equal(found, edm.cross_map(x, np.full(n, 2), space="serial"))
