@@ -346,20 +346,15 @@ class Held:
     ----------
     view : View
         Which others are added to.
-    launch : callable, optional
-        Takes a launch, in place of making it.
     """
 
-    def __init__(self, view: pk.View, launch: Callable[..., Any] | None = None) -> None:
-        self.view, self._launch = view, launch
+    def __init__(self, view: pk.View) -> None:
+        self.view = view
 
     def __add__(self, other: Held) -> Held:
         left, right = self.view.reshape(-1), other.view.reshape(-1)
         policy = pk.RangePolicy(0, left.size, space=left.space)
-        if self._launch:
-            self._launch(policy, add_to, left, right)
-        else:
-            pk.parallel_for(policy, add_to, left, right, label="add_to")
+        pk.parallel_for(policy, add_to, left, right, label="add_to")
         return self
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import portable as pk
 
-from ..sharding import Held, Shards, here, nodes
+from ..sharding import Shards, here, nodes
 from ..sharding import total as add_up
 from ..store import NOWHERE
 from . import kernels
@@ -123,32 +123,20 @@ class EM:
             label="tmap",
         )
         self._own, self._last = self._shards.own(), (None, None, None)
-        # the sums of all: where the first shard's are, to which others are added, if all are in this space
-        self._total = self._own[1][0].total if self._own else pk.zeros((n_models, n_sums), np.float64, own)
-
-    def _launches(self):
-        """All of an E-step on the space of this process that has all runs: sums, and their sums in the order
-        of (1) of `sharding`."""
-        method, shards = self._own
-        found = []
-
-        def each():
-            for shard in shards:
-                found.extend(method.launches(shard, self._exact, self._models, self._state))
-                yield (Held(shard.total, lambda *launch: found.append(launch)),)
-
-        add_up(nodes(each(), 0))
-        return found
+        if self._own is None:
+            self._total = pk.zeros((n_models, n_sums), np.float64, own)
+        else:  # the first shard's, to which others are added
+            method, shards = self._own
+            method.views, self._total = (self._exact, self._models, self._state), shards[0].total
 
     def expect(self):
         """The E-step: `_total` from the models."""
         if self._own is None:
-            pk.deep_copy(
-                self._total, self._shards.reduce("sums", self._exact.to_numpy(), self._state.to_numpy())[0]
-            )
-            return
-        for launch in self._launches():
-            pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
+            exact, state = self._exact.to_numpy(), self._state.to_numpy()
+            pk.deep_copy(self._total, self._shards.reduce("sums", exact, state)[0])
+        else:
+            method, shards = self._own
+            add_up(nodes(method.sums(shards), 0))
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""

@@ -65,6 +65,12 @@ class Expectation:
         Of the recursions.
     unit : float
     space : str or Space
+
+    Attributes
+    ----------
+    views : sequence of View
+        Models of which sums are asked for: their rows, the same in the recursions' dtype, their state. Copies
+        of what is given to `load`, or the views of an EM in the same space.
     """
 
     repeated = ("sums",)
@@ -73,7 +79,7 @@ class Expectation:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
         self.space = pk.empty((1,), dtype, space).space
         self._filtered = pk.empty((n_models, 1), dtype, space)
-        self._views = None  # of models
+        self.views = None
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
@@ -101,49 +107,48 @@ class Expectation:
         total = pk.zeros(self._shape, np.float64, self.space)
         return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
 
-    def launches(self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View) -> Iterator[tuple]:
-        """Those of a shard in their order; they leave the sums of each model in its total."""
-        laid, sums, total, table = shard
-        rounded = laid.distinct is not None
-        if rounded:
-            n_models, _, n_branches, n_values = table.shape
-            yield (
-                pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
-                rounding.tabulate,
-                laid.half,
-                exact,
-                laid.distinct,
-                table,
-            )
-        yield (
-            pk.TeamPolicy(self._n_models * sums.shape[2], PACK, space=self.space),
-            kernels.expectation,
-            *kernels.branches(self._n),
-            pk.static(laid.censoring),
-            pk.static(rounded),
-            FADED[self._dtype],
-            tiny(self._dtype),
-            state,
-            models,
-            table,
-            *laid.views,
-            self._filtered,
-            sums,
-        )
-        yield pk.TeamPolicy(total.size, 512, space=self.space), kernels.add_sums, sums, total
-
     def load(self, exact: np.ndarray, state: np.ndarray) -> None:
         """The rows and the state of models, as the kernels have them, for the sums that follow."""
         arrays = exact, exact.astype(self._dtype), state
-        if self._views is None:
-            self._views = [pk.copy_of(array, self.space) for array in arrays]
+        if self.views is None:
+            self.views = [pk.copy_of(array, self.space) for array in arrays]
         else:
-            for view, array in zip(self._views, arrays):
+            for view, array in zip(self.views, arrays):
                 pk.deep_copy(view, array)
 
     def sums(self, shards: Iterator[Shard]) -> Iterator[tuple]:
-        """The sums of each of these models, shape (n_models, n_sums). Nothing waits for the space."""
-        for shard in shards:
-            for launch in self.launches(shard, *self._views):
-                pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
-            yield (Held(shard.total),)
+        """The sums of each of the models in `views`, shape (n_models, n_sums). Nothing waits for the
+        space."""
+        exact, models, state = self.views
+        for laid, sums, total, table in shards:
+            rounded = laid.distinct is not None
+            if rounded:
+                n_models, _, n_branches, n_values = table.shape
+                pk.parallel_for(
+                    pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
+                    rounding.tabulate,
+                    laid.half,
+                    exact,
+                    laid.distinct,
+                    table,
+                    label="tmap.tabulate",
+                )
+            pk.parallel_for(
+                pk.TeamPolicy(self._n_models * sums.shape[2], PACK, space=self.space),
+                kernels.expectation,
+                *kernels.branches(self._n),
+                pk.static(laid.censoring),
+                pk.static(rounded),
+                FADED[self._dtype],
+                tiny(self._dtype),
+                state,
+                models,
+                table,
+                *laid.views,
+                self._filtered,
+                sums,
+                label="tmap.expectation",
+            )
+            policy = pk.TeamPolicy(total.size, 512, space=self.space)
+            pk.parallel_for(policy, kernels.add_sums, sums, total, label="tmap.add_sums")
+            yield (Held(total),)
