@@ -178,7 +178,7 @@ class Ceilings:
         -------
         str
         """
-        return next(name for name, capacity in self.levels if capacity is None or n_bytes <= capacity)
+        return _holding(self.levels, n_bytes)
 
     def level_that_held(self, n_bytes: float) -> str:
         """The nearest memory level that was seen to hold so many bytes, where that was looked for: what other
@@ -192,11 +192,10 @@ class Ceilings:
         -------
         str
         """
-        return next(
-            name
-            for name, capacity in self.levels
-            if capacity is None or n_bytes <= (self.rate(f"capacity {name}") or capacity)
-        )
+        seen = [
+            (name, capacity and (self.rate(f"capacity {name}") or capacity)) for name, capacity in self.levels
+        ]
+        return _holding(seen, n_bytes)
 
     def clock_in_words(self) -> str:
         """The end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
@@ -246,6 +245,11 @@ class Ceilings:
                 (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
             )
         return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|quartiles|method<", rows, caption)
+
+
+def _holding(levels, n_bytes):
+    """The first of (name, capacity) that holds so many bytes; a capacity of None holds all."""
+    return next(name for name, capacity in levels if capacity is None or n_bytes <= capacity)
 
 
 def ceilings(
