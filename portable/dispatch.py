@@ -290,7 +290,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
-    if hooks is events.NONE:
+    if hooks is events.NONE or hooks.recording is None and not hooks.listeners:
         space, policy, backend, compiled, words = bound
         if reducers or backend.lock is not None:
             return _run(*bound, reducers, scan, outs)

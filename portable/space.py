@@ -174,11 +174,22 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         if not debug:
             yield _chosen.get()
         else:
-            bind = functools.partial(debugged, debug, events.current().redirect)
-            with events.changed(redirect=bind):
+            with events.changed(redirect=_redirect(debug, events.current().redirect)):
                 yield _chosen.get()
     finally:
         _chosen.reset(token)
+
+
+def _redirect(debug, before):
+    """What stands in for `bind`: the same for all blocks that ask for the same, in which plans are known by
+    it."""
+    known = _redirects.get(debug)
+    if before is None and known is None:
+        known = _redirects[debug] = functools.partial(debugged, debug, None)
+    return known if before in (None, known) else functools.partial(debugged, debug, before)
+
+
+_redirects = {}  # by `debug`
 
 
 def debugged(debug, bind, policy, *launch):

@@ -3,6 +3,7 @@
 import ctypes
 import struct
 
+import numpy as np
 import pytest
 from fake_cuda import fake_cuda  # noqa: F401
 
@@ -22,6 +23,11 @@ def first(team, x, y):
     s[team.rank % 4] = x[team.league_rank]
     team.barrier()
     y[team.league_rank] = s[0]
+
+
+@pk.kernel
+def add_one(i, x):
+    x[i] += 1.0
 
 
 @pk.kernel
@@ -82,3 +88,36 @@ def test_plans_and_captures(fake_cuda):
     plan()
     graph.replay()
     assert fake_cuda.calls.count("cuLaunchKernel") == before + 2 and "cuGraphLaunch" not in fake_cuda.calls
+
+
+def test_a_launch_is_one_call_and_one_wait(fake_cuda):
+    """Also a plan's, in another block that asks for the same, and a reduction's, which waits once."""
+    launches.driver.context(0).alone = True
+    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
+    policy = pk.RangePolicy(0, 37, space="cuda")
+    copy, sums = pk.kernel(gather.fn), pk.kernel(total.fn)  # not made for another driver
+    with pk.use(debug=True):
+        plan = pk.plan(policy, copy, k, x, y)
+        pk.parallel_for(policy, copy, k, x, y)
+        pk.parallel_reduce(policy, sums, k, x)
+    for call, wanted in (
+        (plan, ["cuLaunchKernelEx", "cuStreamSynchronize"]),
+        (lambda: pk.parallel_for(policy, copy, k, x, y), ["cuLaunchKernel", "cuStreamSynchronize"]),
+        (lambda: pk.parallel_reduce(policy, sums, k, x), ["cuLaunchKernel", "cuStreamSynchronize"]),
+    ):
+        fake_cuda.calls.clear()
+        with pk.use(debug=True):
+            call()
+        assert fake_cuda.calls == wanted
+
+
+def test_a_plan_of_a_debug_build_is_called_as_it_was_made(monkeypatch):
+    x, policy = np.zeros(9), pk.RangePolicy(0, 9, space="serial")
+    with pk.use(debug=True):
+        plan = pk.plan(policy, add_one, x)
+    monkeypatch.setattr(pk.dispatch, "parallel_for", None)  # what it would be launched by
+    with pk.use(debug=True):
+        plan()
+        with pk.use("serial", debug=True):
+            plan()
+    assert (x == 2.0).all()

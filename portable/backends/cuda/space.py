@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -112,13 +111,14 @@ class Compiled:
 
 class _Faults:
     """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
-    them costs no copy."""
+    them costs neither a copy nor a call of the driver."""
 
     def __init__(self, context, entry):
         self.context, self.sites = context, entry.sites
         self.memory, self.place = context.allocate(N_SHARED_BYTES, zero=True), 8 * entry.fault_word()
         self.words = context.allocate_pinned(N_BYTES)
         ctypes.memset(self.words.pointer, 0, N_BYTES)
+        self.found = ctypes.c_int64.from_address(self.words.pointer)
         where = ctypes.c_uint64(self.words.pointer)
         context.copy_to_device(self.memory.pointer + WORDS, ctypes.addressof(where), 8)
 
@@ -126,28 +126,37 @@ class _Faults:
         """Write the memory's address into the argument block at an address."""
         ctypes.c_uint64.from_address(block + self.place).value = self.memory.pointer
 
-    def take(self):
-        """The words that the launches that have finished left, and forget them."""
+    def watch(self, stream, call):
+        """Call what launches a debug build on a stream, wait for it, and raise what it found."""
+        words = None
+        try:
+            call()
+        finally:  # what a launch that was interrupted has left is not the next one's
+            cu.cuStreamSynchronize(stream)
+            if self.found.value:
+                words = self._taken()
+        if words:
+            self.sites.raise_if(words)
+
+    def _taken(self):
+        """The words that were left, which are forgotten."""
         words = ctypes.string_at(self.words.pointer, N_BYTES)
-        if any(words):
-            ctypes.memset(self.words.pointer, 0, N_BYTES)
-            self.context.fill(self.memory.pointer, 0, WORDS, wait=True)
+        ctypes.memset(self.words.pointer, 0, N_BYTES)
+        self.context.fill(self.memory.pointer, 0, WORDS, wait=True)
         return words
 
 
-@contextlib.contextmanager
-def _watched(space, rows):
-    """Wait for these launches, if they are of a debug build, and raise what it found."""
-    faults = rows[0][0].faults if rows else None
-    if faults is None:
-        yield
-        return
-    try:
-        yield
-    finally:  # what a launch that was interrupted has left is not the next one's
-        fence(space)
-        words = faults.take()
-    faults.sites.raise_if(words)
+def _launch(space, rows):
+    """Queue what a launch does; of a debug build, see it through to its end."""
+
+    def queue():
+        for compiled, handle, grid, shared, block in rows:
+            compiled.launch(grid, block, shared, space.stream, handle)
+
+    if space.debug and rows:
+        rows[0][0].faults.watch(space.stream or None, queue)
+    else:
+        queue()
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -242,10 +251,7 @@ def run_for(space, compiled, policy, words):
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
-        rows = _for(space, compiled, policy, words, (), None)
-        with _watched(space, rows):
-            for compiled, handle, grid, shared, block in rows:
-                compiled.launch(grid, block, shared, space.stream, handle)
+        _launch(space, _for(space, compiled, policy, words, (), None))
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -336,18 +342,17 @@ def run(pattern, space, compiled, policy, words, outs):
     with _lock.held:
         work = _workspace(space.device, space.stream)
         rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
-        with _watched(space, rows):
-            for compiled, handle, grid, shared, block in rows:
-                compiled.launch(grid, block, shared, space.stream, handle)
+        _launch(space, rows)
         if outs:
             return None
-        fence(space)
-        return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+        if not space.debug:  # which has waited
+            fence(space)
+        return rows[0][0].results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def reduce_ahead(space, compiled, policy, words):
     """A callable that gives the results, and waits for the reduction alone."""
-    if compiled.faults:
+    if space.debug:
         results = run("reduce", space, compiled, policy, words, ())
         return lambda: results
     with _lock.held:
@@ -370,15 +375,18 @@ def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the driver's call done before."""
     rows = _for(space, compiled, policy, words, (), None)
     calls = list(_calls(space, rows))
-    if space.debug:
-        return functools.partial(_looking, space, rows, calls)
-    return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
+    call = calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
+    return _watching(rows[0][0].faults, space.stream or None, call) if space.debug and rows else call
 
 
-def _looking(space, rows, calls):
-    with _watched(space, rows):
-        for call in calls:
-            call()
+def _watching(faults, stream, call):
+    """The same of a debug build: alone, as launches of one kernel leave their faults at one place."""
+
+    def watch():
+        with _lock.held:
+            faults.watch(stream, call)
+
+    return watch
 
 
 def _calls(space, rows):
