@@ -124,6 +124,36 @@ def test_what_is_only_added_to_is_not_read(space):
         )
 
 
+@pk.kernel
+def tally(i, k, counts):
+    pk.atomic_add(counts, k[i], 1)
+
+
+def test_a_count_outside_is_named_and_the_others_stay(space):
+    """Of a ScatterView, which a GPU's blocks have copies of in their debug build, too."""
+    counts = move(np.zeros(N, np.int64), space)
+    with pk.use(debug=True):
+        for k in (whole(), whole((5, N)), whole((5, -1))):
+            launch = pk.RangePolicy(0, N, space=space), tally, move(k, space), pk.ScatterView(counts)
+            if k[5] == 5:
+                pk.parallel_for(*launch)
+                continue
+            with pytest.raises(pk.CheckError, match=f"'counts', dimension 0: index {k[5]} is outside"):
+                pk.parallel_for(*launch)
+    content = counts.to_numpy() if isinstance(counts, pk.View) else counts
+    assert content[5] == 1 and content.max() <= 3
+    if space.startswith("cuda"):  # where the kernel goes on
+        assert (np.delete(content, 5) == 3).all()
+
+
+def test_its_copies_are_a_blocks_in_ptx(space):
+    if space != "serial":
+        pytest.skip("once is enough")
+    specs = ("view", "int64", 1, True, False), ("scatter", "int64", 1, True, False)
+    for debug in (False, True):
+        assert "atom.shared.add.u64" in lower_to_ptx(tally, "range", specs, debug=debug)
+
+
 SCRIPT = """
 import numpy as np, portable as pk
 from tests.conformance.debug_kernels import gather, whole, numbers

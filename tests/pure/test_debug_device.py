@@ -121,3 +121,18 @@ def test_a_plan_of_a_debug_build_is_called_as_it_was_made(monkeypatch):
         with pk.use("serial", debug=True):
             plan()
     assert (x == 2.0).all()
+
+
+@pk.kernel
+def tally(i, k, counts):
+    pk.atomic_add(counts, k[i], 1)
+
+
+def test_a_view_that_is_only_added_to_has_a_copy_in_each_block(fake_cuda):
+    """Unless it is too large, as the debug build takes some of a block's shared memory."""
+    k, policy = pk.zeros(37, "int64", space="cuda"), pk.RangePolicy(0, 37, space="cuda")
+    add = pk.kernel(tally.fn)
+    with pk.use(debug=True):
+        for n, shared in ((9, 72), (6 << 10, 0)):
+            pk.parallel_for(policy, add, k, pk.ScatterView(pk.zeros(n, "int64", space="cuda")))
+            assert fake_cuda.launches[-1][3] == shared

@@ -41,6 +41,13 @@ _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 
+def _shared_base(module):
+    """The block's shared memory, as no generic pointer: of that LLVM would not see the alignment."""
+    base = dynamic_shared(module)
+    base.type = ir.PointerType(addrspace=3)
+    return base
+
+
 class Entry(Emitted):
     """A kernel for one GPU architecture. `team_size` threads a team, a multiple of a warp."""
 
@@ -164,7 +171,7 @@ class Entry(Emitted):
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
         lower, b = self.lower, self.lower.b
-        own, copies = b.addrspacecast(dynamic_shared(self.module), PTR), []
+        own, copies = _shared_base(self.module), []
 
         def clear(element, mine, total):
             b.store(ir.Constant(element, 0), mine)
@@ -272,9 +279,7 @@ class Entry(Emitted):
     def _team(self):
         lower = self.lower
         lower.scratch_used = 0
-        base = dynamic_shared(self.module)
-        # not a generic pointer: of that LLVM would not see the alignment
-        base.type = ir.PointerType(addrspace=3)
+        base = _shared_base(self.module)
         rank, league_size = block(lower), self.extra("league_size")
         # an empty league's reduction has one block
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):

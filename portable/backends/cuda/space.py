@@ -161,9 +161,7 @@ def _launch(space, rows):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
-    if space.debug and not reducers and policy_kind == "range":
-        Entry(kernel, policy_kind, specs, (), 0)  # refuses kernels that read what they only may add to
-    if reducers or space.debug or policy_kind != "range":  # only plain ranges give each block enough to do
+    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
@@ -259,7 +257,7 @@ def run_for(space, compiled, policy, words):
 def _for(space, compiled, policy, words, outs, work):
     if policy.__class__ is RangePolicy and compiled.scatters:
         copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
-        if copies <= _DEFAULT_SHARED:
+        if copies + compiled.function.shared_bytes <= _DEFAULT_SHARED:
             grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
             return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
         compiled = compiled.plain()
