@@ -53,9 +53,11 @@ class Graph:
         hooks = events.current()
         try:
             with self._lock.held:  # its blocks and copies are for one replay at a time
+                if not hooks.listeners:
+                    return self._call()
                 if hooks.one_by_one:
                     return self._again()
-                with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
+                with events.kernel(self):
                     return self._call()
         except BaseException as error:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)

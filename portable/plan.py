@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from . import dispatch, events
 from .annotations import Arguments, Policy
+from .events import current
 from .kernel import Kernel
 from .locks import Lock, arm
 from .policy import MDRangePolicy
@@ -16,20 +17,31 @@ class Plan:
     """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
     then)."""
 
-    __slots__ = ("_call", "_launch", "_kept", "_lock", "_redirect")
+    __slots__ = ("_call", "_launch", "_kept", "_lock", "_redirect", "_plain")
 
     def __init__(self, call, launch, kept):
         self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
         self._redirect = events.current().redirect
+        self._plain = None if self._redirect else events.NONE  # hooks with which nothing else is to be done
 
     def __call__(self) -> None:
-        hooks = events.current()
+        hooks = current()
+        if hooks is self._plain:
+            try:
+                with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                    return self._call()
+            except BaseException as error:
+                raise dispatch.interrupted(error)  # noqa: B904  (the same)
+        return self._hooked(hooks)
+
+    def _hooked(self, hooks):
+        """The same, where somebody listens, or where this context or the plan's own has another build."""
         if hooks.redirect is not self._redirect:  # another context, which checks or debugs its launches
             launch = self._launch
             with use(launch.space):  # where it was made for
                 return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
         try:
-            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+            with self._lock.held:
                 if hooks.listeners:
                     with events.kernel(self._launch):
                         return self._call()

@@ -1,10 +1,13 @@
 """Step 14: captured launches, replayed as one."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import portable as pk
 from portable import events
+from portable.backends.cpu import space as cpu
 from portable.errors import LaunchError
 
 from ..launching import move
@@ -52,6 +55,21 @@ def test_a_replay_runs_what_was_recorded_so_many_times(space):
         wanted_y[0] += wanted_x.sum()
     np.testing.assert_array_equal(content(x), wanted_x)
     np.testing.assert_array_equal(content(y), wanted_y)
+
+
+def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
+    """Which another thread's launch may hold: those of "serial", and launches too small to be shared."""
+    if not space.startswith(("serial", "threads")):
+        pytest.skip("has no pool")
+    x, y = np.ones(9), np.zeros(9)
+    with pk.capture(space) as graph:
+        pk.parallel_for(pk.RangePolicy(0, 9, space=space), axpy, 1.0, x, y)
+    pool = cpu._pool(pk.space.resolve(space))
+    thread = threading.Thread(target=graph.replay, daemon=True)
+    with pool.lock:
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive() and (y == 1.0).all()
 
 
 @pytest.mark.parametrize("times, error", [(0, pk.InputError), (-1, pk.InputError), (1.5, pk.DTypeError)])

@@ -156,11 +156,15 @@ call = functools.cache(
 )
 
 
-_SEQUENCE = """
-declare i1 @portable_ends(ptr, i64)
-declare void @portable_begins(ptr)
-define void @sequence(ptr %table, i64 %n, ptr %pool.run) {
+# What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each launch
+# (function, block, begin, end, chunk, pool or 0). In one module with functions of stop.py's.
+SEQUENCE = """
+define void @sequence(ptr %all) {
 entry.block:
+  %head = load {i64, ptr}, ptr %all
+  %n = extractvalue {i64, ptr} %head, 0
+  %pool.run = extractvalue {i64, ptr} %head, 1
+  %table = getelementptr i64, ptr %all, i64 2
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %next, label %out
 next:
@@ -193,13 +197,3 @@ out:
   ret void
 }
 """
-
-
-@functools.cache
-def sequence():
-    """void sequence(table, n, pool_run): calls n launches, rows of (function, block, begin, end, chunk, pool
-    or 0)."""
-    code = load(_SEQUENCE, "sequence")
-    made = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(code("sequence"))
-    made.code = code  # kept alive
-    return made

@@ -16,7 +16,7 @@ from ...events import Stamp
 from ...locks import Lock
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
-from . import engine, stop  # noqa: F401  (code that is loaded calls the functions of `stop`)
+from . import engine, stop
 from .entry import APART, Entry
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
@@ -297,11 +297,29 @@ def reduce_ahead(space, compiled, policy, words):
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
-    memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
-    calls = [_call(space, block, *row) for row in rows]
+    memory, words, rows = _for(compiled, policy, words, (), space.n_threads)
+    block = ctypes.create_string_buffer(words, len(words))
+    calls = [_again(space, block, row) for row in rows]
     if compiled.faults:
-        return functools.partial(_looking, compiled.faults, calls[0], block)
+        return functools.partial(_looking, compiled.faults, calls[0])
     return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+
+
+def _again(space, block, row):
+    """`_call`, for many times: what the calling thread does alone is a call with one argument, the others
+    of which take as long as the call does."""
+    address, begin, end, chunk = row
+    if end - begin <= chunk or space.n_threads == 1:
+        return _native([(address, ctypes.addressof(block), begin, end, chunk, 0)], 0, block)
+    return _call(space, block, *row)
+
+
+def _native(table, pool_run, kept):
+    """A call of engine.SEQUENCE."""
+    flat = len(table), pool_run, *(n for row in table for n in row)
+    call = functools.partial(stop.sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call.kept = kept
+    return call
 
 
 def _each(calls, copies):
@@ -313,7 +331,7 @@ def _each(calls, copies):
         raise
 
 
-def _looking(faults, call, kept):
+def _looking(faults, call):
     with faults:
         call()
 
@@ -329,7 +347,7 @@ def sequence(space, recorded):
     """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    kept, table, pool, run = _prepared(space, recorded), [], _pool(space), engine.sequence()
+    kept, table, pool = _prepared(space, recorded), [], _pool(space)
     for _, launch in recorded:
         block, _, rows, *_ = kept[id(launch)]
         for address, begin, end, chunk in rows:
@@ -338,8 +356,8 @@ def sequence(space, recorded):
     kept = list(kept.values())
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
-    flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
-    return functools.partial(_replay, pool, run, ctypes.addressof(flat), len(table), (flat, kept))
+    shared = pool if any(row[-1] for row in table) else None
+    return functools.partial(_replay, shared, _native(table, pool.run_address, kept))
 
 
 def _prepared(space, recorded):
@@ -355,13 +373,15 @@ def _prepared(space, recorded):
     return found
 
 
-def _replay(pool, run, table, n, kept):
-    pool.start()
+def _replay(pool, call):
     try:
+        if pool is None:
+            return call()
+        pool.start()
         with pool.lock:
-            run(table, n, pool.run_address)
+            call()
     except BaseException:
-        _drop(buffer for _, buffer, *_ in kept[1])
+        _drop(buffer for _, buffer, *_ in call.kept)
         raise
 
 

@@ -154,15 +154,16 @@ HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each sig
 
 
 def _known():
-    """The code of the texts above, and of the pool's, which calls it; names that compiled code refers to are
-    known before any is linked."""
+    """The code of the texts above, and of what calls it, sequences and the pool; names that compiled code
+    refers to are known before any is linked."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + pool_code.text(), "Ctrl-C and the pool", level=None)
+    text = (_IR if HEARS else _DEAF) + engine.SEQUENCE + pool_code.text()
+    code = engine.load(text, "Ctrl-C and the pool", level=None)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code
@@ -192,6 +193,9 @@ _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
 code = _known()
+sequence = ctypes.CFUNCTYPE(None)(
+    code("sequence")
+)  # its argument is a reference: an address costs as much again
 if HEARS:
     _note_main()
     os.register_at_fork(after_in_child=_note_main)
