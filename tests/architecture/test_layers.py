@@ -244,6 +244,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
+    (
+        190,
+        "a debug build's plans known in each block that asks for it; CPU plans by calls of one argument",
+    ),
 )
 
 
