@@ -45,7 +45,8 @@ _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  #
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
-_statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
+_MOST_STATICS = 4096
+_statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 
 
@@ -87,6 +88,8 @@ def _describe_rare(a, kind):
     if kind is ScatterView:
         return ("scatter", a.view.spec), a.view.words
     if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
+        if len(_statics) == _MOST_STATICS:
+            _statics.clear()
         return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
     if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
         spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])

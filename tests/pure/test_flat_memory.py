@@ -5,7 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
+
+import portable as pk
+from portable import dispatch
+from portable.backends.cpu import engine
+from portable.compiler import optimise
 
 # One compilation left some 100 KiB where LLVM's pass manager was not freed, the code and the module of one
 # kernel that is kept some 20; 4 to 6 KiB were seen, which longer runs halve: tables and allocators that grow.
@@ -68,3 +74,22 @@ def test_compilations_leave_nothing(what, tmp_path):
     assert done.returncode == 0, done.stderr
     each, engines = map(float, done.stdout.split())
     assert each < MOST_BYTES and engines <= 8, done.stdout
+
+
+def test_what_makes_pass_managers_is_made_anew_now_and_then(monkeypatch):
+    """Each run of LLVM's leaves callbacks with its builder, which every later pass calls: 2,000 compilations by
+    one builder took eight times as long at the end."""
+    made, make = [], llvm.create_pass_builder
+    monkeypatch.setattr(optimise, "_builders", {})
+    monkeypatch.setattr(llvm, "create_pass_builder", lambda *args: made.append(make(*args)) or made[-1])
+    for _ in range(2 * optimise._RUNS + 1):
+        optimise.optimise("define void @f() {\n ret void\n}", engine.machine(), "empty")
+    assert len(made) == 3
+
+
+def test_values_of_static_are_forgotten(monkeypatch):
+    monkeypatch.setattr(dispatch, "_MOST_STATICS", 5)
+    dispatch._statics.clear()
+    for k in range(12):
+        (spec,), _, _ = dispatch._describe((pk.static(k + 0.5),))
+        assert spec == ("static", k + 0.5, f"{k}.5") and len(dispatch._statics) <= 5
