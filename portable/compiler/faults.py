@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 
 from llvmlite import ir
 
@@ -28,6 +29,7 @@ N_BYTES = 64
 # to, and the address of the eight words
 ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
 _RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
+_STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a look asks for
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
@@ -361,7 +363,7 @@ class Debugging(Emitter):
         """Let a look be told of at the end of this block, which ends soon where many wait."""
         if len(self.waiting.get(self.b.block, ())) == _MOST:
             self._go_on(self.facts[2])
-        state = {name: getattr(self, name) for name in ("where", "team", "W", "memory")}
+        state = tuple(getattr(self, name) for name in _STATE)
         self.waiting.setdefault(self.b.block, []).append((ok, number, limit, site, kind, state))
 
     def _go_on(self, looks):
@@ -387,13 +389,31 @@ class Debugging(Emitter):
         fine = {ok: self._of_all(ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
-        for ok, number, limit, site, kind, state in looks:
-            own = isinstance(ok.type, ir.VectorType)
-            alone = b.icmp_unsigned("<", number, limit) if kind == "index" and not own else fine[ok]
-            with self.under(**state), b.if_then(b.not_(alone)):
-                bits = b.bitcast(b.not_(ok), ir.IntType(self.W)) if own else None
-                self._tell(bits, number, limit, site)
+        groups = [list(group) for _, group in itertools.groupby(looks, lambda look: look[-1])]
+        for group in groups:
+            bad = [self._alone(look, fine) for look in group]
+            any_bad = functools.reduce(b.or_, bad) if len(groups) > 1 else I1(1)
+            with self.under(**dict(zip(_STATE, group[0][-1]))), b.if_then(any_bad):
+                self._tell_first(group, bad)
         b.branch(good)
+
+    def _alone(self, look, fine):
+        """Whether a look does not hold: an index by itself, which others may have been looked at with."""
+        ok, number, limit, _, kind, _ = look
+        if kind == "index" and not isinstance(ok.type, ir.VectorType):
+            return self.b.icmp_unsigned(">=", number, limit)
+        return self.b.not_(fine[ok])
+
+    def _tell_first(self, looks, bad):
+        """Tell of the first that does not hold: by selects and one call, since code that is hardly ever run
+        takes room where instructions are kept."""
+        chosen = None
+        for (ok, number, limit, site, *_), wrong in zip(looks[::-1], bad[::-1]):
+            own = isinstance(ok.type, ir.VectorType)
+            bits = self.b.bitcast(self.b.not_(ok), ir.IntType(self.W)) if own else None
+            words = self._words(bits, number, limit, site)
+            chosen = [self.b.select(wrong, w, c) for w, c in zip(words, chosen)] if chosen else words
+        self._call_teller(chosen)
 
     def _of_all(self, ok):
         """Whether something holds in all lanes."""
@@ -403,27 +423,25 @@ class Debugging(Emitter):
         return self.b.icmp_unsigned("==", bits, ir.Constant(bits.type, (1 << ok.type.count) - 1))
 
     def _tell(self, bits, number, limit, site):
+        self._call_teller(self._words(bits, number, limit, site))
+
+    def _words(self, bits, number, limit, site):
+        """Site, number, limit, and the lane or member, of what does not hold in the lanes of `bits`."""
         b, lane = self.b, self._word(0) if bits is None else self._first_of(bits)
 
         def word(v):
             x = b.extract_element(v, lane) if isinstance(v.type, ir.VectorType) else v
             return x if x.type == I64 else b.sext(x, I64)
 
-        where = [self._first(v) for v in self.where or ()]
         member = self.get(self.team.rank(self), "int") if self.W == 1 and self.team is not None else lane
-        words = [
-            self._word(site),
-            word(number),
-            word(limit),
-            member,
-            *where,
-            *[self._word(0)] * (3 - len(where)),
-        ]
-        place = self.memory
-        if not self.leaves:
-            place = b.load(b.gep(place, [I64(WORDS)], source_etype=I8), typ=PTR)
-        tells = b.module.globals.get("portable_fault") or teller(b.module)
-        b.call(tells, [self.memory, place, *words])
+        return [self._word(site), word(number), word(limit), member]
+
+    def _call_teller(self, words):
+        where = [self._first(v) for v in self.where or ()]
+        where += [self._word(0)] * (3 - len(where))
+        module = self.b.module
+        tells = module.globals.get("portable_fault") or teller(module, None if self.leaves else WORDS)
+        self.b.call(tells, [self.memory, *words, *where])
 
     def _first_of(self, bits):
         """The number of the first lane of a mask in bits."""

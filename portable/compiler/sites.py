@@ -98,16 +98,20 @@ class Sites:
         )
 
 
-def teller(module):
-    """void portable_fault(taken, place, 7 words): keep them, if they are the first."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, *[I64] * 7]), "portable_fault")
+def teller(module, behind):
+    """void portable_fault(memory, 7 words): keep them, if they are the first, in eight words: the memory's
+    own, or those whose address lies so many bytes behind its beginning."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, *[I64] * 7]), "portable_fault")
     function.linkage = "internal"
     for name in ("noinline", "cold"):
         function.attributes.add(name)
-    taken, place, *words = function.args
+    memory, *words = function.args
     b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(taken, I64(0), I64(1), "monotonic", "monotonic"), 1)
+    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
     with b.if_then(won):
+        place = memory
+        if behind is not None:
+            place = b.load(b.gep(memory, [I64(behind)], source_etype=ir.IntType(8)), typ=PTR)
         for k, word in enumerate((I64(1), *words)):
             b.store(word, b.gep(place, [I64(k)], source_etype=I64))
     b.ret_void()

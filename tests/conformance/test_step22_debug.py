@@ -125,6 +125,30 @@ def test_what_is_only_added_to_is_not_read(space):
 
 
 @pk.kernel
+def gather_twice(i, k, j, x, y):
+    y[i] = x[k[i]] + x[j[i]]
+
+
+@pytest.mark.parametrize("n", [5000])
+def test_the_lane_of_a_pack_is_named(space, n):
+    """Of long ranges, which machines take in packs; where several looks of a block fail, the first is told."""
+    right = whole(n=n)
+    x, y = move(numbers(n), space), move(np.zeros(n), space)
+    for first, second in ((3000, None), (17, 17), (None, 4999), (2047, None), (1023, 2048)):
+        k, j = (right if place is None else whole((place, -7 - place), n=n) for place in (first, second))
+        places = {place for place in (first, second) if place is not None}
+        with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
+            pk.parallel_for(
+                pk.RangePolicy(0, n, space=space), gather_twice, move(k, space), move(j, space), x, y
+            )
+        (fault,) = caught.value.findings
+        (index,) = fault.index
+        assert index in places and fault.number == -7 - index and fault.limit == n
+    content = y.to_numpy() if isinstance(y, pk.View) else y
+    assert (content == 2.0).sum() >= n - len(places) or not space.startswith("cuda")
+
+
+@pk.kernel
 def tally(i, k, counts):
     pk.atomic_add(counts, k[i], 1)
 
