@@ -18,11 +18,10 @@ from llvmlite import ir
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN, Emitter
-from .sites import Sites, teller
-from .tree import Operation, inside
+from .sites import Sites, end_taken, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
-from .versions import Version, parted
+from .versions import Version, meets, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
@@ -73,7 +72,7 @@ class Debugging(Emitter):
 
     def run_loop(self, loop, test, *more):
         """Where a kernel goes on after a fault, what it reads may never end a `while`: the fault does."""
-        if loop.form == "while" and not self.leaves and not _meets(loop.body):
+        if loop.form == "while" and not self.leaves and not meets(loop.body):
             test = functools.partial(self._unless_faulty, test)
         super().run_loop(loop, test, *more)
 
@@ -91,7 +90,7 @@ class Debugging(Emitter):
         """A loop whose trips only read, write and compute is there twice where a machine goes on: without the
         looks that its ends tell of, and with them."""
         plain = self.leaves or self.silent or self.W > 1 or not isinstance(step, int)
-        if plain or self.version or not loop.innermost() or _meets(loop.body):
+        if plain or self.version or not loop.innermost() or meets(loop.body):
             super().counted_loop(loop, start, stop, step)
             return
         self._in_versions(loop, start, stop, step)
@@ -384,7 +383,7 @@ class Debugging(Emitter):
             self._tell_at_end(block, looks)
 
     def _tell_at_end(self, block, looks):
-        good, faulty = _end_taken(block), block.function.append_basic_block("faulty")
+        good, faulty = end_taken(block), block.function.append_basic_block("faulty")
         b = self.b = ir.IRBuilder(block)
         fine = {ok: self._of_all(ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
@@ -482,26 +481,6 @@ class Debugging(Emitter):
 
 # operations at which members wait for one another, or hand values on
 _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
-
-
-def _meets(block):
-    """Whether members meet in what a block runs: those that have left would be waited for."""
-    return any(
-        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
-        for node in block.body
-    )
-
-
-def _end_taken(block):
-    """Take a block's end to a block of its own, which is given."""
-    good, end = block.function.append_basic_block("good"), block.instructions.pop()
-    good.instructions.append(end)
-    block.terminator, good.terminator, end.parent = None, end, good
-    for other in block.function.blocks:
-        for phi in other.instructions:
-            if isinstance(phi, ir.PhiInstr):
-                phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
-    return good
 
 
 class Debugged:

@@ -116,3 +116,15 @@ def teller(module, behind):
             b.store(word, b.gep(place, [I64(k)], source_etype=I64))
     b.ret_void()
     return function
+
+
+def end_taken(block):
+    """Take a block's end to a block of its own, which is given."""
+    good, end = block.function.append_basic_block("good"), block.instructions.pop()
+    good.instructions.append(end)
+    block.terminator, good.terminator, end.parent = None, end, good
+    for other in block.function.blocks:
+        for phi in other.instructions:
+            if isinstance(phi, ir.PhiInstr):
+                phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
+    return good

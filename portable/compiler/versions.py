@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .tree import Call, Leave, Set, inside
+from .tree import Call, Leave, Operation, Set, inside
 from .values import I64
 
 
@@ -105,6 +105,14 @@ def _assigned(block):
         yield from (s.variable for s in sets.get(node.__class__, ()))
         for part in inside(node):
             yield from _assigned(part)
+
+
+def meets(block):
+    """Whether members meet in what a block runs: those that have left would be waited for."""
+    return any(
+        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(meets, inside(node)))
+        for node in block.body
+    )
 
 
 def parted(x):

@@ -245,8 +245,11 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        190,
-        "a debug build's plans known in each block that asks for it; CPU plans by calls of one argument",
+        540,
+        (
+            "a debug build's plans known in each block that asks for it, the first of a block's looks told by"
+            " one call; CPU plans by calls of one argument; LLVM's builders made anew"
+        ),
     ),
 )
 

@@ -77,8 +77,8 @@ def test_compilations_leave_nothing(what, tmp_path):
 
 
 def test_what_makes_pass_managers_is_made_anew_now_and_then(monkeypatch):
-    """Each run of LLVM's leaves callbacks with its builder, which every later pass calls: 2,000 compilations by
-    one builder took eight times as long at the end."""
+    """Each run of LLVM's leaves callbacks with its builder, which every later pass calls: after 2,000
+    others by one builder, a compilation took eight times as long."""
     made, make = [], llvm.create_pass_builder
     monkeypatch.setattr(optimise, "_builders", {})
     monkeypatch.setattr(llvm, "create_pass_builder", lambda *args: made.append(make(*args)) or made[-1])
