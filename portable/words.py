@@ -66,7 +66,8 @@ def word(
     """Enter a row for the function that is decorated."""
 
     def enter(fn: Operation) -> Operation:
-        ROWS.append(Word(fn.__name__, fn, reads, line or " ".join(fn.__doc__.split("\n\n")[0].split()), also))
+        says = line or " ".join((fn.__doc__ or "").split("\n\n")[0].split())  # python -OO keeps no docstrings
+        ROWS.append(Word(fn.__name__, fn, reads, says, also))
         NAMES.extend([fn.__name__] * (fn.__module__ == __name__))
         return fn
 

@@ -131,7 +131,7 @@ def gather_twice(i, k, j, x, y):
 
 @pytest.mark.parametrize("n", [5000])
 def test_the_lane_of_a_pack_is_named(space, n):
-    """Of long ranges, which machines take in packs; where several looks of a block fail, the first is told."""
+    """Of long ranges, which machines take in packs; of several looks of a block, the first is told."""
     right = whole(n=n)
     x, y = move(numbers(n), space), move(np.zeros(n), space)
     for first, second in ((3000, None), (17, 17), (None, 4999), (2047, None), (1023, 2048)):

@@ -37,7 +37,7 @@ def _flat(step, times, allowed):
     return times
 
 
-@attack(300)
+@attack(1000)
 def kernels_that_come_and_go(random, times):
     x = np.zeros(10)
     return _flat(lambda k: pk.parallel_for(on("serial", 10), fresh(k), x), times, 3000)
@@ -48,7 +48,7 @@ def by_constant(i, x, n):
     x[i] += n
 
 
-@attack(300)
+@attack(1000)
 def values_of_static(random, times):
     """More values than a kernel keeps, all different."""
     x, by_constant.compiled.most = np.zeros(10), 32

@@ -1,7 +1,9 @@
 """Words whose row names an error: their text as plain Python against mpmath, and what they give at the edges.
 One case a word."""
 
-from typing import NamedTuple
+from typing import subprocess
+import sys
+import NamedTuple
 
 import mpmath
 import numpy as np
@@ -256,3 +258,11 @@ def test_plain_python_means_the_same(name):
 def test_fma_rounds_once_where_a_sum_of_its_arguments_overflows():
     a, b, c = 2.0**1023 * (1 + 2.0**-52), 2.0**-53 * (1 - 2.0**-53), 2.0**1023
     assert pk.fma(a, b, c) == c + 2.0**971
+
+
+def test_python_without_docstrings():
+    """`python -OO` keeps none: words' lines in the documentation are theirs."""
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", "import portable"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
