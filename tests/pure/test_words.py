@@ -1,9 +1,9 @@
 """Words whose row names an error: their text as plain Python against mpmath, and what they give at the edges.
 One case a word."""
 
-from typing import subprocess
+import subprocess
 import sys
-import NamedTuple
+from typing import NamedTuple
 
 import mpmath
 import numpy as np
