@@ -10,6 +10,10 @@ import portable as pk
 from .attacks_exits import _script
 from .victims import HOST, add_one, attack, fresh, on
 
+# bytes that a compilation may leave: 10,000 leave 0.7 kB each, 1,000 up to 6, as allocators grow by steps;
+# a pass manager that is not freed is 100 kB
+LEFT = 12_000
+
 
 def _resident():
     with open("/proc/self/statm") as file:
@@ -40,7 +44,7 @@ def _flat(step, times, allowed):
 @attack(1000)
 def kernels_that_come_and_go(random, times):
     x = np.zeros(10)
-    return _flat(lambda k: pk.parallel_for(on("serial", 10), fresh(k), x), times, 3000)
+    return _flat(lambda k: pk.parallel_for(on("serial", 10), fresh(k), x), times, LEFT)
 
 
 @pk.kernel
@@ -52,7 +56,7 @@ def by_constant(i, x, n):
 def values_of_static(random, times):
     """More values than a kernel keeps, all different."""
     x, by_constant.compiled.most = np.zeros(10), 32
-    done = _flat(lambda k: pk.parallel_for(on("serial", 10), by_constant, x, pk.static(k + 0.5)), times, 3000)
+    done = _flat(lambda k: pk.parallel_for(on("serial", 10), by_constant, x, pk.static(k + 0.5)), times, LEFT)
     assert len(by_constant.compiled) == 32
     return done
 
