@@ -3,21 +3,24 @@ in whose threads they take."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import functools
 import math
 import struct
 
-from ...compiler.entry import EXTRA, scratch_of
+from ... import cache
+from ...compiler.block import EXTRA, Launched, scratch_of
+from ...compiler.fingerprint import fingerprint
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
-from ...locks import Lock
+from ...locks import Lock, alone
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop  # noqa: F401  (code that is loaded calls the functions of `stop`)
-from .entry import APART, Entry
+from .engine import APART
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
@@ -56,18 +59,13 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
-        entry = _emitted(policy_kind, debug)(*launch) if debug else Entry(*launch)
-        text = entry.text if debug else None  # its sites are known when it has been emitted
+        self.fill(*(_debug_build(*launch, debug) if debug else _kept(*launch) or _made(*launch)))
 
-        def emit():
-            return text or _emitted(policy_kind)(*launch).text
-
-        self.fill(entry, engine.load(emit, kernel.name, entry.identity_of_code))
-
-    def fill(self, entry, function, counters=0):
-        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+    def fill(self, entry, function, counters=0, named=engine.guarded):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers; `named`: what
+        its functions are called.
+        """
         kernel, reducers = entry.kernel, entry.reducers
-        named = entry.target.named
         self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
         self.finish = function(named("finish")) if reducers else None
@@ -77,16 +75,55 @@ class Compiled:
             _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers
         )
         self.signature = entry.signature
-        self.results, self.state_words = entry.results, entry.n_words()
+        self.results, self.state_words = entry.results, entry.state_words
         self.scratch_static, self.scratch_open, self.width = (
             entry.scratch_static,
             entry.scratch_open,
             entry.width,
         )
-        self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         self.faults = _Faults(entry) if hasattr(entry, "sites") else None
         self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
+
+
+def _fingerprint(kernel, policy_kind, specs, reducers):
+    return fingerprint(kernel, reducers, policy_kind, repr((specs, engine.target())))
+
+
+@alone
+def _kept(*launch):
+    """(what a launch has to know, functions) of a kernel that a process before has compiled; None if there
+    was none.
+    """
+    name = _fingerprint(*launch)
+    found = name and cache.get(name, False)
+    if not found:
+        return None
+    key, facts = ast.literal_eval(found.decode())
+    code = cache.get(key)
+    return code and (Launched(*launch, facts), engine.linked(code))
+
+
+@alone
+def _made(kernel, policy_kind, specs, reducers):
+    """The same of a kernel whose tree is built; its code may be there nevertheless."""
+    from .entry import Entry
+
+    launch = kernel, policy_kind, specs, reducers
+    name, entry = _fingerprint(*launch), Entry(*launch)
+    identity = entry.identity_of_code
+    functions = engine.load(lambda: _emitted(policy_kind)(*launch).text, kernel.name, identity)
+    if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+        cache.put(name, repr((engine.key_of(identity), entry.facts)).encode())
+    return entry, functions
+
+
+def _debug_build(kernel, policy_kind, specs, reducers, debug):
+    """The same of a debug build, whose sites are known when it has been emitted."""
+    entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
+    text = entry.text
+    return entry, engine.load(lambda: text, kernel.name, entry.identity_of_code)
 
 
 def _emitted(policy_kind, debug=False):
@@ -106,6 +143,8 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space)  # compiled now, not at some launch in a signal handler
     if space.debug and not reducers:
+        from .entry import Entry
+
         Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
     specs = without_scatter(specs) if reducers or space.debug else specs
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
