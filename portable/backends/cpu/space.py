@@ -59,7 +59,7 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
-        self.fill(*(_debug_build(*launch, debug) if debug else _kept(*launch) or _made(*launch)))
+        self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 
     def fill(self, entry, function, counters=0, named=engine.guarded):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers; `named`: what
@@ -92,28 +92,18 @@ def _fingerprint(kernel, policy_kind, specs, reducers):
 
 
 @alone
-def _kept(*launch):
-    """(what a launch has to know, functions) of a kernel that a process before has compiled; None if there
-    was none.
-    """
+def _code(*launch):
+    """(what a launch has to know, functions) of a kernel: as a process before has left them, or made."""
     name = _fingerprint(*launch)
-    found = name and cache.get(name, False)
-    if not found:
-        return None
-    key, facts = ast.literal_eval(found.decode())
-    code = cache.get(key)
-    return code and (Launched(*launch, facts), engine.linked(code))
-
-
-@alone
-def _made(kernel, policy_kind, specs, reducers):
-    """The same of a kernel whose tree is built; its code may be there nevertheless."""
+    if kept := name and cache.get(name, False):
+        key, facts = ast.literal_eval(kept.decode())
+        if code := cache.get(key):
+            return Launched(*launch, facts), engine.linked(code)
     from .entry import Entry
 
-    launch = kernel, policy_kind, specs, reducers
-    name, entry = _fingerprint(*launch), Entry(*launch)
+    entry, kernel = Entry(*launch), launch[0]
     identity = entry.identity_of_code
-    functions = engine.load(lambda: _emitted(policy_kind)(*launch).text, kernel.name, identity)
+    functions = engine.load(lambda: _emitted(entry.policy_kind)(*launch).text, kernel.name, identity)
     if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
         cache.put(name, repr((engine.key_of(identity), entry.facts)).encode())
     return entry, functions
@@ -140,8 +130,6 @@ def _emitted(policy_kind, debug=False):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    if space.n_threads > 1:
-        _pool(space)  # compiled now, not at some launch in a signal handler
     if space.debug and not reducers:
         from .entry import Entry
 

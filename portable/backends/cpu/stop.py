@@ -154,15 +154,14 @@ HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each sig
 
 
 def _known():
-    """The code of the texts above, and of the pool's, which calls it; names that compiled code refers to are
-    known before any is linked."""
+    """The code of the text above; names that compiled code refers to are known before any is linked."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + pool_code.text(), "Ctrl-C and the pool", level=None)
+    code = engine.load(_IR if HEARS else _DEAF, "Ctrl-C", level=None)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code
