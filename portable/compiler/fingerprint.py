@@ -103,7 +103,7 @@ class _Writer:
 
     def once(self, value, kind):
         self.parts.append(kind.__name__)
-        if kind in (Kernel, Function):
+        if isinstance(value, (Kernel, Function)) and kind.portable_text is Kernel.portable_text:
             self.text(value)
         elif kind is Reducer:
             self.reducer(value)
