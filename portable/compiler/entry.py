@@ -106,11 +106,7 @@ class Entry(Launched):
             finals.append(finished(self, reducer, state))
         self.state_words = sum(r.n_words for r in self.reducers)
         finals = self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX))
-        shapes = [
-            "complex" if isinstance(f, t.Complex) else len(f) if isinstance(f, tuple) else None
-            for f in finals
-        ]
-        self.results = Results(shapes, [strong(v.dtype) for f in finals for v in flat(f)])
+        self.results = Results([*map(_shape, finals)], [strong(v.dtype) for f in finals for v in flat(f)])
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
@@ -200,6 +196,11 @@ class Entry(Launched):
                 f" {len(numbers)} number(s), but a state of {len(state)}"
             )
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
+
+
+def _shape(final):
+    """What Results takes for a number, a complex number or a tuple."""
+    return "complex" if isinstance(final, t.Complex) else len(final) if isinstance(final, tuple) else None
 
 
 def _fits(reducer, value):

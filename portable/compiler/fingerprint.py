@@ -2,17 +2,18 @@
 
 The tree is a function of these, and of nothing else that a program can change:
 
-    texts       of the kernel and of each function that it reaches: the lines of their files, as they were when
-                these were imported, and where in them the functions begin
-    names       what they hold: globals, closure cells, defaults, attributes of modules and classes. A text reads
-                no attribute whose name its code object does not have: all of these are taken, read or not
+    texts       of the kernel and of each function that it reaches: the lines of their files, as they were
+                when these were imported, and where in them the functions begin
+    names       what they hold: globals, closure cells, defaults, attributes of modules and classes. A text
+                reads no attribute whose name its code object does not have: all of these are taken, read or
+                not
     the launch  types of arguments, options, reducers, the machine
-    compiler    its files by inode, size and times. An editor can set back the time of a change in content, but
-                not that of the change in the file system
+    compiler    its files by inode, size and times. An editor can set back the time of a change in content,
+                but not that of the change in the file system
     arithmetic  of constants: Python's, NumPy's and the C library's
 
-Functions, classes and modules that are found under their names are told apart by these. Where anything else is
-met, there is no fingerprint.
+Functions, classes and modules that are found under their names are told apart by these. Where anything else
+is met, there is no fingerprint.
 """
 
 from __future__ import annotations

@@ -244,6 +244,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
+    (
+        2_100,
+        (
+            "a fingerprint of texts and names, under which a launch finds what it has to know, so that it"
+            " builds no tree"
+        ),
+    ),
 )
 
 

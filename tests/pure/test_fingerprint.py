@@ -183,7 +183,8 @@ CHANGES = [
     ),
     (
         "a named tuple with a property",
-        "import typing\nclass T(typing.NamedTuple):\n    x: object\n    @property\n    def N(self): return {}\n"
+        "import typing\nclass T(typing.NamedTuple):\n    x: object\n"
+        "    @property\n    def N(self): return {}\n"
         "g = T('')",
         "from config import g\n@pk.kernel\ndef f(i, out): out[i] = g.N",
         ("1", "2"),
