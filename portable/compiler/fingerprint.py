@@ -23,6 +23,7 @@ import os
 import sys
 import types
 
+import llvmlite
 import numpy as np
 
 from .. import cache, frontend, words
@@ -75,7 +76,8 @@ def _compiler():
         return None
     states = sorted((path, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in found)
     library = "CS_GNU_LIBC_VERSION"
-    return repr((states, sys.version, np.__version__, library in os.confstr_names and os.confstr(library)))
+    versions = sys.version, np.__version__, llvmlite.__version__
+    return repr((states, versions, library in os.confstr_names and os.confstr(library)))
 
 
 class _Writer:
@@ -132,12 +134,14 @@ class _Writer:
             raise _Unknown
         self.names = frozenset(read | {"dtype"})  # which np.dtype reads of a class
         if not self.again(lines):
-            self.parts += lines
+            self.parts += [str(len(lines)), *lines]
         self.parts.append(
             repr((fn.__code__.co_firstlineno, fn.__code__.co_name, fn.__name__, written.options))
         )
         self.add(fn.__defaults__)
-        for name, value in frontend.scope_of(fn).items():
+        scope = frontend.scope_of(fn)
+        self.parts.append(str(len(scope)))
+        for name, value in scope.items():
             self.parts.append(name)
             self.add(value)
         self.names = outer
