@@ -57,7 +57,7 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], *launch: str) -> 
     try:
         writer.add(kernel)
         writer.add(reducers)
-    except _Unknown:
+    except Exception:  # noqa: BLE001  (_Unknown, and whatever an object raises that is asked for an attribute)
         return None
     return cache.key("fingerprint", compiler, *launch, *writer.parts)
 
@@ -147,10 +147,7 @@ class _Writer:
         self.names = outer
 
     def reducer(self, reducer):
-        try:
-            identities = tuple(map(reducer.identity, DTYPES))
-        except Exception as error:  # a function of the user's, which wants other dtypes
-            raise _Unknown from error
+        identities = tuple(map(reducer.identity, DTYPES))
         steps = reducer.combine, reducer.lift, reducer.finish
         for part in (reducer.name, reducer.commutes, identities, *steps):
             self.add(part)
@@ -184,7 +181,10 @@ class _Writer:
         if (id(value), self.names) in self.looked_at:
             return
         self.looked_at.add((id(value), self.names))
-        there = self.names if kind is type else self.names & vars(value).keys()
+        there = self.names & vars(value).keys()
+        if kind is type:
+            there = self.names
+            self.parts.append(repr(value.__mro__))
         for name in sorted(there):
             if hasattr(value, name):
                 self.parts.append(f".{name}")

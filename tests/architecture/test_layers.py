@@ -245,7 +245,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        2_100,
+        2_150,
         (
             "a fingerprint of texts and names, under which a launch finds what it has to know, so that it"
             " builds no tree"

@@ -139,6 +139,18 @@ CHANGES = [
         ("1", "2"),
     ),
     (
+        "what a class descends from",
+        "class C(np.{}): pass",
+        "from config import C\n@pk.kernel\ndef f(i, out):\n    x = pk.local(1, C)\n    x[0] = 0.1\n    out[i] = x[0]",
+        ("float32", "float64"),
+    ),
+    (
+        "beside an attribute that raises",
+        "class D:\n    def __get__(self, *of): raise OSError\nclass C:\n    shape = D()\n    N = {}",
+        "from config import C\n@pk.kernel\ndef f(i, out): out[i] = C.N * (out.shape[0] > 0)",
+        ("1", "2"),
+    ),
+    (
         "which of two functions",
         "def a(): pass\ndef b(): pass\ng = {}",
         "from config import a, g\n@pk.kernel\ndef f(i, out): out[i] = 1 if g is a else 2",
@@ -192,6 +204,8 @@ CHANGES = [
 ]
 # which of these have a fingerprint: the others are compiled as they were before there were any
 WITHOUT = {
+    "what a class descends from",
+    "beside an attribute that raises",
     "an enumeration",
     "an object's attribute",
     "what a module makes up",
