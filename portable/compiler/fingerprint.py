@@ -57,7 +57,7 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], *launch: str) -> 
     try:
         writer.add(kernel)
         writer.add(reducers)
-    except Exception:  # noqa: BLE001  (_Unknown, and whatever an object raises that is asked for an attribute)
+    except Exception:  # noqa: BLE001  (_Unknown, and whatever objects raise where attributes are read)
         return None
     return cache.key("fingerprint", compiler, *launch, *writer.parts)
 

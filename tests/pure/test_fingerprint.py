@@ -141,7 +141,8 @@ CHANGES = [
     (
         "what a class descends from",
         "class C(np.{}): pass",
-        "from config import C\n@pk.kernel\ndef f(i, out):\n    x = pk.local(1, C)\n    x[0] = 0.1\n    out[i] = x[0]",
+        "from config import C\n"
+        "@pk.kernel\ndef f(i, out):\n    x = pk.local(1, C)\n    x[0] = 0.1\n    out[i] = x[0]",
         ("float32", "float64"),
     ),
     (
