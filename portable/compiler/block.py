@@ -43,6 +43,10 @@ _FORMATS = {
 }
 
 
+# of an entry function, besides its results, that are kept beside its code
+_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "state_words"
+
+
 def scratch_of(compiled, policy):
     """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some
     must be asked for."""
@@ -74,15 +78,15 @@ class Launched:
         self.signature = Signature(specs)
         self.n_scatters = sum(s[0] == "scatter" for s in flatten(specs))
         if facts:
-            self.width, self.scratch_static, self.scratch_open, self.has_loops, self.state_words, of = facts
-            self.results = of and Results(*of)
+            own, results = facts
+            vars(self).update(zip(_FACTS, own))
+            self.results = results and Results(*results)
 
     @property
     def facts(self):
         """What the arguments of a launch do not say of it, in plain values."""
         results = self.results and (self.results.shapes, self.results.dtypes)
-        scratch = self.scratch_static, self.scratch_open
-        return self.width, *scratch, self.has_loops, self.state_words, results
+        return tuple(getattr(self, name) for name in _FACTS), results
 
 
 class Results:
@@ -126,7 +130,7 @@ class Results:
 
 def _places(view):
     """(dtype, address) of each number that a view of one element takes."""
-    dtype = view.dtype.name
+    dtype = view.spec[0]  # NumPy makes a dtype's name anew each time
     return [
         (t.part(dtype), view.pointer + k * itemsize(t.part(dtype))) for k in range(1 + (dtype in t.PARTS))
     ]

@@ -301,3 +301,4 @@ def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
     monkeypatch.setattr(space_module, "default_space", lambda: pytest.fail("the default space was asked for"))
     view = pk.copy_of(np.arange(3.0), space="serial")
     assert view.to_numpy().tolist() == [0.0, 1.0, 2.0] and view.space == "serial"
+    assert pk.copy_of(np.array(3.5), space="serial").to_numpy() == 3.5
