@@ -101,8 +101,8 @@ def _at(name):
     return (name, {"dir_fd": directory}) if isinstance(directory, int) else (directory / name, {})
 
 
-def get(name):
-    """The bytes stored under a key, or None."""
+def get(name, told=True):
+    """The bytes stored under a key, or None. `told`: whether it counts as a hit or a miss."""
     global hits, misses
     content = None
     if _directory() is not None:
@@ -115,7 +115,8 @@ def get(name):
                 content = file.read()
                 os.utime(file.fileno())  # what was used last is removed last
     checked = _open(content)
-    hits, misses = hits + (checked is not None), misses + (checked is None)
+    if told:
+        hits, misses = hits + (checked is not None), misses + (checked is None)
     return checked
 
 

@@ -65,7 +65,8 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
     [1, 2, 3]
     """
     foreign = hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__")
-    source = array if isinstance(array, View) else asview(array) if foreign else np.asarray(array)
+    own = isinstance(array, View) or type(array) is np.ndarray
+    source = array if own else asview(array) if foreign else np.asarray(array)
     target = empty(source.shape, source.dtype, space, label)
     deep_copy(target, source)
     return target

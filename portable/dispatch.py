@@ -272,10 +272,11 @@ def bound(policy, kernel, args, reducers, scan=None):
 @locks.alone
 def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
-    names, first = list(kernel.portable_text.params), n_indices(policy_kind)
+    names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
+        kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
         raise ShapeError(
             f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
             f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given"

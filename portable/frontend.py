@@ -17,6 +17,7 @@ import inspect
 import linecache
 import re
 import textwrap
+import time
 import types
 import weakref
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .errors import LanguageError, SourceError
+
+BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
 
 
 @dataclass(slots=True)
@@ -95,6 +98,11 @@ def keep(fn, lines=None):
         linecache.checkcache(fn.__code__.co_filename)
         lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
     _files[fn] = lines
+
+
+def kept_lines(fn):
+    """The lines of a function's file as they were when they were kept; None or none if there were none."""
+    return _files.get(fn)
 
 
 def lines_of(fn):

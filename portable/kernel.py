@@ -63,7 +63,6 @@ class _Written:
             for name, v in frontend.scope_of(fn).items()
             if getattr(builtins, name, None) is not v and v is not self
         }
-        options = self.fastmath, self.packed, self.teams, self.chain
         return from_text, (
             type(self),
             fn.__name__,
@@ -72,7 +71,7 @@ class _Written:
             lines,
             first,
             scope,
-            options,
+            self.options,
             fn.__defaults__,
         )
 
@@ -80,6 +79,17 @@ class _Written:
     def name(self) -> str:
         """The name in the def line."""
         return self.fn.__name__
+
+    @property
+    def options(self) -> tuple[bool, bool | int, int, bool]:
+        """fastmath, packed, teams, chain: what the decorator was given."""
+        return self.fastmath, self.packed, self.teams, self.chain
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The names of the parameters, if they are as `portable_text` wants them."""
+        code = self.fn.__code__
+        return code.co_varnames[: code.co_argcount]
 
     @property
     def place(self) -> str:

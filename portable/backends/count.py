@@ -9,7 +9,6 @@ names a few things that LLVM's C interface does not. Machines differ in where th
 from __future__ import annotations
 
 import collections
-import re
 
 import llvmlite.binding as llvm
 
@@ -192,6 +191,9 @@ def _call(result, callee, operands):
         return None
     if callee.startswith(SPECIAL):
         return _short(callee), result
-    name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", callee.removeprefix("llvm."))
+    words = callee.removeprefix("llvm.").split(".")
+    while words[-1].strip("v0123456789") in ("f", "i", "p"):  # types that it is for: v8f64, i32, p0
+        words.pop()
+    name = ".".join(words)
     of_argument = result == "void" or name.startswith("vector.reduce")
     return name, str(operands[0].type).partition(" addrspace")[0] if of_argument else result

@@ -9,7 +9,8 @@ from llvmlite import ir
 
 from . import types as t
 from .emit import Emitter, Unpacked
-from .entry import EXTRA, Entry
+from .block import EXTRA
+from .entry import Entry
 from .team import combine_states, finished, lifted, widened
 from .tree import flat
 from .types import UNIFORM, VARYING, in_parts, itemsize
@@ -247,7 +248,7 @@ class Emitted(Entry):
 
     def read_words(self, states, place):
         """States shaped like `states`, read from 8-byte words."""
-        words = iter(range(self.n_words()))
+        words = iter(range(self.state_words))
         return [
             tuple(
                 Value(

@@ -1,67 +1,24 @@
 """What the entry functions of all machines share: the typed tree, the width of packs, the argument block,
-reduction states.
-
-Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address
-of each number that a reduction or scan leaves.
-"""
+reduction states."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import struct
 
-from ..errors import DTypeError, InputError, LanguageError, ShapeError
+from ..errors import DTypeError, LanguageError, ShapeError
 from ..policy import WITH_PREFIXES, n_indices
 from ..reducer import Sum
 from . import types as t
+from .block import Launched, Results
 from .keys import sources, written
-from .signature import Signature, flatten
+from .signature import flatten
 from .team import aligned, finished, lifted, unwrapped, widened
 from .tree import Operation, View, described_number, flat
 from .types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
 from .typing import typed
 
-EXTRA = (
-    "begin",
-    "end",
-    "block_size",
-    "partials",
-    "league_size",
-    "scratch_bytes",
-    "counter",
-    "begin0",
-    "end0",
-    "begin1",
-    "end1",
-    "begin2",
-    "end2",
-    "begin3",
-    "end3",
-    "depth",
-)  # the last nine: a box; of a scan on CUDA "depth" says how far behind a block's second tile is
 _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
-_FORMATS = {
-    "bool": "?7x",
-    "int32": "i4x",
-    "uint32": "I4x",
-    "float32": "f4x",
-    "int64": "q",
-    "uint64": "Q",
-    "float64": "d",
-}
-
-
-def scratch_of(compiled, policy):
-    """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some
-    must be asked for."""
-    if compiled.scratch_open and not policy.scratch_bytes:
-        raise InputError(
-            f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(...,"
-            " scratch_bytes=)"
-        )
-    return compiled.scratch_static + policy.scratch_bytes
 
 
 def _scratch(tree):
@@ -77,7 +34,7 @@ def _scratch(tree):
     return sum(static), len(static) < len(shapes)
 
 
-class Entry:
+class Entry(Launched):
     """One kernel lowered for one machine, policy kind and signature.
 
     A machine's subclass gives `target`, `lanes(signature)` and `team_facts`. There is no code here (that is
@@ -86,17 +43,15 @@ class Entry:
     Attributes
     ----------
     tree : Tree, the kernel's text with the types of this signature, for packs of `width`
-    states, results : numbers of each reducer's state, without values; the Results of a reduction
-    scratch_static : bytes of scratch with compile-time shape
-    scratch_open : whether there is scratch of run-time shape, for which a launch must ask
+    states : numbers of each reducer's state, without values
     """
 
-    results, states, complex_sums = None, (), ()
+    states, complex_sums = (), ()
     chained = 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
-        self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
-        self.signature = Signature(specs)
+        super().__init__(kernel, policy_kind, specs, reducers)
+        self.has_loops = kernel.portable_text.has_loops
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
         self.width = self.lanes(self.signature) if kernel.packed else 1
@@ -107,7 +62,6 @@ class Entry:
         if self.tree.scalar and policy_kind != "team":
             self._one_lane(self.tree.scalar)
         self.scratch_static, self.scratch_open = _scratch(self.tree)
-        self.n_scatters = sum(s[0] == "scatter" for s in flatten(specs))
         if reducers:
             self._type_reducers()
 
@@ -125,7 +79,7 @@ class Entry:
                 self.signature.specs,
                 self.width,
                 self.kernel.fastmath,
-                self.kernel.portable_text.has_loops,
+                self.has_loops,
                 sources(),
             )
         )
@@ -150,7 +104,9 @@ class Entry:
             self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
             self.states.append(state)
             finals.append(finished(self, reducer, state))
-        self.results = Results(self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX)), strong)
+        self.state_words = sum(r.n_words for r in self.reducers)
+        finals = self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX))
+        self.results = Results([*map(_shape, finals)], [strong(v.dtype) for f in finals for v in flat(f)])
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
@@ -241,9 +197,10 @@ class Entry:
             )
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
 
-    def n_words(self):
-        """8-byte words that hold the states of all reducers."""
-        return sum(r.n_words for r in self.reducers)
+
+def _shape(final):
+    """What Results takes for a number, a complex number or a tuple."""
+    return "complex" if isinstance(final, t.Complex) else len(final) if isinstance(final, tuple) else None
 
 
 def _fits(reducer, value):
@@ -252,45 +209,3 @@ def _fits(reducer, value):
     return all(isinstance(v, Number) for v in parts) and (
         reducer.lift is not None or len(parts) == reducer.n_words
     )
-
-
-class Results:
-    """Where a reduction's results go: to views of the user's, or to 8-byte words one after the other."""
-
-    def __init__(self, finals, strong):
-        self.shapes = [len(f) if isinstance(f, tuple) else None for f in finals]
-        self.made = [complex if isinstance(f, t.Complex) else lambda *numbers: numbers for f in finals]
-        self.dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
-        self.n_bytes, self.format = (
-            8 * len(self.dtypes),
-            struct.Struct("=" + "".join(_FORMATS[d] for d in self.dtypes)),
-        )
-
-    def addresses(self, outs, place):
-        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for
-        words at `place`."""
-        if not outs:
-            return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
-        places = [place for view in outs for place in _places(view)]
-        if len(places) != len(self.dtypes):
-            raise ShapeError(f"out: {len(self.dtypes)} one-element view(s) wanted, got {len(outs)}")
-        for (found, _), dtype in zip(places, self.dtypes):
-            if found != dtype:
-                raise DTypeError(f"out: a view of {dtype} is wanted, the dtype of the result; got {found}")
-        return struct.pack(f"={len(places)}q", *(address for _, address in places))
-
-    def read(self, buffer):
-        """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""
-        numbers = iter(self.format.unpack_from(buffer))
-        return tuple(
-            next(numbers) if n is None else make(*itertools.islice(numbers, n))
-            for n, make in zip(self.shapes, self.made)
-        )
-
-
-def _places(view):
-    """(dtype, address) of each number that a view of one element takes."""
-    dtype = view.dtype.name
-    return [
-        (t.part(dtype), view.pointer + k * itemsize(t.part(dtype))) for k in range(1 + (dtype in t.PARTS))
-    ]

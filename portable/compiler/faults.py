@@ -494,7 +494,7 @@ class Debugged:
 
     def fault_word(self):
         """Its place in the argument block, in words."""
-        from .entry import EXTRA
+        from .block import EXTRA
 
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 

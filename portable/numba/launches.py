@@ -31,7 +31,7 @@ from ..backends.cpu import space as cpu
 from ..backends.cpu.lanes import Unwatched
 from ..backends.cpu.lower import Entry
 from ..backends.cpu.scan import ScanEntry
-from ..compiler.entry import EXTRA
+from ..compiler.block import EXTRA
 from ..compiler.optimise import optimise
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..kernel import Kernel
@@ -256,7 +256,9 @@ class Launch:
             least = (
                 cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
             )
-        facts = (*scratch, least, entry.n_words(), int(simple)) if self.reducers else (*scratch, least, width)
+        facts = (
+            (*scratch, least, entry.state_words, int(simple)) if self.reducers else (*scratch, least, width)
+        )
         return [I64(n) for n in facts]
 
     def _room(self, context, b, kind, value):

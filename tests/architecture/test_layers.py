@@ -249,6 +249,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         (
             "a debug build's plans known in each block that asks for it, the first of a block's looks told by"
             " one call; CPU plans by calls of one argument; LLVM's builders made anew"
+        2_150,
+        (
+            "a fingerprint of texts and names, under which a launch finds what it has to know, so that it"
+            " builds no tree"
         ),
     ),
 )

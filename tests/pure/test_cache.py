@@ -158,11 +158,13 @@ def test_a_second_process_compiles_nothing(folder):
     assert finished(run(folder)) == (finished(run(folder))[0], 0)
 
 
-def test_a_process_that_finds_its_code_imports_nothing_that_emits_code(folder):
+def test_a_process_that_finds_its_code_imports_nothing_that_makes_trees_or_code(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
-    told = "\nprint(*sorted(m for m in sys.modules if m.endswith(('.emit', '.lower', '.faults'))))"
+    makers = ".emit", ".lower", ".faults", "compiler.tree", "compiler.typing"
+    told = f"\nprint(*sorted(m for m in sys.modules if m.endswith({makers})))"
     program = PROGRAM.format(folder=str(folder)) + told
-    for emits in (["portable.backends.cpu.lower", "portable.compiler.emit"], []):
+    made = [f"compiler.{name}" for name in ("emit", "tree", "typing")]
+    for emits in ([f"portable.{name}" for name in ("backends.cpu.lower", *made)], []):
         out = subprocess.run(
             [sys.executable, "-c", program], check=True, capture_output=True, text=True
         ).stdout

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portable as pk
+from portable import space as space_module
 from portable.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
@@ -293,3 +294,11 @@ def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
         pk.deep_copy(locked, view)
     with pytest.raises(pk.DTypeError, match="float32"):
         pk.deep_copy(view, array.astype(np.float32))
+
+
+def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
+    """Which costs a process the start of a GPU's driver, where there is one."""
+    monkeypatch.setattr(space_module, "default_space", lambda: pytest.fail("the default space was asked for"))
+    view = pk.copy_of(np.arange(3.0), space="serial")
+    assert view.to_numpy().tolist() == [0.0, 1.0, 2.0] and view.space == "serial"
+    assert pk.copy_of(np.array(3.5), space="serial").to_numpy() == 3.5

@@ -48,7 +48,7 @@ def _named(value):
         return _found, (value.__name__, None)
     fn = getattr(value, "fn", value)
     module = sys.modules.get(fn.__module__)
-    if fn.__module__.partition(".")[0] == "portable":
+    if (fn.__module__ or "").partition(".")[0] == "portable":  # a text that was executed has no module
         if not isinstance(value, Kernel):
             for place in ("portable", fn.__module__, *[m for m in sys.modules if m.startswith("portable.")]):
                 for name, v in vars(sys.modules[place]).items():

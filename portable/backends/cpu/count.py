@@ -16,7 +16,7 @@ import ctypes
 
 from ... import locks
 from ...compiler.counting import Banks, Packs, Recorder, Tally, Touching
-from ...compiler.entry import EXTRA
+from ...compiler.block import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.tree import flat
@@ -193,7 +193,9 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     marks = Marks(entry, words, space.n_threads) if build.startswith("touched") else None
     first = marks.addresses if marks else []
     totals = (ctypes.c_int64 * max(len(first) + n, 1))(*first)
-    compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
+    compiled = launches.Compiled.__new__(launches.Compiled).fill(
+        entry, function, ctypes.addressof(totals), entry.target.named
+    )
     if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)

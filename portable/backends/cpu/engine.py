@@ -5,19 +5,27 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import platform
 import weakref
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from ... import cache, locks
-from ...compiler.optimise import optimise, verified
 from ...errors import InputError, OutOfMemoryError
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None
+
+APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
+MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
+
+
+def guarded(name):
+    """What `guard` calls the function that runs another one in the usual state."""
+    return f"{name}.guarded" if MACHINE else name
 
 
 # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
@@ -36,18 +44,23 @@ def cpu():
     return level, ""
 
 
+@functools.cache
+def _family():
+    """LLVM's target for this machine and its relatives."""
+    llvm.initialize_native_target()
+    return llvm.Target.from_triple(llvm.get_process_triple())
+
+
 def new_machine(level=3):
-    """A target machine of this CPU, with every vector unit it has. An execution engine takes its own.
+    """A target machine of this CPU, with every vector unit it has.
 
     The large code model: in a process with a GPU's address space, code and its constants may lie more than 2
     GiB apart.
     """
-    llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # for the pool's pause instruction
     name, features = cpu()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(
+    return _family().create_target_machine(
         cpu=name, features=features, opt=level, reloc="static", codemodel="large"
     )
 
@@ -112,29 +125,44 @@ def load(text, kernel_name, identity=None, level=3):
     function : name -> address
         The code lives as long as this.
     """
-    target = llvm.get_process_triple(), *cpu(), llvm.llvm_version_info
-    key = cache.key("cpu, large", level, *target, identity or text)
+    key = key_of(identity or text, level)
     code = cache.get(key)
     if code is None:
+        from ...compiler.optimise import optimise
+
         _require_room()
         tm = machine(level or 0)
         code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
         cache.put(key, code)
-    return _linked(code)
+    return linked(code)
+
+
+def target():
+    """What code is made for, and by which LLVM."""
+    return llvm.get_process_triple(), *cpu(), llvm.llvm_version_info
+
+
+def key_of(identity, level=3):
+    """Under what `load` keeps code."""
+    return cache.key("cpu, large", level, *target(), identity)
 
 
 @locks.alone
 def rewritten(text, kernel_name, change):
     """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
     cached."""
+    from ...compiler.optimise import optimise, verified
+
     tm = machine()
-    return _linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
+    return linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
 
 
-def _linked(code):
+def linked(code):
+    """Addresses of the functions of object code, as `load` gives them."""
     _require_room()
-    tm = new_machine()  # no machine that optimises is made where all code comes from the disk
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), tm)
+    module = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
+    engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _live.add(engine)
@@ -145,6 +173,8 @@ def _linked(code):
 def assembly(text, kernel_name):
     """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
     stack."""
+    from ...compiler.optimise import optimise
+
     tm = new_machine()
     tm.set_asm_verbosity(True)
     return tm.emit_assembly(optimise(text, machine(), kernel_name))

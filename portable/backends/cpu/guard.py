@@ -5,7 +5,7 @@ caller's state again behind it. Where the state is the usual one an entry pays f
 from llvmlite import ir
 
 from ...compiler.values import I32, I64, PTR
-from .entry import MACHINE
+from .engine import MACHINE
 
 _VOID = ir.VoidType()
 # word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are

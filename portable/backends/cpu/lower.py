@@ -12,12 +12,12 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...compiler.emitted import Emitted
-from ...compiler.entry import EXTRA
+from ...compiler.block import EXTRA
 from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from . import entry
-from .entry import APART
+from .engine import APART
 from .lanes import CpuTarget, CpuTeam, combine_lanes
 from .looks import STRIP
 
@@ -115,7 +115,7 @@ class Entry(entry.Entry, Emitted):
     def packs(self, begin, end, step, body):
         """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
         lower, b = self.lower, self.lower.b
-        if self.kernel.portable_text.has_loops:
+        if self.has_loops:
             return self.loop(begin, end, step, lambda base: (body(base), self.target.look(lower)))
         place = lower.slot(I64)
         b.store(begin, place)
@@ -184,11 +184,7 @@ class Entry(entry.Entry, Emitted):
         lower, b = self.lower, self.lower.b
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        copies = (
-            _COPIES
-            if self.policy_kind != "team" and self.width > 1 and not self.kernel.portable_text.has_loops
-            else 1
-        )
+        copies = _COPIES if self.policy_kind != "team" and self.width > 1 and not self.has_loops else 1
 
         def block(number):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
@@ -198,7 +194,7 @@ class Entry(entry.Entry, Emitted):
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
             self.write_words(
-                self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words())))
+                self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words)))
             )
             self.target.look(lower)
 
@@ -222,7 +218,7 @@ class Entry(entry.Entry, Emitted):
         def step(number):
             lower.begin_pack(None)
             states = self.read_words(
-                self.totals, self.word(partials, lower.b.mul(number, ir.Constant(I64, self.n_words())))
+                self.totals, self.word(partials, lower.b.mul(number, ir.Constant(I64, self.state_words)))
             )
             for reducer, state, row in zip(self.reducers, states, places):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(state, row), state), row):

@@ -27,7 +27,7 @@ import warnings
 import weakref
 
 from ...errors import InputError
-from . import pool_code, stop
+from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
 from .pool_code import AT, STATE_BYTES, posix
 
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
@@ -41,7 +41,8 @@ _LARGE, _HUGE = 4 << 20, 2 << 20
 @functools.cache
 def compiled():
     """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
-    return pool_code.Code(stop.code) if pool_code.text() else None
+    text = pool_code.text()
+    return pool_code.Code(engine.load(text, "the pool", level=None)) if text else None
 
 
 class Pool:
@@ -69,17 +70,26 @@ class Pool:
     def __init__(self, n_threads, *, native=True):
         if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
             raise InputError(f"Pool: n_threads is {n_threads!r}; it must be an integer of at least 1.")
-        self.n_threads = n_threads
-        self._code = compiled() if native else None
-        self.native = self._code is not None
-        self.handle = self.run_address = 0
+        self.n_threads, self.handle = n_threads, 0
+        self.native = native and bool(pool_code.text())
         if self.native:
             self._memory = ctypes.create_string_buffer(STATE_BYTES + 128)
             self.handle = (ctypes.addressof(self._memory) + 127) & ~127
-            self.run_address = self._code.run
-            self._call = _RUN(self.run_address)
         self._forget_threads()
         _pools.add(self)
+
+    @property
+    def _code(self):
+        """The pool's functions, compiled when they are first wanted: before `lock` is taken."""
+        return compiled()
+
+    @functools.cached_property
+    def _call(self):
+        return _RUN(self.run_address)
+
+    @property
+    def run_address(self):
+        return self._code.run if self.native else 0
 
     def run(self, fn, block, begin, end, chunk):
         """Call native `void fn(ptr block, i64 begin, i64 end, i64 worker)` for every chunk of [begin, end),
@@ -96,11 +106,12 @@ class Pool:
         """
         if chunk < 1:
             raise InputError(f"Pool.run: chunk is {chunk}; it must be at least 1.")
+        call = self.native and self._call
         with self.lock:
             if not self._started:
                 self._start()
-            if self.native:
-                self._call(self.handle, fn, block, begin, end, chunk)
+            if call:
+                call(self.handle, fn, block, begin, end, chunk)
             else:
                 self._run_plain(_FN(fn), block, begin, end, chunk)
 
@@ -116,6 +127,7 @@ class Pool:
 
     def start(self):
         """Start the threads, unless they run already."""
+        self.run_address  # noqa: B018  (compiled)
         with self.lock:
             if not self._started:
                 self._start()

@@ -52,6 +52,8 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare ptr @memcpy(ptr, ptr, i64)
+declare i1 @portable_ends(ptr, i64)
+declare void @portable_begins(ptr)
 
 define void @pool_pause(i64 %spins) {{
 entry:

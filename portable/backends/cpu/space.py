@@ -3,21 +3,24 @@ in whose threads they take."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import functools
 import math
 import struct
 
-from ...compiler.entry import EXTRA, scratch_of
+from ... import cache
+from ...compiler.block import EXTRA, Launched, scratch_of
+from ...compiler.fingerprint import fingerprint
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
-from ...locks import Lock
+from ...locks import Lock, alone
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop
-from .entry import APART, Entry
+from .engine import APART
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
@@ -56,18 +59,13 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
-        entry = _emitted(policy_kind, debug)(*launch) if debug else Entry(*launch)
-        text = entry.text if debug else None  # its sites are known when it has been emitted
+        self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 
-        def emit():
-            return text or _emitted(policy_kind)(*launch).text
-
-        self.fill(entry, engine.load(emit, kernel.name, entry.identity_of_code))
-
-    def fill(self, entry, function, counters=0):
-        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+    def fill(self, entry, function, counters=0, named=engine.guarded):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers; `named`: what
+        its functions are called.
+        """
         kernel, reducers = entry.kernel, entry.reducers
-        named = entry.target.named
         self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
         self.finish = function(named("finish")) if reducers else None
@@ -77,16 +75,45 @@ class Compiled:
             _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers
         )
         self.signature = entry.signature
-        self.results, self.state_words = entry.results, entry.n_words()
+        self.results, self.state_words = entry.results, entry.state_words
         self.scratch_static, self.scratch_open, self.width = (
             entry.scratch_static,
             entry.scratch_open,
             entry.width,
         )
-        self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         self.faults = _Faults(entry) if hasattr(entry, "sites") else None
         self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
+
+
+def _fingerprint(kernel, policy_kind, specs, reducers):
+    return fingerprint(kernel, reducers, policy_kind, repr((specs, engine.target())))
+
+
+@alone
+def _code(*launch):
+    """(what a launch has to know, functions) of a kernel: as a process before has left them, or made."""
+    name = _fingerprint(*launch)
+    if kept := name and cache.get(name, False):
+        key, facts = ast.literal_eval(kept.decode())
+        if code := cache.get(key):
+            return Launched(*launch, facts), engine.linked(code)
+    from .entry import Entry
+
+    entry, kernel = Entry(*launch), launch[0]
+    identity = entry.identity_of_code
+    functions = engine.load(lambda: _emitted(entry.policy_kind)(*launch).text, kernel.name, identity)
+    if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+        cache.put(name, repr((engine.key_of(identity), entry.facts)).encode())
+    return entry, functions
+
+
+def _debug_build(kernel, policy_kind, specs, reducers, debug):
+    """The same of a debug build, whose sites are known when it has been emitted."""
+    entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
+    text = entry.text
+    return entry, engine.load(lambda: text, kernel.name, entry.identity_of_code)
 
 
 def _emitted(policy_kind, debug=False):
@@ -103,9 +130,9 @@ def _emitted(policy_kind, debug=False):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    if space.n_threads > 1:
-        _pool(space)  # compiled now, not at some launch in a signal handler
     if space.debug and not reducers:
+        from .entry import Entry
+
         Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
     specs = without_scatter(specs) if reducers or space.debug else specs
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
@@ -357,7 +384,7 @@ def sequence(space, recorded):
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     shared = pool if any(row[-1] for row in table) else None
-    return functools.partial(_replay, shared, _native(table, pool.run_address, kept))
+    return functools.partial(_replay, shared, _native(table, shared.run_address if shared else 0, kept))
 
 
 def _prepared(space, recorded):

@@ -154,7 +154,7 @@ HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each sig
 
 
 def _known():
-    """The code of the texts above, and of what calls it, sequences and the pool; names that compiled code
+    """The code of the texts above, and of sequences of launches, which calls it; names that compiled code
     refers to are known before any is linked."""
     if HEARS:
         for name, k in _WORDS.items():
@@ -162,8 +162,7 @@ def _known():
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    text = (_IR if HEARS else _DEAF) + engine.SEQUENCE + pool_code.text()
-    code = engine.load(text, "Ctrl-C and the pool", level=None)
+    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code

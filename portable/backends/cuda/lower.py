@@ -11,7 +11,7 @@ import re
 
 from llvmlite import ir
 
-from ...compiler import entry
+from ...compiler.block import EXTRA
 from ...compiler.emit import Unpacked
 from ...compiler.emitted import Emitted
 from ...compiler.types import itemsize
@@ -99,9 +99,7 @@ class Entry(Emitted):
         bound = f'"nvvm.maxntid"="{self.threads}"' + (
             f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else ""
         )
-        n_words = (
-            self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
-        )
+        n_words = self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
         n_words += hasattr(self, "sites")  # of a debug build: where faults go
         return re.sub(
             r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
@@ -147,7 +145,7 @@ class Entry(Emitted):
         """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
         the last a grid apart."""
         lower = self.lower
-        copies = 1 if self.kernel.portable_text.has_loops else _COPIES[self.n_words() > 1]
+        copies = 1 if self.has_loops else _COPIES[self.state_words > 1]
         width = self._times(grid(lower), self.threads)
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
@@ -297,7 +295,7 @@ class Entry(Emitted):
         last = shared_words(lower, 1, "last")
         leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
         with b.if_then(leader):
-            self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
+            self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words))))
             b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
             arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "monotonic")
             b.fence("acq_rel", "device")
@@ -331,7 +329,7 @@ class Entry(Emitted):
         def fold(number):
             lower.begin_pack(None)
             parts = self.read_words(
-                states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words())))
+                states, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words)))
             )
             for reducer, part, row in zip(self.reducers, parts, rows):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):

@@ -64,7 +64,7 @@ class ScanEntry(Scanned, cuda.Entry):
     @property
     def items(self):  # a power of two, as `_shelf` wants it
         words = max(1, min(ITEMS, WORDS // self.reducers[0].n_words))
-        return 1 if self.kernel.portable_text.has_loops else 1 << (words.bit_length() - 1)
+        return 1 if self.has_loops else 1 << (words.bit_length() - 1)
 
     @property
     def tile(self):  # known before the text is: a launch whose code was kept has no text

@@ -11,7 +11,7 @@ import struct
 
 from ... import cache
 from ...errors import InputError
-from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.block import EXTRA, scratch_of
 from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
@@ -50,7 +50,7 @@ class Compiled:
         self._take_functions(entry, self._load(entry, kernel.name))
         # of a block
         self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width
-        self.results, self.state_words = entry.results, entry.n_words()
+        self.results, self.state_words = entry.results, entry.state_words
         self.team_size, self.scratch_static, self.scratch_open = (
             team_size,
             entry.scratch_static,
@@ -227,7 +227,7 @@ def _deep_grid(extents, threads):
 
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
-    """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
+    """What lies behind the arguments, in the order of compiler.block.EXTRA."""
     league, begin, end, bits = 0, 0, 0, 0
     if policy.__class__ is TeamPolicy:
         league = policy.league_size
