@@ -244,6 +244,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
+    (1_240, "ragged rows that are long on average, of which a GPU's teams take one each"),
 )
 
 
