@@ -16,7 +16,6 @@ import numpy as np
 
 from .algorithms import (
     _by_teams,
-    _check_dtype,
     _clear,
     _number,
     _ordered,
@@ -645,8 +644,7 @@ def _ragged(values, offsets, reducer, space):
         )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)
-    _check_dtype(offsets, "offsets")
-    if np.dtype(offsets.dtype).kind != "i" or offsets.shape[0] < 1:
+    if offsets.dtype.kind != "i" or offsets.shape[0] < 1:
         raise DTypeError(
             f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
             " wanted"

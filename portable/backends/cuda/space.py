@@ -33,6 +33,7 @@ _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
+_MOST_READY = 64  # policies of a kernel whose launches are kept ready
 
 
 class Compiled:
@@ -158,7 +159,16 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
+    return _BySize(space, kernel, policy_kind, specs, reducers)
+
+
+class _BySize(functools.partial):
+    """A function of the size of teams; and of policies that came before what launches them again."""
+
+    def __new__(cls, *launch):
+        self = super().__new__(cls, _compiled, *launch)
+        self.ready = {}
+        return self
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -241,11 +251,37 @@ def run_for(space, compiled, policy, words):
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
+    elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
+        with _lock.held:
+            again = compiled.ready.get(policy) or _again(space, compiled, policy)
+            if again and not again(words):
+                return
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
         rows = _for(space, compiled, policy, words, (), None)
         with _watched(space, rows):
             for compiled, handle, grid, shared, block in rows:
                 compiled.launch(grid, block, shared, space.stream, handle)
+
+
+def _again(space, by_size, policy):
+    """A callable of a team launch's words that queues it by one call of the driver, whose code it returns;
+    False where that cannot be."""
+    (compiled, grid, shared), again = _configure(space, by_size, policy), False
+    if 0 < grid <= _MAX_GRID and compiled.context.alone and cu.launch_as:
+        n_bytes, extra = 8 * compiled.signature.n_words, _extra(policy, shared)
+        block = ctypes.create_string_buffer(bytes(n_bytes) + extra, n_bytes + len(extra))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        shape = Shape(grid, 1, 1, compiled.threads, 1, 1, shared)
+        of_shape, handle = ctypes.byref(shape), compiled.handle
+
+        def again(words):
+            ctypes.memmove(block, words, n_bytes)
+            return cu.launch_as(of_shape, handle, parameters, None)
+
+    if len(by_size.ready) >= _MOST_READY:
+        by_size.ready.clear()
+    by_size.ready[policy] = again
+    return again
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -346,15 +382,19 @@ def run(pattern, space, compiled, policy, words, outs):
 
 
 def reduce_ahead(space, compiled, policy, words):
-    """A callable that gives the results, and waits for the reduction alone."""
+    """A callable that gives the results, and waits for the reduction alone, which is one of a range."""
     if compiled.faults:
         results = run("reduce", space, compiled, policy, words, ())
         return lambda: results
     with _lock.held:
-        spare = _workspace(space.device, space.stream).spare
-        work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
-        for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
-            compiled.launch(grid, block, shared, space.stream, handle)
+        shared_work = _workspace(space.device, space.stream)
+        spare = shared_work.spare
+        work = spare.pop() if spare else _Ahead(shared_work)
+        if work.known[:2] != (compiled, policy):  # of one policy what is behind the words is the same
+            ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
+            work.known = compiled, policy, grid, shared, block[len(words) :]
+        _, _, grid, shared, rest = work.known
+        compiled.launch(grid, words + rest, shared, space.stream)
         work.mark.record(space.stream or None)
 
     def results():
@@ -462,6 +502,7 @@ class _Ahead:
     def __init__(self, work):
         self.room, self.counter = work.room, work.counter
         self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
+        self.known = None, None  # the last reduction's kernel and policy, and its launch but for the words
 
 
 @functools.cache
