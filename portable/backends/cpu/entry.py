@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import platform
 
 from ...compiler import entry
 from ...compiler.team import TeamHandle
 from . import engine
 
+STREAMS = 4  # blocks of a scan side by side: one fused multiply-add takes about four cycles
 APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
 MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
 
@@ -27,6 +29,18 @@ class Entry(entry.Entry):
     """A kernel for the cores of this machine."""
 
     target, chained = Target, 16
+
+    @property
+    def in_turn(self):
+        """Whether a scan goes from element to element, several blocks side by side: a state of two numbers
+        whose combination calls nothing is combined in less time than it takes from lane to lane."""
+        (reducer,) = self.reducers
+        text = reducer.combine.portable_text
+        return (
+            reducer.n_words == 2
+            and not self.kernel.portable_text.has_loops
+            and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
+        )
 
     def lanes(self, signature):
         return signature.width if self.kernel.packed is True else self.kernel.packed

@@ -17,10 +17,13 @@ from ...locks import Lock
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop  # noqa: F401  (code that is loaded calls the functions of `stop`)
-from .entry import APART, Entry
+from .entry import APART, STREAMS, Entry
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
+# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache as
+# they begin an odd number of times 512 bytes apart; and the indices of a thread between its two passes
+TURN_LEAST, TURN_BLOCKS, WINDOW = 2112, 1 << 18, 1 << 15
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
@@ -52,6 +55,7 @@ class Compiled:
         "counters",
         "faults",
         "planned",
+        "in_turn",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -85,6 +89,7 @@ class Compiled:
         )
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
         self.faults = _Faults(entry) if hasattr(entry, "sites") else None
+        self.in_turn = entry.policy_kind.startswith("scan") and entry.in_turn
         self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
 
@@ -192,16 +197,24 @@ def _reduce(compiled, policy, words, outs, n_threads):
 
 
 def _scan(compiled, policy, words, outs, n_threads):
-    n = policy.end - policy.begin
-    size = _whole_lines(max(SCAN_LEAST, -(-n // REDUCE_BLOCKS)))
+    n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
+    size = _whole_lines(max(least, -(-n // most)))
     n_blocks = -(-n // size)
-    at_once = _blocks_at_once(compiled, n_blocks, n_threads)
-    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
+    buffer, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
     block += _fault_word(compiled)
-    passes = (compiled.address, at_once), (compiled.finish, n_blocks), (compiled.apply, at_once)
-    return buffer, block, [(address, 0, n_blocks, chunk) for address, chunk in passes if address]
+    at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, n_blocks, n_threads)
+    passes = (compiled.address, at_once), (compiled.finish, window), (compiled.apply, at_once)
+    passes = [(address, chunk) for address, chunk in passes if address]
+    windows = [(first, min(first + window, n_blocks)) for first in range(0, max(1, n_blocks), window)]
+    return buffer, block, [(address, *blocks, chunk) for blocks in windows for address, chunk in passes]
+
+
+def scan_blocks(entry):
+    """(indices of a scan's block at least, how many blocks at most)."""
+    return (TURN_LEAST, TURN_BLOCKS) if entry.in_turn else (SCAN_LEAST, REDUCE_BLOCKS)
 
 
 def _fault_word(compiled):
@@ -284,8 +297,12 @@ def run_for(space, compiled, policy, words):
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
     with compiled.faults or contextlib.nullcontext():
-        for row in rows:
-            _call(space, block, *row)()
+        if len(rows) < 4:
+            for row in rows:
+                _call(space, block, *row)()
+        else:  # with no Python between them
+            kept = ctypes.create_string_buffer(block, len(block))
+            _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
     return None if outs else compiled.results.read(buffer)
 
 
@@ -329,17 +346,24 @@ def sequence(space, recorded):
     """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    kept, table, pool, run = _prepared(space, recorded), [], _pool(space), engine.sequence()
-    for _, launch in recorded:
-        block, _, rows, *_ = kept[id(launch)]
-        for address, begin, end, chunk in rows:
-            alone = end - begin <= chunk or space.n_threads == 1
-            table.append((address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
-    kept = list(kept.values())
+    kept = _prepared(space, recorded)
+    found = [kept[id(launch)] for _, launch in recorded]
+    rows = [(ctypes.addressof(block), row) for block, _, rows, *_ in found for row in rows]
+    return _in_a_row(space, rows, list(kept.values()))
+
+
+def _in_a_row(space, rows, kept):
+    """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
+    table, pool = [], _pool(space)
+    for block, (address, begin, end, chunk) in rows:
+        alone = end - begin <= chunk or space.n_threads == 1
+        table.append((address, block, begin, end, chunk, 0 if alone else pool.handle))
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
-    return functools.partial(_replay, pool, run, ctypes.addressof(flat), len(table), (flat, kept))
+    return functools.partial(
+        _replay, pool, engine.sequence(), ctypes.addressof(flat), len(table), (flat, kept)
+    )
 
 
 def _prepared(space, recorded):
