@@ -2,8 +2,8 @@
 have many members.
 
 Then a team takes a row. What the row comes to does not depend on the rows beside it. Of a longer row than
-`MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST` values,
-of which each holds such a rest of one row at most.
+`MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST`
+values, of which each holds such a rest of one row at most.
 """
 
 from __future__ import annotations

@@ -534,10 +534,17 @@ def segmented_reduce(
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    n, out = values.shape[0], empty(offsets.shape[0] - 1, dtype, space)
-    if _are_long(space, n, out.shape[0]):
+    out = empty(offsets.shape[0] - 1, dtype, space)
+    if _are_long(space, values.shape[0], out.shape[0]):
         _reduce_long_rows(space, reducer, neutral, values, offsets, out)
-        return out
+    else:
+        _reduce_tiles(space, reducer, neutral, values, offsets, out)
+    return out
+
+
+def _reduce_tiles(space, reducer, neutral, values, offsets, out):
+    """Each row combined, by tiles of values and ends of rows."""
+    n, dtype = values.shape[0], out.dtype
     tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
     # the row at which each tile begins, and what each has of a row from before and of one that goes on
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
@@ -552,7 +559,6 @@ def segmented_reduce(
     parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
     parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
     check()
-    return out
 
 
 def segmented_scan(
@@ -725,8 +731,8 @@ def _tiling(space):
 
 def _checked_rows(values, offsets, space, kernel, *args):
     """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
-    number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is queued, so that the device goes on: until
-    then nothing may trust the offsets."""
+    number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
+    queued, so that the device goes on: until then nothing may trust the offsets."""
     n_rows = offsets.shape[0] - 1
     found = reduce_ahead(
         _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum, Max), label="segments.check"

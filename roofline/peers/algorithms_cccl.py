@@ -1,5 +1,5 @@
-"""CUB by NVIDIA's own Python package, cuda.cccl: reductions of ragged rows. What it compiles and its workspace
-are made once; a call allocates its output, as ours does.
+"""CUB by NVIDIA's own Python package, cuda.cccl: reductions of ragged rows. What it compiles and its
+workspace are made once; a call allocates its output, as ours does.
 """
 
 import functools

@@ -244,7 +244,15 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
-    (1_240, "ragged rows that are long on average, of which a GPU's teams take one each"),
+    (1_310, "ragged rows that are long on average, of which a GPU's teams take one each"),
+    (440, "launches of teams, and reductions ahead, that are made ready once"),
+    (
+        1_050,
+        (
+            "scans of a CPU that go from element to element, blocks side by side, in windows that stay in a"
+            " cache"
+        ),
+    ),
 )
 
 

@@ -34,13 +34,10 @@ class Entry(entry.Entry):
     def in_turn(self):
         """Whether a scan goes from element to element, several blocks side by side: a state of two numbers
         whose combination calls nothing is combined in less time than it takes from lane to lane."""
-        (reducer,) = self.reducers
-        text = reducer.combine.portable_text
-        return (
-            reducer.n_words == 2
-            and not self.kernel.portable_text.has_loops
-            and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
-        )
+        if not self.policy_kind.startswith("scan") or self.kernel.portable_text.has_loops:
+            return False
+        text = self.reducers[0].combine.portable_text
+        return self.n_words() == 2 and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
 
     def lanes(self, signature):
         return signature.width if self.kernel.packed is True else self.kernel.packed

@@ -46,30 +46,29 @@ class ScanEntry(Scanned, cpu.Entry):
     def _pass(self, name, store):
         function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
-        lower, b = self.lower, self.lower.b
+        b = self.lower.b
         outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
-        begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
-        carries = [self._slots() for _ in range(STREAMS if self.in_turn else 1)]
-
-        def blocks(number, *carries):
-            """Neighbouring blocks, one beside the other; several are whole ones."""
-            numbers = [b.add(number, ir.Constant(I64, k)) for k in range(len(carries))]
-            for k, carry in zip(numbers, carries):
-                self._write(self._read(self._places(k)) if store else self._neutral(), carry)
-            lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
-            high = b.add(lows[0], size, flags=("nsw",))
-            high = self._smaller(high, end) if len(carries) == 1 else high
-            self._packs(lows, high, carries, outs if store else ())
-            for k, carry in zip(numbers, carries):
-                self._write(self._read(carry), self._places(k))
-            self.target.look(lower)
-
+        bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
+        carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
             whole = self._smaller(b.sdiv(b.sub(end, begin, flags=("nsw",)), size), last)
-            first = self.loop(first, whole, STREAMS, lambda number: blocks(number, *carries))
-        self.loop(first, last, 1, lambda number: blocks(number, carries[0]))
+            first = self.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
+        self.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
+
+    def _blocks(self, number, bounds, carries, outs):
+        """Neighbouring blocks, one beside the other; several are whole ones."""
+        b, (begin, end, size) = self.lower.b, bounds
+        numbers = [b.add(number, ir.Constant(I64, k)) for k in range(len(carries))]
+        for k, carry in zip(numbers, carries):
+            self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
+        lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
+        high = self._smaller(b.add(lows[0], size, flags=("nsw",)), end)
+        self._packs(lows, high, carries, outs)
+        for k, carry in zip(numbers, carries):
+            self._write(self._read(carry), self._places(k))
+        self.target.look(self.lower)
 
     def _places(self, number):
         """The words of a block in `partials`."""
@@ -105,24 +104,32 @@ class ScanEntry(Scanned, cpu.Entry):
 
     def _in_turn(self, indices, mask, carries, outs):
         """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
-        lower, W = self.lower, self.width
         states = [self._contribution(index, mask) for index in indices]
         running, results = [self._read(carry) for carry in carries], [[] for _ in carries]
-        for lane in range(W):
+        for lane in range(self.width):
             for k, state in enumerate(states):
-                one = tuple(
-                    Value(v.dtype, UNIFORM, self._lane(lower.get(x, v.dtype, VARYING), lane))
-                    for v, x in zip(self.state, state)
-                )
-                before, running[k] = running[k], self._combined(running[k], one)
-                result = before if self.policy_kind == "scan exclusive" else running[k]
-                results[k].append(flat(finished(lower, self.reducer, result)) if outs else ())
-        for index, state, carry, result in zip(indices, running, carries, results):
+                before, running[k] = running[k], self._combined(running[k], self._lanes_own(state, lane))
+                results[k].append(before if self.policy_kind == "scan exclusive" else running[k])
+        for index, carry, state, prefixes in zip(indices, carries, running, results):
             self._write(state, carry)
-            lower.mask = mask
-            for out, numbers in zip(outs, zip(*result)):
-                lower.store(out, [index], self._joined(numbers))
-            lower.mask = None
+            if outs:
+                self._store_in_turn(index, mask, prefixes, outs)
+
+    def _store_in_turn(self, index, mask, prefixes, outs):
+        """A pack's prefixes, a state a lane."""
+        lower = self.lower
+        numbers = zip(*(flat(finished(lower, self.reducer, prefix)) for prefix in prefixes))
+        lower.mask = mask
+        for out, lanes in zip(outs, numbers):
+            lower.store(out, [index], self._joined(lanes))
+        lower.mask = None
+
+    def _lanes_own(self, state, k):
+        """The state of one lane."""
+        return tuple(
+            Value(v.dtype, UNIFORM, self._lane(self.lower.get(x, v.dtype, VARYING), k))
+            for v, x in zip(self.state, state)
+        )
 
     def _lane(self, x, k):
         return x if self.width == 1 else self.lower.lane(x, k)
@@ -163,12 +170,7 @@ class ScanEntry(Scanned, cpu.Entry):
     def _carry(self, before, state, places):
         """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
         other and not for the way from lane to lane."""
-        lower = self.lower
-        last = tuple(
-            Value(v.dtype, UNIFORM, self._lane(lower.get(x, v.dtype, VARYING), self.width - 1))
-            for v, x in zip(self.state, state)
-        )
-        self._write(self._combined(before, last), places)
+        self._write(self._combined(before, self._lanes_own(state, self.width - 1)), places)
 
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")

@@ -21,9 +21,9 @@ from .entry import APART, STREAMS, Entry
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
-# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache as
-# they begin an odd number of times 512 bytes apart; and the indices of a thread between its two passes
-TURN_LEAST, TURN_BLOCKS, WINDOW = 2112, 1 << 18, 1 << 15
+# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
+# as they begin an odd number of times 512 bytes apart; and a thread's indices between its two passes
+TURN_LEAST, TURN_BLOCKS, WINDOW = 2112, 1 << 18, 1 << 17
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
@@ -70,18 +70,17 @@ class Compiled:
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
-        kernel, reducers = entry.kernel, entry.reducers
-        named = entry.target.named
+        kernel, named = entry.kernel, entry.target.named
         self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
-        self.finish = function(named("finish")) if reducers else None
+        self.finish = function(named("finish")) if entry.reducers else None
         self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
         self.plain = functools.partial(
-            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers
+            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), entry.reducers
         )
         self.signature = entry.signature
-        self.results, self.state_words = entry.results, entry.n_words()
+        self.results, self.state_words, self.in_turn = entry.results, entry.n_words(), entry.in_turn
         self.scratch_static, self.scratch_open, self.width = (
             entry.scratch_static,
             entry.scratch_open,
@@ -89,7 +88,6 @@ class Compiled:
         )
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
         self.faults = _Faults(entry) if hasattr(entry, "sites") else None
-        self.in_turn = entry.policy_kind.startswith("scan") and entry.in_turn
         self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
 
@@ -200,16 +198,24 @@ def _scan(compiled, policy, words, outs, n_threads):
     n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
     size = _whole_lines(max(least, -(-n // most)))
     n_blocks = -(-n // size)
-    window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
     buffer, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
     block += _fault_word(compiled)
+    return buffer, block, list(_windows(compiled, size, n_blocks, n_threads))
+
+
+def _windows(compiled, size, n_blocks, n_threads):
+    """The passes over as many blocks at a time as stay in a cache between them; over all where they do not
+    go in turn."""
+    window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
     at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, n_blocks, n_threads)
-    passes = (compiled.address, at_once), (compiled.finish, window), (compiled.apply, at_once)
-    passes = [(address, chunk) for address, chunk in passes if address]
-    windows = [(first, min(first + window, n_blocks)) for first in range(0, max(1, n_blocks), window)]
-    return buffer, block, [(address, *blocks, chunk) for blocks in windows for address, chunk in passes]
+    for first in range(0, max(1, n_blocks), window):
+        last = min(first + window, n_blocks)
+        yield compiled.address, first, last, at_once
+        yield compiled.finish, first, last, window
+        if compiled.apply:
+            yield compiled.apply, first, last, at_once
 
 
 def scan_blocks(entry):
