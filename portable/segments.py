@@ -534,21 +534,17 @@ def segmented_reduce(
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    out = empty(offsets.shape[0] - 1, dtype, space)
-    if _are_long(space, values.shape[0], out.shape[0]):
-        _reduce_long_rows(space, reducer, neutral, values, offsets, out)
-    else:
-        _reduce_tiles(space, reducer, neutral, values, offsets, out)
-    return out
+    if _are_long(space, values.shape[0], offsets.shape[0] - 1):
+        return _reduce_long_rows(space, reducer, neutral, values, offsets, dtype)
+    return _reduce_tiles(space, reducer, neutral, values, offsets, dtype)
 
 
-def _reduce_tiles(space, reducer, neutral, values, offsets, out):
+def _reduce_tiles(space, reducer, neutral, values, offsets, dtype):
     """Each row combined, by tiles of values and ends of rows."""
-    n, dtype = values.shape[0], out.dtype
-    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
+    n, n_rows = values.shape[0], offsets.shape[0] - 1
+    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
     # the row at which each tile begins, and what each has of a row from before and of one that goes on
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
-    parts = offsets, out, heads, tails, rows
     if _by_teams(space):
         check = _checked_rows(values, offsets, space, row_length_and_tiles, tile, offsets, rows)
         reduce_tile = _staged_tile_reduction(reducer)
@@ -556,9 +552,12 @@ def _reduce_tiles(space, reducer, neutral, values, offsets, out):
         check = _checked_rows(values, offsets, space, row_length, offsets)
         parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
         reduce_tile = _tile_reduction(reducer)
+    out = empty(n_rows, dtype, space)  # the device is at work already
+    parts = offsets, out, heads, tails, rows
     parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
     parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
     check()
+    return out
 
 
 def segmented_scan(
@@ -586,9 +585,11 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
-    out, inclusive = empty(values.shape, dtype, space), static(bool(inclusive))
-    n, n_rows = values.shape[0], offsets.shape[0] - 1
-    if _are_long(space, n, n_rows) and _checked_rows(values, offsets, space, row_length, offsets)() <= MOST:
+    n, n_rows, inclusive = values.shape[0], offsets.shape[0] - 1, static(bool(inclusive))
+    are_long = _are_long(space, n, n_rows)
+    check = _checked_rows(values, offsets, space, row_length, offsets) if are_long else None
+    out = empty(values.shape, dtype, space)
+    if are_long and check() <= MOST:
         given = inclusive, neutral, values, offsets, out
         parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, label="segments.scan")
     else:
@@ -680,16 +681,18 @@ def _are_long(space, n, n_rows):
     return _by_teams(space) and 0 < n_rows * _LONG <= n
 
 
-def _reduce_long_rows(space, reducer, neutral, values, offsets, out):
+def _reduce_long_rows(space, reducer, neutral, values, offsets, dtype):
     """Each row combined; what is beyond MOST values where there is a longer row."""
-    given = static(MOST), neutral, values, offsets
     check = _checked_rows(values, offsets, space, row_length, offsets)
+    out = empty(offsets.shape[0] - 1, dtype, space)  # the device is at work already
+    given = static(MOST), neutral, values, offsets
     parallel_for(_teams(space, out.shape[0]), reduction_of_row(reducer), *given, out, label="segments.reduce")
     if check() > MOST:
         (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-values.shape[0] // MOST)
         (parts,) = _workspace(space, (n_blocks, out.dtype))
         parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
         parallel_for(_teams(space, out.shape[0]), join_row, *given, parts, out, label="segments.join")
+    return out
 
 
 @functools.lru_cache(maxsize=256)

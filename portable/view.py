@@ -159,6 +159,8 @@ def _bfloat16():
 
 
 def _check_shape(shape):
+    if type(shape) is int and shape >= 0:
+        return (shape,)
     try:
         checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError as error:

@@ -110,6 +110,23 @@ class Compiled:
             handle or self.handle, grid, self.threads, shared, stream or None, self.parameters
         )
 
+    def again(self, grid, shared, rest):
+        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
+        one call of the driver, whose code it returns; False where that cannot be."""
+        if not self.context.alone or not cu.launch_as:
+            return False
+        n_bytes, handle = 8 * self.signature.n_words, self.handle
+        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
+        place, shape = ctypes.addressof(block), Shape(grid, 1, 1, self.threads, 1, 1, shared)
+        parameters, of_shape = (ctypes.c_void_p * 1)(place), ctypes.byref(shape)
+
+        def again(words):
+            ctypes.memmove(place, words, n_bytes)
+            return cu.launch_as(of_shape, handle, parameters, None)
+
+        again.block = block
+        return again
+
 
 class _Faults:
     """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
@@ -264,20 +281,10 @@ def run_for(space, compiled, policy, words):
 
 
 def _again(space, by_size, policy):
-    """A callable of a team launch's words that queues it by one call of the driver, whose code it returns;
-    False where that cannot be."""
-    (compiled, grid, shared), again = _configure(space, by_size, policy), False
-    if 0 < grid <= _MAX_GRID and compiled.context.alone and cu.launch_as:
-        n_bytes, extra = 8 * compiled.signature.n_words, _extra(policy, shared)
-        block = ctypes.create_string_buffer(bytes(n_bytes) + extra, n_bytes + len(extra))
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        shape = Shape(grid, 1, 1, compiled.threads, 1, 1, shared)
-        of_shape, handle = ctypes.byref(shape), compiled.handle
-
-        def again(words):
-            ctypes.memmove(block, words, n_bytes)
-            return cu.launch_as(of_shape, handle, parameters, None)
-
+    """A callable of a team launch's words that queues it, and returns whether that went wrong; False where
+    there is no short way."""
+    compiled, grid, shared = _configure(space, by_size, policy)
+    again = compiled.again(grid, shared, _extra(policy, shared)) if 0 < grid <= _MAX_GRID else False
     if len(by_size.ready) >= _MOST_READY:
         by_size.ready.clear()
     by_size.ready[policy] = again
@@ -387,23 +394,29 @@ def reduce_ahead(space, compiled, policy, words):
         results = run("reduce", space, compiled, policy, words, ())
         return lambda: results
     with _lock.held:
-        shared_work = _workspace(space.device, space.stream)
-        spare = shared_work.spare
-        work = spare.pop() if spare else _Ahead(shared_work)
-        if work.known[:2] != (compiled, policy):  # of one policy what is behind the words is the same
-            ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
-            work.known = compiled, policy, grid, shared, block[len(words) :]
-        _, _, grid, shared, rest = work.known
-        compiled.launch(grid, words + rest, shared, space.stream)
-        work.mark.record(space.stream or None)
+        stream = _workspace(space.device, space.stream)
+        work = stream.spare.pop() if stream.spare else _Ahead(stream)
+        if work.known[0] is not compiled or work.known[1] is not policy:
+            work.known = compiled, policy, _ahead(space, compiled, policy, words, work)
+        again = work.known[2]
+        if not again or again(words):
+            for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
+                compiled.launch(grid, block, shared, space.stream, handle)
+        cu.cuEventRecord(work.mark.handle, space.stream or None)
 
     def results():
-        work.mark.wait()
-        found = compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
-        spare.append(work)
+        cu.cuEventSynchronize(work.mark.handle)
+        found = compiled.results.read(work.words)
+        stream.spare.append(work)
         return found
 
     return results
+
+
+def _ahead(space, compiled, policy, words, work):
+    """A callable of the words that queues this reduction again: all but them stays as it is."""
+    ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
+    return False if space.stream else compiled.again(grid, shared, block[len(words) :])
 
 
 def plan_for(space, compiled, policy, words):
@@ -502,7 +515,8 @@ class _Ahead:
     def __init__(self, work):
         self.room, self.counter = work.room, work.counter
         self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
-        self.known = None, None  # the last reduction's kernel and policy, and its launch but for the words
+        self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
+        self.known = None, None, None  # the last reduction's kernel, its policy, and what launches it again
 
 
 @functools.cache
