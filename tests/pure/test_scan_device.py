@@ -85,7 +85,8 @@ def test_long_rows_take_more_launches_if_one_is_longer(fake_cuda, monkeypatch, l
         fake_cuda.launches.clear()
         call(x, offsets, space="cuda")
         assert len(fake_cuda.launches) == wanted
-        assert fake_cuda.launches[0][1:3] in (((5, 1, 1), (32, 1, 1)), ((n // 256, 1, 1), (256, 1, 1)))
+        if wanted == 1:
+            assert fake_cuda.launches[0][1:3] == ((5, 1, 1), (32, 1, 1))
 
 
 def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):
