@@ -27,6 +27,8 @@ from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan, reduce_ahead
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
+from .policy import AUTO, RangePolicy, TeamPolicy, check_index
+from .reducer import Max, Min, Reducer, Sum
 from .rows import (
     MOST,
     find_row,
@@ -39,8 +41,6 @@ from .rows import (
     row_numbers,
     wide,
 )
-from .policy import AUTO, RangePolicy, TeamPolicy, check_index
-from .reducer import Max, Min, Reducer, Sum
 from .selecting import compact
 from .view import View, empty, zeros
 from .words import atomic_add, int64, local, static, where

@@ -270,7 +270,8 @@ def run_for(space, compiled, policy, words):
                     return
     elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
         with _lock.held:
-            again = compiled.ready.get(policy) or _again(space, compiled, policy)
+            again = compiled.ready.get(policy)
+            again = _again(space, compiled, policy) if again is None else again
             if again and not again(words):
                 return
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
