@@ -245,7 +245,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (1_310, "ragged rows that are long on average, of which a GPU's teams take one each"),
-    (440, "launches of teams, and reductions ahead, that are made ready once"),
+    (600, "launches of teams, and reductions ahead, that are made ready once; memory without a finalizer"),
     (
         1_050,
         (
