@@ -157,7 +157,7 @@ def in_a_team(team, a, b, slope, offset, at):
 
 
 @pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("n", [2112 * 4, 2112 * 64 + 1, 200_001])
+@pytest.mark.parametrize("n", [960 * 4, 960 * 64 + 1, 300_001])
 def test_a_recurrence_through_several_windows(n, inclusive):
     """On a CPU blocks lie side by side, and a window of them after the other: the same bits with any number
     of threads, of lanes, recorded, and in numba's threads."""

@@ -66,7 +66,7 @@ class ScanEntry(Scanned, cpu.Entry):
         lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
         high = self._smaller(b.add(lows[0], size, flags=("nsw",)), end)
         self._packs(lows, high, carries, outs)
-        for k, carry in zip(numbers, carries):
+        for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
         self.target.look(self.lower)
 

@@ -22,8 +22,9 @@ from .entry import APART, STREAMS, Entry
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
 # the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
-# as they begin an odd number of times 512 bytes apart; and a thread's indices between its two passes
-TURN_LEAST, TURN_BLOCKS, WINDOW = 2112, 1 << 18, 1 << 17
+# as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
+# denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
+TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
