@@ -668,7 +668,7 @@ def _vector(array, name, space, any_dtype=False):
 
 
 def _check_dtype(view, name):
-    if view.dtype == bool or view.dtype.itemsize < 4:
+    if view.dtype.itemsize < 4:  # bool too
         raise DTypeError(
             f"{name} has dtype {view.dtype}; int32, int64, uint32, uint64, float32 or float64 is wanted"
         )

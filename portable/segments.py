@@ -16,7 +16,6 @@ import numpy as np
 
 from .algorithms import (
     _by_teams,
-    _check_dtype,
     _clear,
     _number,
     _ordered,
@@ -30,13 +29,26 @@ from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import AUTO, RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
+from .rows import (
+    MOST,
+    find_row,
+    prefixes_of_row,
+    reduction_of_rest,
+    reduction_of_row,
+    row_length,
+    row_length_and_begin,
+    row_length_and_tiles,
+    row_numbers,
+    wide,
+)
 from .selecting import compact
 from .view import View, empty, zeros
-from .words import atomic_add, int32, int64, local, static, uint32, uint64, where
+from .words import atomic_add, int64, local, static, where
 
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
 _ALONE = 32  # values, or parts, that a member combines by itself while others wait
 _JOINED = 256  # tiles of a team that joins their rows
+_LONG = 512  # values of a row, on average, from which on a GPU's teams take rows
 
 
 # ---- what is found in sorted numbers
@@ -236,78 +248,6 @@ def _twice(i, x):
 
 
 # ---- ragged rows
-@function
-def _wide(x, i):
-    """An element as it is added up: whole numbers in 64 bits."""
-    if x.dtype == int32:
-        return int64(x[i])
-    if x.dtype == uint32:
-        return uint64(x[i])
-    return x[i]
-
-
-@kernel
-def _row_length(r, offsets):
-    """The row's length, and of the first and the last row where they begin and end."""
-    begin, end = int64(offsets[r]), int64(offsets[r + 1])
-    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
-
-
-@kernel
-def _find_row(t, tile, offsets, rows):
-    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
-    so neither long rows nor many empty ones make it large."""
-    low, high = 0, offsets.shape[0] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if offsets[middle + 1] + middle < t * tile:
-            low = middle + 1
-        else:
-            high = middle
-    rows[t] = low
-
-
-@kernel
-def _row_length_and_tiles(r, tile, offsets, rows):
-    """What `_row_length` returns, and what `_find_row` finds: for machines where a search, one load after
-    the other, takes longer than to go through the rows."""
-    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
-    behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
-    if behind < last:
-        for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
-            rows[t] = r
-    if r + 2 == offsets.shape[0]:
-        rows[n_tiles] = r + 1
-    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
-
-
-@kernel
-def _row_length_and_begin(r, offsets, begins):
-    """The same, and a mark at the row's first value."""
-    begin, end = int64(offsets[r]), int64(offsets[r + 1])
-    if 0 <= begin and begin < min(end, begins.shape[0]):
-        begins[begin] = True
-    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0
-
-
-@kernel
-def _row_numbers(i, offsets, rows):
-    rows[i] = _row_of(offsets, i)
-
-
-@function
-def _row_of(offsets, i):
-    """The row of element i: the last one that begins at or before it."""
-    low, high = 0, offsets.shape[0] - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if offsets[middle] <= i:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @functools.cache
 def _folds(reducer):
     """Two functions that combine values low..high: by one member, and by its whole team."""
@@ -317,14 +257,14 @@ def _folds(reducer):
     def alone(neutral, values, low, high):
         total = neutral
         for j in range(low, high):
-            total = combine(total, _wide(values, j))
+            total = combine(total, wide(values, j))
         return total
 
     @function
     def together(team, neutral, values, low, high):
         total = neutral
         for j in team.thread_range(low, high):
-            total = combine(total, _wide(values, j))
+            total = combine(total, wide(values, j))
         return team.reduce(total, reducer)
 
     return alone, together
@@ -555,8 +495,8 @@ def _restarting(reducer):
 def _with_begin(i, inclusive, neutral, begins, values):
     """(contribution, whether a row begins); exclusive prefixes are inclusive ones of what came before."""
     if inclusive:
-        return _wide(values, i), int64(begins[i])
-    before = _wide(values, max(i - 1, 0))
+        return wide(values, i), int64(begins[i])
+    before = wide(values, max(i - 1, 0))
     return neutral if begins[i] else before, int64(begins[i])
 
 
@@ -594,18 +534,26 @@ def segmented_reduce(
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    n, out = values.shape[0], empty(offsets.shape[0] - 1, dtype, space)
-    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, out.shape[0])
+    if _are_long(space, values.shape[0], offsets.shape[0] - 1):
+        return _reduce_long_rows(space, reducer, neutral, values, offsets, dtype)
+    return _reduce_tiles(space, reducer, neutral, values, offsets, dtype)
+
+
+def _reduce_tiles(space, reducer, neutral, values, offsets, dtype):
+    """Each row combined, by tiles of values and ends of rows."""
+    n, n_rows = values.shape[0], offsets.shape[0] - 1
+    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
     # the row at which each tile begins, and what each has of a row from before and of one that goes on
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
-    parts = offsets, out, heads, tails, rows
     if _by_teams(space):
-        check = _checked_rows(values, offsets, space, _row_length_and_tiles, tile, offsets, rows)
+        check = _checked_rows(values, offsets, space, row_length_and_tiles, tile, offsets, rows)
         reduce_tile = _staged_tile_reduction(reducer)
     else:
-        check = _checked_rows(values, offsets, space, _row_length, offsets)
-        parallel_for(ends, _find_row, tile, offsets, rows, label="segments.find_rows")
+        check = _checked_rows(values, offsets, space, row_length, offsets)
+        parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
         reduce_tile = _tile_reduction(reducer)
+    out = empty(n_rows, dtype, space)  # the device is at work already
+    parts = offsets, out, heads, tails, rows
     parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
     parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
     check()
@@ -637,16 +585,29 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
+    n, n_rows, inclusive = values.shape[0], offsets.shape[0] - 1, static(bool(inclusive))
+    are_long = _are_long(space, n, n_rows)
+    check = _checked_rows(values, offsets, space, row_length, offsets) if are_long else None
+    out = empty(values.shape, dtype, space)
+    if are_long and check() <= MOST:
+        given = inclusive, neutral, values, offsets, out
+        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, label="segments.scan")
+    else:
+        _scan_marked(space, reducer, inclusive, neutral, values, offsets, out)
+    return out
+
+
+def _scan_marked(space, reducer, inclusive, neutral, values, offsets, out):
+    """Prefixes of rows as those of all values, which start anew where a row is marked to begin."""
     n = _range(space, values.shape[0])
-    out, (begins, total) = empty(values.shape, dtype, space), _workspace(space, (n.end, "bool"), (1, dtype))
+    begins, total = _workspace(space, (n.end, "bool"), (1, out.dtype))
     parallel_for(n, _clear, begins, label="segments.clear")
-    check = _checked_rows(values, offsets, space, _row_length_and_begin, offsets, begins)
-    given = static(bool(inclusive)), neutral, begins, values
+    check = _checked_rows(values, offsets, space, row_length_and_begin, offsets, begins)
+    given = inclusive, neutral, begins, values
     parallel_scan(
         n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
     check()
-    return out
 
 
 def segmented_sort(
@@ -671,10 +632,10 @@ def segmented_sort(
     [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
-    _checked_rows(values, offsets, space, _row_length, offsets)()
+    _checked_rows(values, offsets, space, row_length, offsets)()
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
     parallel_for(
-        RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows"
+        RangePolicy(0, values.shape[0], space=space), row_numbers, offsets, rows, label="segments.rows"
     )
     order = argsort(values, space, descending=descending)
     order = _taken(argsort(_taken(order, rows, space), space), order, space)
@@ -690,8 +651,7 @@ def _ragged(values, offsets, reducer, space):
         )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)
-    _check_dtype(offsets, "offsets")
-    if np.dtype(offsets.dtype).kind != "i" or offsets.shape[0] < 1:
+    if offsets.dtype.kind != "i" or offsets.shape[0] < 1:
         raise DTypeError(
             f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
             " wanted"
@@ -709,6 +669,30 @@ def _added_up(reducer, dtype):
 @functools.lru_cache(maxsize=256)
 def _range(space, n):
     return RangePolicy(0, n, space=space)
+
+
+@functools.lru_cache(maxsize=256)
+def _teams(space, n):
+    return TeamPolicy(n, _WARP, space=space)
+
+
+def _are_long(space, n, n_rows):
+    """Whether a team takes a row."""
+    return _by_teams(space) and 0 < n_rows * _LONG <= n
+
+
+def _reduce_long_rows(space, reducer, neutral, values, offsets, dtype):
+    """Each row combined; what is beyond MOST values where there is a longer row."""
+    check = _checked_rows(values, offsets, space, row_length, offsets)
+    out = empty(offsets.shape[0] - 1, dtype, space)  # the device is at work already
+    given = static(MOST), neutral, values, offsets
+    parallel_for(_teams(space, out.shape[0]), reduction_of_row(reducer), *given, out, label="segments.reduce")
+    if check() > MOST:
+        (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-values.shape[0] // MOST)
+        (parts,) = _workspace(space, (n_blocks, out.dtype))
+        parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
+        parallel_for(_teams(space, out.shape[0]), join_row, *given, parts, out, label="segments.join")
+    return out
 
 
 @functools.lru_cache(maxsize=256)
@@ -749,16 +733,16 @@ def _tiling(space):
 
 
 def _checked_rows(values, offsets, space, kernel, *args):
-    """A callable that raises if offsets do not rise from 0 to the number of values, as a kernel that returns
-    what `_row_length` does finds. On a GPU it is called when all is queued, so that the device goes on: until
-    then nothing may trust the offsets."""
+    """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
+    number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
+    queued, so that the device goes on: until then nothing may trust the offsets."""
     n_rows = offsets.shape[0] - 1
     found = reduce_ahead(
-        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum), label="segments.check"
+        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum, Max), label="segments.check"
     )
 
     def check():
-        least, *ends = found()
+        least, *ends, longest = found()
         if n_rows == 0:
             ends = [int(offsets.to_numpy()[0])] * 2
         if ends != [0, values.shape[0]] or n_rows and least < 0:
@@ -767,6 +751,7 @@ def _checked_rows(values, offsets, space, kernel, *args):
                 + f" and falls by {-least}" * (n_rows > 0 > least)
                 + f"; it must rise from 0 to {values.shape[0]}, the number of values"
             )
+        return longest
 
     if not _by_teams(space):
         check()

@@ -159,6 +159,8 @@ def _bfloat16():
 
 
 def _check_shape(shape):
+    if type(shape) is int and shape >= 0:
+        return (shape,)
     try:
         checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError as error:
@@ -519,18 +521,20 @@ class _Over:
 
 def over(interface, owner, producer=None):
     """The NumPy array over an interface's memory; on a device only its metadata may be used."""
-    dtype, (address, readonly) = check_dtype(interface["typestr"]), interface["data"]
-    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
-    known = interface | {"typestr": dtype.str, "data": (address or 64, readonly)}
-    array = np.asarray(_Over(known, owner, producer))
-    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
+    return _over(check_dtype(interface["typestr"]), dict(interface), owner, producer)
 
 
 def over_new(memory, shape, dtype):
     """The same over what `Memory.allocate` gave."""
-    return over(
-        {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.name, "version": 3}, memory
-    )
+    return _over(dtype, {"data": (memory.pointer, False), "shape": shape, "version": 3}, memory, None)
+
+
+def _over(dtype, interface, owner, producer):
+    address, readonly = interface["data"]
+    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
+    interface["data"], interface["typestr"] = (address or 64, readonly), dtype.str
+    array = np.asarray(_Over(interface, owner, producer))
+    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
 
 
 def producer_of(view):

@@ -44,7 +44,7 @@ _FORMATS = {
 
 
 # of an entry function, besides its results, that are kept beside its code
-_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "state_words"
+_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "state_words", "in_turn"
 
 
 def scratch_of(compiled, policy):
@@ -69,9 +69,10 @@ class Launched:
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     has_loops : whether the text, or a function of the user's that it calls, has a loop
     state_words : 8-byte words that hold the states of all reducers
+    in_turn : whether a CPU's scan goes from element to element, several blocks side by side
     """
 
-    results, state_words = None, 0
+    results, state_words, in_turn = None, 0, False
 
     def __init__(self, kernel, policy_kind, specs, reducers, facts=None):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers

@@ -248,18 +248,17 @@ class Launch:
         """The last arguments of `_ranged` and `_blocks`."""
         entry, simple = self.entry, not self.written.portable_text.has_loops
         scratch = int(entry.scratch_open), cpu.MOST_SCRATCH - entry.scratch_static
+        most = cpu.REDUCE_BLOCKS
         if entry.policy_kind == "team":
             least = width = 1
         elif self.pattern == "for":
             least, width = cpu.SMALL if simple else entry.width, entry.width
         else:
-            least = (
-                cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
-            )
-        facts = (
-            (*scratch, least, entry.state_words, int(simple)) if self.reducers else (*scratch, least, width)
-        )
-        return [I64(n) for n in facts]
+            least = cpu.REDUCE_LEAST if simple else 64
+        if entry.policy_kind.startswith("scan"):
+            least, most = cpu.scan_blocks(entry)
+        facts = (least, most, entry.state_words, int(simple)) if self.reducers else (least, width)
+        return [I64(n) for n in (*scratch, *facts)]
 
     def _room(self, context, b, kind, value):
         """How many prefixes a scan's arrays hold."""
@@ -329,6 +328,7 @@ def _blocks(
     scratch_open,
     most_scratch,
     least,
+    most,
     words,
     simple,
     room,
@@ -336,11 +336,11 @@ def _blocks(
     _checked(begin, end, asked, scratch_open, most_scratch)
     if end > room:
         raise ShapeError("out: the array is shorter than the end of the policy")
-    size = max(least, (end - begin + cpu.REDUCE_BLOCKS - 1) // cpu.REDUCE_BLOCKS)
+    size = max(least, (end - begin + most - 1) // most)
     if size >= 64:
         size = (size + 63) // 64 * 64
     n_blocks = (end - begin + size - 1) // size
-    partials = np.empty(max(1, n_blocks * words), np.int64)
+    partials = np.empty((n_blocks + 1) * words, np.int64)
     _poke(extra, 0, begin)
     _poke(extra, 1, end)
     _poke(extra, 2, size)

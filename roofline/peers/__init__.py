@@ -23,7 +23,7 @@ def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender]
         The first part of the files' names.
     space : str
         Decides the tools: scikit-learn, or else numba, with as many threads as ours on the CPU; PyTorch, or
-        else CuPy and numba-cuda, on a GPU.
+        else CuPy, cuda.cccl and numba-cuda, on a GPU.
     tools : sequence of str, optional
         Instead of those: tools with Python functions of their own.
     *args, **options
@@ -40,18 +40,20 @@ def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender]
     on_gpu = space.startswith("cuda")
     usual, others = (("cupy", "numba_cuda"), ("torch",)) if on_gpu else (("numba",), ("sklearn",))
 
+    own = ("cccl",) if on_gpu else ()  # where such a file is there: a library that has some of the methods
+
     def written(names):
         return [
             f"{method}_{tool}" for tool in names if importlib.util.find_spec(f"{__name__}.{method}_{tool}")
         ]
 
-    files = written(tools) if tools else written(others) or written(usual)
+    files = written(tools) if tools else written(others) or written((*usual, *own))
     if not files:
         absent = [(f"{method}_{tool}", "not written") for tool in tools or usual]
     for name in files:
-        own = {} if on_gpu else {"threads": _threads(space)}
+        limits = {} if on_gpu else {"threads": _threads(space)}
         try:
-            found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **own)
+            found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **limits)
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
             absent.append((name, one_line(error)))
     return found, absent

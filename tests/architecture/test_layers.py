@@ -253,6 +253,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         (
             "a fingerprint of texts and names, under which a launch finds what it has to know, so that it"
             " builds no tree"
+    (1_310, "ragged rows that are long on average, of which a GPU's teams take one each"),
+    (600, "launches of teams, and reductions ahead, that are made ready once; memory without a finalizer"),
+    (
+        1_050,
+        (
+            "scans of a CPU that go from element to element, blocks side by side, in windows that stay in a"
+            " cache"
         ),
     ),
 )

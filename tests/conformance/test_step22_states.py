@@ -1,5 +1,6 @@
 """Step 22: scans of states of several numbers, which need not commute, against plain Python."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -153,6 +154,34 @@ def in_a_team(team, a, b, slope, offset, at):
     slope[i] = before[0]
     offset[i] = before[1]
     at[i] = team.scan((a[i], b[i]), VALUES)
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+@pytest.mark.parametrize("n", [960 * 4, 960 * 64 + 1, 300_001])
+def test_a_recurrence_through_several_windows(n, inclusive):
+    """On a CPU blocks lie side by side, and a window of them after the other: the same bits with any number
+    of threads, of lanes, recorded, and in numba's threads."""
+    rng = np.random.default_rng(11)
+    a, b = rng.random(n), rng.random(n)
+    level, wanted = 1.0, np.empty(n)  # VALUES begins at one
+    for i in range(n):
+        before, level = level, a[i] * level + b[i]
+        wanted[i] = level if inclusive else before
+    found = []
+    for kernel in (affine, pk.kernel(affine.fn, packed=False), pk.kernel(affine.fn, packed=4)):
+        for space in ("serial", "threads:2", "threads:3"):
+            out, total = np.empty(n), np.empty(1)
+            policy = pk.RangePolicy(0, n, space=space)
+            scan = functools.partial(pk.parallel_scan, policy, kernel, a, b, out=out, reducer=VALUES)
+            assert scan(inclusive=inclusive) == pytest.approx(level, rel=1e-12)
+            found.append(out.copy())
+            with pk.capture(space) as graph:
+                scan(inclusive=inclusive, total=total)
+            out[:] = 0.0
+            graph.replay()
+            found.append(out)
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-12)
+    assert all(out.tobytes() == found[0].tobytes() for out in found)
 
 
 @pytest.mark.parametrize("size", [32, 128])

@@ -82,6 +82,51 @@ def test_prefixes_of_rows(space, shape, dtype):
     assert largest.tolist() == [v for row in rows_of(x, offsets) for v in np.maximum.accumulate(row)]
 
 
+@pytest.fixture
+def long_rows(monkeypatch):
+    """A team a row, as on a GPU where rows are long on average; of those beyond 16 values the rest in
+    blocks."""
+    monkeypatch.setattr(segments, "_by_teams", lambda space: True)
+    monkeypatch.setattr(segments, "_LONG", 1)
+    monkeypatch.setattr(segments, "MOST", 16)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lengths", [[16] * 3, [17, 0, 0, 16, 1, 33, 300, 31], [0, 5, 0, 1, 70, 70, 0]])
+def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows):
+    """Rows that end at a block, one value behind it, or are empty beside long ones."""
+    rng, offsets = np.random.default_rng(9), np.concatenate([[0], np.cumsum(lengths)])
+    x = rng.integers(0, 100, offsets[-1]).astype(dtype)
+    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
+    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
+    largest = pk.segmented_reduce(move(x, space), move(offsets, space), pk.Max, space).to_numpy()
+    assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [
+        row.max() for row in rows_of(x, offsets) if len(row)
+    ]
+
+
+@pytest.mark.parametrize("most", [16, 300])
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
+    """By a team a row, unless one is longer than a team takes."""
+    monkeypatch.setattr(segments, "MOST", most)
+    rng, offsets = np.random.default_rng(10), np.cumsum([0, 17, 0, 16, 1, 33, 300, 31])
+    x = rng.integers(1, 9, offsets[-1])
+    found = pk.segmented_scan(move(x, space), move(offsets, space), IN_ORDER, inclusive, space).to_numpy()
+    wanted = x if inclusive else np.where(np.isin(np.arange(len(x)), offsets), 0, np.roll(x, 1))
+    assert found.tolist() == wanted.tolist()  # the last one before, 0 where nothing came yet
+    sums = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
+    wanted = [np.cumsum(row) - (0 if inclusive else row) for row in rows_of(x, offsets)]
+    assert sums.tolist() == np.concatenate(wanted).tolist()
+
+
+def later(a, b):
+    return pk.where(b != 0, b, a)
+
+
+IN_ORDER = pk.Reducer("InOrder", later, 0, commutes=False)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 def test_rows_are_sorted(space, descending):
     x, offsets = ragged(np.random.default_rng(3), "short", "float64")
@@ -174,6 +219,14 @@ def test_what_is_wrong_is_named(space):
     ]:
         with pytest.raises(error, match=words):
             call()
+
+
+def test_wrong_offsets_of_long_rows(space, long_rows):
+    x = move(np.arange(60.0), space)
+    for offsets in ([0, 70, 60], [-5, 30, 60], [0, 40, 20, 60]):
+        for call in (pk.segmented_reduce, pk.segmented_scan):
+            with pytest.raises((InputError, CheckError), match="must rise from 0 to 60|^race"):
+                call(x, move(np.array(offsets), space), space=space)
 
 
 @pytest.mark.parametrize("seed", range(6))

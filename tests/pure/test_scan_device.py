@@ -74,6 +74,21 @@ def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
         assert calls[:first] == ["cuLaunchKernel"] and set(calls[first + 1 : last]) == {"cuLaunchKernel"}
 
 
+@pytest.mark.parametrize("longest, n_reduce, n_scan", [(segments.MOST, 1, 1), (segments.MOST + 1, 3, 2)])
+def test_long_rows_take_more_launches_if_one_is_longer(fake_cuda, monkeypatch, longest, n_reduce, n_scan):
+    """Beside the look at offsets, which tells: a team a row, then blocks of the rests and joins, or marks."""
+    monkeypatch.setattr(segments, "_kept", threading.local())
+    n = 6 * segments._LONG
+    monkeypatch.setattr(segments, "reduce_ahead", lambda *given, **options: lambda: (1, 0, n, longest))
+    x, offsets = pk.zeros(n, space="cuda"), pk.zeros(6, "int64", space="cuda")
+    for call, wanted in ((pk.segmented_reduce, n_reduce), (pk.segmented_scan, n_scan)):
+        fake_cuda.launches.clear()
+        call(x, offsets, space="cuda")
+        assert len(fake_cuda.launches) == wanted
+        if wanted == 1:
+            assert fake_cuda.launches[0][1:3] == ((5, 1, 1), (32, 1, 1))
+
+
 def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):
     """Its launch writes there: memory that is given back meanwhile is another's, or nobody's."""
     made, alive = [], []

@@ -17,12 +17,19 @@ def scaled(i, a, x):
     x[i] *= a
 
 
+@pk.kernel
+def scaled_by_teams(team, a, x):
+    x[team.league_rank] *= a
+
+
 @pytest.fixture
 def launch(request, fake_cuda):
     """A launch of 100 indices, seen once before."""
     driver.context(0).alone = True
     x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled.fn)
     policy = pk.RangePolicy(200, 300, space="cuda")
+    if request.param == "teams":
+        scale, policy = pk.kernel(scaled_by_teams.fn), pk.TeamPolicy(1, 256, space="cuda")
     if request.param == "plan":
         made = pk.plan(policy, scale, 2.0, x)
     else:
@@ -36,7 +43,7 @@ def launch(request, fake_cuda):
     return made
 
 
-both = pytest.mark.parametrize("launch", ["parallel_for", "plan"], indirect=True)
+both = pytest.mark.parametrize("launch", ["parallel_for", "teams", "plan"], indirect=True)
 
 
 @both
@@ -84,3 +91,55 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     wanted = words + launches._extra(policy, 0)
     assert compiled.block.raw == wanted.ljust(len(compiled.block), b"\0")
     assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
+
+
+def test_a_team_launch_gets_the_words_of_each_call(fake_cuda, monkeypatch):
+    """Its block is kept by the policy; another policy, or other arguments, have their own words there."""
+    driver.context(0).alone = True
+    x, y = pk.zeros(300, space="cuda"), pk.zeros(200, space="cuda")
+    scale = pk.kernel(scaled_by_teams.fn)
+    for league, view in ((3, x), (3, y), (5, x), (3, x), (0, x)):
+        policy = pk.TeamPolicy(league, 64, space="cuda")
+        fake_cuda.launches.clear()
+        pk.parallel_for(policy, scale, 2.0, view)
+        _, _, _, compiled, words = pk.dispatch.bind(policy, scale, (2.0, view), ())
+        again = compiled.ready[policy]
+        assert [launch[1:4] for launch in fake_cuda.launches] == [((league, 1, 1), (64, 1, 1), 0)] * (
+            league > 0
+        )
+        if league:
+            assert again.block.raw == words + launches._extra(policy, 0)
+    for league in range(1, 200):
+        pk.parallel_for(pk.TeamPolicy(league, 64, space="cuda"), scale, 2.0, x)
+    assert len(compiled.ready) <= launches._MOST_READY
+
+
+def test_a_reduction_ahead_is_one_call_of_the_driver(fake_cuda):
+    """But for its mark, and the wait for that; another policy of the kernel is another launch."""
+    driver.context(0).alone = True
+    x, kernel = pk.zeros(5000, space="cuda"), pk.kernel(entry.fn)
+    for n in (5000, 5000, 300, 5000):
+        fake_cuda.calls.clear()
+        fake_cuda.launches.clear()
+        policy = pk.RangePolicy(0, n, space="cuda")
+        result = pk.dispatch.reduce_ahead(policy, kernel, x, reducer=(pk.Sum,))
+        assert fake_cuda.calls[-2:] == ["cuLaunchKernelEx", "cuEventRecord"]
+        assert [launch[1] for launch in fake_cuda.launches] == [(-(-n // 256), 1, 1)]
+        result()
+        assert fake_cuda.calls[-1] == "cuEventSynchronize"
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]
+
+
+def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
+    x = pk.zeros(100, space="cuda")
+    pointer, part = x.pointer, x[50:]
+    del x
+    assert pk.zeros(100, space="cuda").pointer != pointer  # a part of it is still there
+    del part
+    fake_cuda.calls.clear()
+    again = pk.empty(100, space="cuda")
+    assert again.pointer == pointer and "cuMemAlloc_v2" not in fake_cuda.calls

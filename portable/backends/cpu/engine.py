@@ -19,6 +19,7 @@ try:
 except ImportError:  # Windows
     resource = None
 
+STREAMS = 4  # blocks of a scan side by side: one fused multiply-add takes about four cycles
 APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
 MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
 

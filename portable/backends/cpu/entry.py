@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from ...compiler import entry
 from ...compiler.team import TeamHandle
 from . import engine
@@ -18,6 +20,15 @@ class Entry(entry.Entry):
     """A kernel for the cores of this machine."""
 
     target, chained = Target, 16
+
+    @property
+    def in_turn(self):
+        """Whether a scan goes from element to element, several blocks side by side: a state of two numbers
+        whose combination calls nothing is combined in less time than it takes from lane to lane."""
+        if not self.policy_kind.startswith("scan") or self.has_loops:
+            return False
+        text = self.reducers[0].combine.portable_text
+        return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
 
     def lanes(self, signature):
         return signature.width if self.kernel.packed is True else self.kernel.packed

@@ -1,10 +1,13 @@
 """Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
 
 void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all
-                                           is the result
+void finish(block, begin, end, worker)     partials become what lies before each of these blocks, behind what
+                                           the call for those before has left; the total so far is the result
 void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last
                                            argument
+
+So a launch may go through the range in windows that stay in a cache between the passes. `partials` begins
+with what `finish` leaves for its next call.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from ...compiler.scanned import Scanned, words_of
 from ...compiler.team import combine_states, finished
 from ...compiler.tree import flat
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.values import I64, PTR, Value
+from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cpu
+from .engine import STREAMS
 from .lanes import lane_prefixes, last_prefix
 
 
@@ -42,38 +46,53 @@ class ScanEntry(Scanned, cpu.Entry):
     def _pass(self, name, store):
         function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
-        lower, b = self.lower, self.lower.b
+        b = self.lower.b
         outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
-        begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
-        partials = self.extra("partials", PTR)
-        carry = self._slots()
-
-        def block(number):
-            places = words_of(self.lower, partials, number, len(self.state))
-            self._write(self._read(places) if store else self._neutral(), carry)
-            low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
-            high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            self._packs(low, high, carry, outs if store else ())
-            self._write(self._read(carry), places)
-            self.target.look(lower)
-
-        self.loop(first, last, 1, block)
+        bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
+        carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
+        if self.in_turn:
+            whole = self._smaller(b.sdiv(b.sub(end, begin, flags=("nsw",)), size), last)
+            first = self.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
+        self.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
 
-    def _packs(self, low, high, carry, outs):
-        """The indices low..high: whole packs, then the rest under a mask."""
-        lower, b = self.lower, self.lower.b
-        rest = self.packs(low, high, self.width, lambda base: self._pack(base, None, carry, outs))
-        if self.width > 1:
-            with b.if_then(b.icmp_signed("<", rest, high)):
-                mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
-                self._pack(rest, mask, carry, outs)
+    def _blocks(self, number, bounds, carries, outs):
+        """Neighbouring blocks, one beside the other; several are whole ones."""
+        b, (begin, end, size) = self.lower.b, bounds
+        numbers = [b.add(number, ir.Constant(I64, k)) for k in range(len(carries))]
+        for k, carry in zip(numbers, carries):
+            self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
+        lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
+        high = self._smaller(b.add(lows[0], size, flags=("nsw",)), end)
+        self._packs(lows, high, carries, outs)
+        for k, carry in zip(numbers, () if outs else carries):
+            self._write(self._read(carry), self._places(k))
+        self.target.look(self.lower)
 
-    def _pack(self, base, mask, carry, outs):
-        """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
+    def _places(self, number):
+        """The words of a block in `partials`."""
+        number = self.lower.b.add(number, ir.Constant(I64, 1))
+        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
+
+    def _packs(self, lows, high, carries, outs):
+        """The indices lows[0]..high, and as many from each of the others on: whole packs, then the rest under
+        a mask."""
+        lower, b, step = self.lower, self.lower.b, self._in_turn if self.in_turn else self._pack
+        others = [b.sub(low, lows[0], flags=("nsw",)) for low in lows]
+
+        def several(base, mask=None):
+            bases = [b.add(base, other, flags=("nsw",)) for other in others]
+            step([lower.lanes(base) for base in bases], mask, carries, outs)
+
+        rest = self.packs(lows[0], high, self.width, several)
+        if self.width > 1 and len(lows) == 1:
+            with b.if_then(b.icmp_signed("<", rest, high)):
+                several(rest, lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir)
+
+    def _contribution(self, index, mask):
+        """The states of a pack, neutral where the mask says so."""
         lower = self.lower
-        index = lower.lanes(base)
         lower.begin_pack(mask)
         result = lower.inline(self.kernel.portable_text, [index, *self.args])
         (value,) = self._contributions(result)
@@ -81,7 +100,54 @@ class ScanEntry(Scanned, cpu.Entry):
         if mask is not None:
             state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
         lower.begin_pack(None)
-        before = self._read(carry)
+        return state
+
+    def _in_turn(self, indices, mask, carries, outs):
+        """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
+        states = [self._contribution(index, mask) for index in indices]
+        running, results = [self._read(carry) for carry in carries], [[] for _ in carries]
+        for lane in range(self.width):
+            for k, state in enumerate(states):
+                before, running[k] = running[k], self._combined(running[k], self._lanes_own(state, lane))
+                results[k].append(before if self.policy_kind == "scan exclusive" else running[k])
+        for index, carry, state, prefixes in zip(indices, carries, running, results):
+            self._write(state, carry)
+            if outs:
+                self._store_in_turn(index, mask, prefixes, outs)
+
+    def _store_in_turn(self, index, mask, prefixes, outs):
+        """A pack's prefixes, a state a lane."""
+        lower = self.lower
+        numbers = zip(*(flat(finished(lower, self.reducer, prefix)) for prefix in prefixes))
+        lower.mask = mask
+        for out, lanes in zip(outs, numbers):
+            lower.store(out, [index], self._joined(lanes))
+        lower.mask = None
+
+    def _lanes_own(self, state, k):
+        """The state of one lane."""
+        return tuple(
+            Value(v.dtype, UNIFORM, self._lane(self.lower.get(x, v.dtype, VARYING), k))
+            for v, x in zip(self.state, state)
+        )
+
+    def _lane(self, x, k):
+        return x if self.width == 1 else self.lower.lane(x, k)
+
+    def _joined(self, numbers):
+        """The pack of a number a lane."""
+        lower, dtype = self.lower, numbers[0].dtype
+        if self.width == 1:
+            return Value(dtype, VARYING, lower.get(numbers[0], dtype))
+        pack = ir.Constant(ir.VectorType(lower.scalar(dtype), self.width), ir.Undefined)
+        for k, v in enumerate(numbers):
+            pack = lower.b.insert_element(pack, lower.get(v, dtype), ir.Constant(I32, k))
+        return Value(dtype, VARYING, pack)
+
+    def _pack(self, indices, mask, carries, outs):
+        """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
+        (index,), (carry,), lower = indices, carries, self.lower
+        state, before = self._contribution(index, mask), self._read(carry)
         if outs:
             self._prefixes(index, mask, before, state, carry, outs)
         else:
@@ -104,31 +170,26 @@ class ScanEntry(Scanned, cpu.Entry):
     def _carry(self, before, state, places):
         """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
         other and not for the way from lane to lane."""
-        lower = self.lower
-        last = tuple(
-            Value(v.dtype, UNIFORM, self._last_lane(lower.get(x, v.dtype, VARYING)))
-            for v, x in zip(self.state, state)
-        )
-        self._write(self._combined(before, last), places)
-
-    def _last_lane(self, x):
-        return x if self.width == 1 else self.lower.lane(x, self.width - 1)
+        self._write(self._combined(before, self._lanes_own(state, self.width - 1)), places)
 
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")
         self.open(function)
         lower, b = self.lower, self.lower.b
-        _, _, n_blocks, _ = function.args
-        partials, running = self.extra("partials", PTR), self._slots()
+        _, first, last, _ = function.args
+        running, kept = self._slots(), self._places(ir.Constant(I64, -1))
         self._write(self._neutral(), running)
+        with b.if_then(b.icmp_signed(">", first, ir.Constant(I64, 0))):
+            self._write(self._read(kept), running)
 
         def step(number):
             lower.begin_pack(None)
-            places = words_of(self.lower, partials, number, len(self.state))
+            places = self._places(number)
             before, total = self._read(running), self._read(places)
             self._write(before, places)
             self._write(self._combined(before, total), running)
 
-        self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
+        self.loop(first, last, 1, step)
+        self._write(self._read(running), kept)
         self.write_results([self._read(running)])
         b.ret_void()

@@ -20,10 +20,14 @@ from ...locks import Lock, alone
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop
-from .engine import APART
+from .engine import APART, STREAMS
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
+# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
+# as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
+# denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
+TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
@@ -55,6 +59,7 @@ class Compiled:
         "counters",
         "faults",
         "planned",
+        "in_turn",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -65,17 +70,17 @@ class Compiled:
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers; `named`: what
         its functions are called.
         """
-        kernel, reducers = entry.kernel, entry.reducers
+        kernel = entry.kernel
         self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
-        self.finish = function(named("finish")) if reducers else None
+        self.finish = function(named("finish")) if entry.reducers else None
         self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
         self.plain = functools.partial(
-            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers
+            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), entry.reducers
         )
         self.signature = entry.signature
-        self.results, self.state_words = entry.results, entry.state_words
+        self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
         self.scratch_static, self.scratch_open, self.width = (
             entry.scratch_static,
             entry.scratch_open,
@@ -219,16 +224,32 @@ def _reduce(compiled, policy, words, outs, n_threads):
 
 
 def _scan(compiled, policy, words, outs, n_threads):
-    n = policy.end - policy.begin
-    size = _whole_lines(max(SCAN_LEAST, -(-n // REDUCE_BLOCKS)))
+    n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
+    size = _whole_lines(max(least, -(-n // most)))
     n_blocks = -(-n // size)
-    at_once = _blocks_at_once(compiled, n_blocks, n_threads)
-    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    buffer, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
     block += _fault_word(compiled)
-    passes = (compiled.address, at_once), (compiled.finish, n_blocks), (compiled.apply, at_once)
-    return buffer, block, [(address, 0, n_blocks, chunk) for address, chunk in passes if address]
+    return buffer, block, list(_windows(compiled, size, n_blocks, n_threads))
+
+
+def _windows(compiled, size, n_blocks, n_threads):
+    """The passes over as many blocks at a time as stay in a cache between them; over all where they do not
+    go in turn."""
+    window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
+    at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, n_blocks, n_threads)
+    for first in range(0, max(1, n_blocks), window):
+        last = min(first + window, n_blocks)
+        yield compiled.address, first, last, at_once
+        yield compiled.finish, first, last, window
+        if compiled.apply:
+            yield compiled.apply, first, last, at_once
+
+
+def scan_blocks(entry):
+    """(indices of a scan's block at least, how many blocks at most)."""
+    return (TURN_LEAST, TURN_BLOCKS) if entry.in_turn else (SCAN_LEAST, REDUCE_BLOCKS)
 
 
 def _fault_word(compiled):
@@ -311,8 +332,12 @@ def run_for(space, compiled, policy, words):
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
     with compiled.faults or contextlib.nullcontext():
-        for row in rows:
-            _call(space, block, *row)()
+        if len(rows) < 4:
+            for row in rows:
+                _call(space, block, *row)()
+        else:  # with no Python between them
+            kept = ctypes.create_string_buffer(block, len(block))
+            _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
     return None if outs else compiled.results.read(buffer)
 
 
@@ -374,13 +399,18 @@ def sequence(space, recorded):
     """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    kept, table, pool = _prepared(space, recorded), [], _pool(space)
-    for _, launch in recorded:
-        block, _, rows, *_ = kept[id(launch)]
-        for address, begin, end, chunk in rows:
-            alone = end - begin <= chunk or space.n_threads == 1
-            table.append((address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
-    kept = list(kept.values())
+    kept = _prepared(space, recorded)
+    found = [kept[id(launch)] for _, launch in recorded]
+    rows = [(ctypes.addressof(block), row) for block, _, rows, *_ in found for row in rows]
+    return _in_a_row(space, rows, list(kept.values()))
+
+
+def _in_a_row(space, rows, kept):
+    """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
+    table, pool = [], _pool(space)
+    for block, (address, begin, end, chunk) in rows:
+        alone = end - begin <= chunk or space.n_threads == 1
+        table.append((address, block, begin, end, chunk, 0 if alone else pool.handle))
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     shared = pool if any(row[-1] for row in table) else None

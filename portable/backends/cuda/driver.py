@@ -11,6 +11,7 @@ import ctypes
 import functools
 import gc
 import itertools
+import sys
 import warnings
 import weakref
 from ctypes import byref
@@ -99,7 +100,7 @@ class Context(contract.Memory):
     # Memory
 
     def allocate(self, nbytes, zero=False):
-        """Device memory as a Memory; OutOfMemoryError if there is no room.
+        """Device memory as Kept; OutOfMemoryError if there is no room.
 
         Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds
         for one.
@@ -114,7 +115,7 @@ class Context(contract.Memory):
                 self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
             self.fill(pointer, 0, nbytes, wait=True)
-        return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
+        return Kept(self, pointer, nbytes)
 
     def _new(self, nbytes):
         pointer = ctypes.c_uint64()
@@ -319,6 +320,21 @@ class Memory(_Owner):
     def __init__(self, context, pointer, nbytes, release):
         super().__init__(context, pointer, release)
         self.pointer, self.nbytes = pointer, nbytes
+
+
+class Kept:
+    """Device memory, kept for the next request of its size with the last reference: without a finalizer,
+    which takes as long to make as the memory to find. Attributes as of Memory."""
+
+    __slots__ = ("context", "pointer", "nbytes", "__weakref__")
+
+    def __init__(self, context, pointer, nbytes):
+        self.context, self.pointer, self.nbytes = context, pointer, nbytes
+
+    def __del__(self, at_exit=sys.is_finalizing):
+        if not at_exit():  # when the driver releases all by itself
+            with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its memory
+                self.context._keep(self.nbytes, self.pointer)
 
 
 class Module(_Owner):

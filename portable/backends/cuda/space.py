@@ -32,6 +32,7 @@ _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
+_MOST_READY = 64  # policies of a kernel whose launches are kept ready
 
 
 class Compiled:
@@ -108,6 +109,23 @@ class Compiled:
             handle or self.handle, grid, self.threads, shared, stream or None, self.parameters
         )
 
+    def again(self, grid, shared, rest):
+        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
+        one call of the driver, whose code it returns; False where that cannot be."""
+        if not self.context.alone or not cu.launch_as:
+            return False
+        n_bytes, handle = 8 * self.signature.n_words, self.handle
+        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
+        place, shape = ctypes.addressof(block), Shape(grid, 1, 1, self.threads, 1, 1, shared)
+        parameters, of_shape = (ctypes.c_void_p * 1)(place), ctypes.byref(shape)
+
+        def again(words):
+            ctypes.memmove(place, words, n_bytes)
+            return cu.launch_as(of_shape, handle, parameters, None)
+
+        again.block = block
+        return again
+
 
 class _Faults:
     """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
@@ -165,7 +183,16 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
+    return _BySize(space, kernel, policy_kind, specs, reducers)
+
+
+class _BySize(functools.partial):
+    """A function of the size of teams; and of policies that came before what launches them again."""
+
+    def __new__(cls, *launch):
+        self = super().__new__(cls, _compiled, *launch)
+        self.ready = {}
+        return self
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -248,8 +275,25 @@ def run_for(space, compiled, policy, words):
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
+    elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
+        with _lock.held:
+            again = compiled.ready.get(policy)
+            again = _again(space, compiled, policy) if again is None else again
+            if again and not again(words):
+                return
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
         _launch(space, _for(space, compiled, policy, words, (), None))
+
+
+def _again(space, by_size, policy):
+    """A callable of a team launch's words that queues it, and returns whether that went wrong; False where
+    there is no short way."""
+    compiled, grid, shared = _configure(space, by_size, policy)
+    again = compiled.again(grid, shared, _extra(policy, shared)) if 0 < grid <= _MAX_GRID else False
+    if len(by_size.ready) >= _MOST_READY:
+        by_size.ready.clear()
+    by_size.ready[policy] = again
+    return again
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -349,24 +393,34 @@ def run(pattern, space, compiled, policy, words, outs):
 
 
 def reduce_ahead(space, compiled, policy, words):
-    """A callable that gives the results, and waits for the reduction alone."""
+    """A callable that gives the results, and waits for the reduction alone, which is one of a range."""
     if space.debug:
         results = run("reduce", space, compiled, policy, words, ())
         return lambda: results
     with _lock.held:
-        spare = _workspace(space.device, space.stream).spare
-        work = spare.pop() if spare else _Ahead(_workspace(space.device, space.stream))
-        for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
-            compiled.launch(grid, block, shared, space.stream, handle)
-        work.mark.record(space.stream or None)
+        stream = _workspace(space.device, space.stream)
+        work = stream.spare.pop() if stream.spare else _Ahead(stream)
+        if work.known[0] is not compiled or work.known[1] is not policy:
+            work.known = compiled, policy, _ahead(space, compiled, policy, words, work)
+        again = work.known[2]
+        if not again or again(words):
+            for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
+                compiled.launch(grid, block, shared, space.stream, handle)
+        cu.cuEventRecord(work.mark.handle, space.stream or None)
 
     def results():
-        work.mark.wait()
-        found = compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
-        spare.append(work)
+        cu.cuEventSynchronize(work.mark.handle)
+        found = compiled.results.read(work.words)
+        stream.spare.append(work)
         return found
 
     return results
+
+
+def _ahead(space, compiled, policy, words, work):
+    """A callable of the words that queues this reduction again: all but them stays as it is."""
+    ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
+    return False if space.stream else compiled.again(grid, shared, block[len(words) :])
 
 
 def plan_for(space, compiled, policy, words):
@@ -468,6 +522,8 @@ class _Ahead:
     def __init__(self, work):
         self.room, self.counter = work.room, work.counter
         self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
+        self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
+        self.known = None, None, None  # the last reduction's kernel, its policy, and what launches it again
 
 
 @functools.cache

@@ -1,0 +1,192 @@
+"""Ragged rows: what kernels ask of a row, and how they are combined where they are long on average and teams
+have many members.
+
+Then a team takes a row. What the row comes to does not depend on the rows beside it. Of a longer row than
+`MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST`
+values, of which each holds such a rest of one row at most.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .kernel import function, kernel
+from .words import int32, int64, local, uint32, uint64, where
+
+MOST = 8192  # values of a row that a team takes, one stretch after the other
+_AHEAD = 8  # values that a member reads before it combines the first
+
+
+@function
+def wide(x, i):
+    """An element as it is added up: whole numbers in 64 bits."""
+    if x.dtype == int32:
+        return int64(x[i])
+    if x.dtype == uint32:
+        return uint64(x[i])
+    return x[i]
+
+
+@function
+def row_of(offsets, i):
+    """The row of element i: the last one that begins at or before it."""
+    low, high = 0, offsets.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if offsets[middle] <= i:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ---- what offsets are like, and the rows of tiles
+@kernel
+def row_length(r, offsets):
+    """What `_looked_at` returns."""
+    return _looked_at(r, offsets)
+
+
+@function
+def _looked_at(r, offsets):
+    """(its length, where the first row begins, where the last one ends, its length), 0 of other rows."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0, end - begin
+
+
+@kernel
+def find_row(t, tile, offsets, rows):
+    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
+    so neither long rows nor many empty ones make it large."""
+    low, high = 0, offsets.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle + 1] + middle < t * tile:
+            low = middle + 1
+        else:
+            high = middle
+    rows[t] = low
+
+
+@kernel
+def row_length_and_tiles(r, tile, offsets, rows):
+    """What `row_length` returns, and what `find_row` finds: for machines where a search, one load after
+    the other, takes longer than to go through the rows."""
+    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
+    behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
+    if behind < last:
+        for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
+            rows[t] = r
+    if r + 2 == offsets.shape[0]:
+        rows[n_tiles] = r + 1
+    return _looked_at(r, offsets)
+
+
+@kernel
+def row_length_and_begin(r, offsets, begins):
+    """The same, and a mark at the row's first value."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    if 0 <= begin and begin < min(end, begins.shape[0]):
+        begins[begin] = True
+    return _looked_at(r, offsets)
+
+
+@kernel
+def row_numbers(i, offsets, rows):
+    rows[i] = row_of(offsets, i)
+
+
+# ---- rows that are long on average
+@function
+def _row(r, values, offsets):
+    """Where a row begins and ends; within the values, whatever `offsets` holds."""
+    begin = min(max(int64(offsets[r]), 0), values.shape[0])
+    return begin, min(max(int64(offsets[r + 1]), begin), values.shape[0])
+
+
+@functools.cache
+def _fold(reducer):
+    """A function that combines values low..high by a whole team."""
+    combine = reducer.combine
+
+    @function
+    def fold(team, neutral, values, low, high):
+        total, ahead = neutral, local(_AHEAD, values.dtype)
+        for base in range(low + team.rank, high, _AHEAD * team.size):
+            for m in range(_AHEAD):
+                ahead[m] = values[min(base + m * team.size, high - 1)]
+            for m in range(_AHEAD):
+                total = where(base + m * team.size < high, combine(total, wide(ahead, m)), total)
+        return team.reduce(total, reducer)
+
+    return fold
+
+
+@functools.cache
+def reduction_of_row(reducer):
+    """The kernel that combines each row, or of a longer one the first `most` values, by a team."""
+    fold = _fold(reducer)
+
+    @kernel
+    def reduce_row(team, most, neutral, values, offsets, out):
+        """A row's values once."""
+        begin, end = _row(team.league_rank, values, offsets)
+        total = fold(team, neutral, values, begin, min(end, begin + most))
+        if team.single():
+            out[team.league_rank] = total
+
+    return reduce_row
+
+
+@functools.cache
+def reduction_of_rest(reducer):
+    """Two kernels: what is beyond the first `most` values of a row, in a block of as many, by a team; and
+    rows joined with their blocks, a team a row."""
+    combine, fold = reducer.combine, _fold(reducer)
+
+    @kernel
+    def reduce_block(team, most, neutral, values, offsets, parts):
+        """Of the row at the block's beginning: what is so far behind in others begins behind the block."""
+        first = team.league_rank * most
+        begin, end = _row(row_of(offsets, first), values, offsets)
+        total = fold(team, neutral, values, max(first, begin + most), min(first + most, end))
+        if team.single():
+            parts[team.league_rank] = total
+
+    @kernel
+    def join_row(team, most, neutral, values, offsets, parts, out):
+        """The parts of a row of more than `most` values once."""
+        begin, end = _row(team.league_rank, values, offsets)
+        total = neutral
+        for block in team.thread_range((begin + most) // most, (end + most - 1) // most):
+            total = combine(total, parts[block])
+        total = team.reduce(total, reducer)
+        if team.single() and end - begin > most:
+            out[team.league_rank] = combine(out[team.league_rank], total)
+
+    return reduce_block, join_row
+
+
+@functools.cache
+def prefixes_of_row(reducer):
+    """The kernel that makes a row's prefixes, by a team."""
+    combine = reducer.combine
+
+    @kernel
+    def scan_row(team, inclusive, neutral, values, offsets, out):
+        """A row's values once, and its prefixes."""
+        begin, end = _row(team.league_rank, values, offsets)
+        carry, ahead = neutral, local(_AHEAD, values.dtype)
+        for base in range(begin, end, _AHEAD * team.size):
+            for m in range(_AHEAD):
+                ahead[m] = values[min(base + m * team.size + team.rank, end - 1)]
+            for m in range(_AHEAD):
+                i = base + m * team.size + team.rank
+                value = where(i < end, wide(ahead, m), neutral)
+                before = combine(carry, team.scan(value, reducer))
+                after = combine(before, value)
+                if i < end:
+                    out[i] = after if inclusive else before
+                carry = team.broadcast(after, team.size - 1)
+
+    return scan_row
