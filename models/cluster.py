@@ -213,6 +213,15 @@ class Workers:
         with self._client.as_current():  # by which actors find it
             return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
 
+    def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
+        """None: workers are asked for their sums.
+
+        Parameters
+        ----------
+        name, args, numbers
+            As in `ask`.
+        """
+
     def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
         found, left = {}, None
         for _ in range(_ATTEMPTS):

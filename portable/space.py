@@ -242,6 +242,26 @@ def concurrency(space: SpaceLike | None = None) -> int:
     return registry.backend(space.name).concurrency(space)
 
 
+def queued(space: SpaceLike | None = None) -> bool:
+    """Whether launches on a space return before they have run, so that one thread keeps several such spaces
+    busy.
+
+    Parameters
+    ----------
+    space : str, Space or None
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> pk.queued("serial")
+    False
+    """
+    return registry.backend(require(resolve(space)).name).queued
+
+
 def require(space: Space) -> Space:
     """The space itself, or SpaceUnavailableError with the reason."""
     if (reason := unavailable_because(space)) is not None:

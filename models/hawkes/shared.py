@@ -59,6 +59,8 @@ class Events:
     space : str or Space
     """
 
+    queued = "terms", "slopes"
+
     def __init__(self, data: tuple, marks: np.ndarray | None, space: object) -> None:
         self._sums, self._kept = PairSums(*data, space, marks), {}
         *_, self._keep, self._given = data

@@ -99,6 +99,7 @@ class EM:
         parts, whole = parts_of(runs, dtype, memory_bytes, space, client)
         self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
+        self._client = client
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
         model, n_sums = (n_models, kernels.SWITCHING + n, n), kernels.row_of(kernels.MOVE, n, n * n)
@@ -132,8 +133,10 @@ class EM:
     def expect(self):
         """The E-step: `_total` from the models."""
         if self._own is None:
-            exact, state = self._exact.to_numpy(), self._state.to_numpy()
-            pk.deep_copy(self._total, self._shards.reduce("sums", exact, state)[0])
+            models = self._exact, self._models, self._state
+            if self._client is not None:
+                models = [view.to_numpy() for view in models]
+            pk.deep_copy(self._total, self._shards.reduce("sums", *models, stay=True)[0], wait=False)
         else:
             method, shards = self._own
             add_up(nodes(method.sums(shards), 0))

@@ -73,7 +73,7 @@ class Expectation:
         of what is given to `load`, or the views of an EM in the same space.
     """
 
-    repeated = ("sums",)
+    repeated = queued = ("sums",)
 
     def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
@@ -107,14 +107,18 @@ class Expectation:
         total = pk.zeros(self._shape, np.float64, self.space)
         return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
 
-    def load(self, exact: np.ndarray, state: np.ndarray) -> None:
-        """The rows and the state of models, as the kernels have them, for the sums that follow."""
-        arrays = exact, exact.astype(self._dtype), state
+    def load(self, *arrays: np.ndarray | pk.View) -> None:
+        """What `views` holds of models, as arrays or as views of any space, for the sums that follow."""
         if self.views is None:
-            self.views = [pk.copy_of(array, self.space) for array in arrays]
-        else:
-            for view, array in zip(self.views, arrays):
-                pk.deep_copy(view, array)
+            self.views = [
+                array
+                if isinstance(array, pk.View) and array.memory == self._filtered.memory
+                else pk.copy_of(array, self.space)
+                for array in arrays
+            ]
+        for view, array in zip(self.views, arrays):
+            if view is not array:
+                pk.deep_copy(view, array, wait=False)
 
     def sums(self, shards: Iterator[Shard]) -> Iterator[tuple]:
         """The sums of each of the models in `views`, shape (n_models, n_sums). Nothing waits for the

@@ -63,6 +63,12 @@ class Memory(Protocol):
         origin.copy_to_host(through.ctypes.data, source, nbytes)
         self.copy_to_device(target, through.ctypes.data, nbytes)
 
+    def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
+        """As `copy`, but nobody waits for the end: what is queued later in the spaces of both memories comes
+        after it.
+        """
+        self.copy(target, source, nbytes, origin)
+
     def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
         """Set every byte; to be finished when it returns only if `wait`."""
         filled = np.full(nbytes, byte, np.uint8)
@@ -93,6 +99,7 @@ class Backend(Protocol):
 
     team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
     marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
+    queued: bool = False  # whether launches return before they have run
     dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
 
     @abstractmethod

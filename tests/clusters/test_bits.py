@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
+import portable as pk
 from models import hawkes, resampling, sharding, store
 from models.hawkes.__main__ import main
 
@@ -55,6 +56,13 @@ def test_number_of_workers(cluster_of, wanted, name, n_workers):
 
 @pytest.mark.parametrize("name", jobs.JOBS)
 def test_several_spaces_of_one_process(wanted, name):
+    equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
+
+
+@pytest.mark.parametrize("name", jobs.JOBS)
+def test_several_spaces_by_one_thread(wanted, name, monkeypatch):
+    """As GPUs work, whose launches are queued: sums are added up in the first space."""
+    monkeypatch.setattr(pk, "queued", lambda space: True)
     equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
 
 
