@@ -85,7 +85,7 @@ class Place:
     def __init__(
         self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None
     ) -> None:
-        self._make, self.space = make, space
+        self._make, self.space, self.keeps_all = make, space, room is None
         self._method, self.lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
         self._graphs = {}  # launches and sums by name and shards
@@ -267,6 +267,13 @@ class Shards:
         else:
             self._crew = Threads(make, pieces, spaces_of(space), room)
 
+    @property
+    def queued(self) -> bool:
+        """Whether places are spaces of this process that keep all shards and queue launches: who asks need
+        not look at each sum."""
+        places = getattr(self._crew, "places", ())
+        return bool(places) and all(place.keeps_all and pk.queued(place.space) for place in places)
+
     def own(self) -> tuple[Any, list[Any]] | None:
         """The method and all prepared shards where one space of this process has room for them, for a
         method that launches on all of them at once; else None."""
@@ -388,12 +395,13 @@ class Threads:
             for place, _ in asked:
                 held.enter_context(place.lock)
             found: list[Any] = [None] * len(asked)
-            steps = [place.steps(part, self._of(part), name, args) for place, part in asked]
+            # The first place last: what others copy of it would wait for what it has been given to do.
+            steps = [place.steps(part, self._of(part), name, args) for place, part in reversed(asked)]
             for now in itertools.zip_longest(*steps):  # a shard of each place, then the next of each
                 found = [new or old for new, old in zip(now, found)]
             return [
                 (level, k, tuple(_brought(value, asked[0][0].space) for value in values))
-                for sums in found
+                for sums in reversed(found)
                 for level, k, values in sums
             ]
 

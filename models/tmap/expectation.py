@@ -108,15 +108,17 @@ class Expectation:
         return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
 
     def load(self, *arrays: np.ndarray | pk.View) -> None:
-        """What `views` holds of models, as arrays or as views of any space, for the sums that follow."""
+        """For the sums that follow: rows of models, their state, and the rows in the recursions' dtype where
+        that is another one; arrays, or views of any space."""
         if self.views is None:
-            self.views = [
-                array
-                if isinstance(array, pk.View) and array.memory == self._filtered.memory
-                else pk.copy_of(array, self.space)
+            there = self._filtered.memory
+            self._loaded = [
+                array if getattr(array, "memory", None) == there else pk.copy_of(array, self.space)
                 for array in arrays
             ]
-        for view, array in zip(self.views, arrays):
+            exact, state, *narrow = self._loaded
+            self.views = exact, narrow[0] if narrow else exact, state
+        for view, array in zip(self._loaded, arrays):
             if view is not array:
                 pk.deep_copy(view, array, wait=False)
 

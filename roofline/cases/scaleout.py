@@ -105,11 +105,11 @@ def mixture_step(X, k, space, client=None, streamed=False):
     )
 
 
-def tmap_step(runs, space, client=None, memory_bytes=None):
-    """An EM iteration of three branches from one start."""
+def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
+    """An EM iteration of three branches from one start, or several, after which a fit looks at it."""
     em = EM(runs, MODEL.orders, 1, np.float64, space, memory_bytes, client)
     history = pk.zeros((1, 1_000_000), np.float64, em.space)
-    iteration = em.iterations(1, 999_999, -1.0, history)  # it never comes to rest
+    iteration = em.iterations(times, 999_999, -1.0, history)  # it never comes to rest
     em.load([MODEL])
     n_sums = 1 + 4 * 3 + 9
 
@@ -117,7 +117,8 @@ def tmap_step(runs, space, client=None, memory_bytes=None):
         iteration.replay()
         pk.fence(em.space)
 
-    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps", call, em.n_shards, 500, n_sums * 8, True)
+    iterations = f", {times} iterations" if times > 1 else ""
+    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps{iterations}", call, em.n_shards, 500, n_sums * 8, True)
     return step, lambda: em.expectation([MODEL])[0].loglik
 
 
@@ -250,7 +251,7 @@ def _gpus(n, small):
     data = random_series(*((20, 200) if small else (1000, 3780)))
     makers = (
         lambda space: mixture_step(X, 256, space),
-        lambda space: tmap_step(runs, space),
+        lambda space: tmap_step(runs, space, times=10),
         lambda space: map_step(data, space, most=20),
         lambda space: hawkes_step(500 if small else 150_000, space),
     )
