@@ -63,6 +63,39 @@ def test_a_mirror_is_host_memory_of_the_same_shape(space):
     np.testing.assert_array_equal(view.to_numpy(), np.full((2, 3), 7, np.float32))
 
 
+@pk.kernel
+def count_up(i, v):
+    v[i] += 1.0
+
+
+def test_copies_that_nobody_waits_for(space):
+    """They come after launches before them, and before launches behind them, in both views' spaces."""
+    source, target = pk.zeros(1000, space=space), pk.zeros(1000, space=space)
+    policy = pk.RangePolicy(0, 1000, space=space)
+    for _ in range(20):
+        pk.parallel_for(policy, count_up, source)
+        pk.deep_copy(target, source, wait=False)
+        pk.parallel_for(policy, count_up, source)
+        pk.parallel_for(policy, count_up, target)
+    assert (target.to_numpy() == 40.0).all() and (source.to_numpy() == 40.0).all()
+    assert pk.queued(space) in (True, False)
+
+
+def test_copies_between_gpus_that_nobody_waits_for():
+    """One thread gives two GPUs work and takes results from one to the other and back."""
+    if reason := pk.unavailable_because("cuda:1"):
+        pytest.skip(reason)
+    n = 1 << 20
+    one, other = (pk.zeros(n, space=f"cuda:{k}") for k in (0, 1))
+    policies = [pk.RangePolicy(0, n, space=f"cuda:{k}") for k in (0, 1)]
+    for _ in range(50):
+        pk.parallel_for(policies[0], count_up, one)
+        pk.deep_copy(other, one, wait=False)
+        pk.parallel_for(policies[1], count_up, other)
+        pk.deep_copy(one, other, wait=False)
+    assert (one.to_numpy() == 100.0).all() and (other.to_numpy() == 100.0).all()
+
+
 def test_deep_copy_keeps_the_source(space):
     source, target = pk.zeros(5, "int64", space=space), pk.empty(5, "int64", space=space)
     pk.deep_copy(target, source)

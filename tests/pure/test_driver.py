@@ -169,6 +169,42 @@ def test_copies_and_fills(context, fake_cuda):
     assert not any(name.startswith("cuMemcpy") for name in fake_cuda.calls[before:])
 
 
+def test_queued_copies(context, fake_cuda):
+    """Between devices each one's queue waits for a mark in the other's, before the copy and behind it, and
+    the host for nothing; where there are queues that a mark would leave out, it waits for all."""
+    other, source = driver.context(1), ctypes.create_string_buffer(bytes(range(64)), 64)
+    a, b, c = context.allocate(64), context.allocate(64), other.allocate(64)
+    context.copy_to_device(a.pointer, ctypes.addressof(source), 64)
+
+    def asked(call, target, pointer):
+        begin = len(fake_cuda.calls)
+        call(pointer, a.pointer, 64, context)
+        assert fake_cuda.bytes_at(pointer, 64) == source.raw
+        target.fill(pointer, 0, 64)
+        names = ("cuMemcpy", "cuEventRecord", "cuStream", "cuCtxSync", "cuCtxEnable")
+        return [name for name in fake_cuda.calls[begin:] if name.startswith(names)]
+
+    both = ["cuEventRecord", "cuStreamWaitEvent", "cuMemcpyPeerAsync", "cuEventRecord"]
+    there = asked(other.queue_copy, other, c.pointer)
+    assert there[0] == "cuCtxEnablePeerAccess" and [n for n in there if "Enable" not in n] == [
+        *both,
+        "cuStreamWaitEvent",
+    ]
+    assert asked(other.queue_copy, other, c.pointer) == [*both, "cuStreamWaitEvent"]
+    assert asked(context.queue_copy, context, b.pointer) == ["cuMemcpyDtoDAsync_v2"]
+    context.share()
+    assert "cuCtxSynchronize" in asked(other.queue_copy, other, c.pointer)
+
+
+def test_queued_copies_without_a_link(context, fake_cuda):
+    """Devices that do not reach each other's memory, or that another library has linked already."""
+    other = driver.context(1)
+    a, c = context.allocate(64, zero=True), other.allocate(64)
+    fake_cuda.fail["cuCtxEnablePeerAccess"] = 217
+    other.queue_copy(c.pointer, a.pointer, 64, context)
+    assert fake_cuda.bytes_at(c.pointer, 64) == bytes(64)
+
+
 def test_programs(context, fake_cuda):
     code = context.link(GOOD_PTX.decode().rstrip("\0"))
     assert code == b"\x7fELF\0code"
