@@ -49,12 +49,19 @@ class Lost(list[int]):
 
 class Sent:
     """An object in transit, as one string of bytes: arrays that dask sends beside a text arrive read-only,
-    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
+    and where kernels cannot read them, at addresses that are no multiple of their items' size.
 
-    def __init__(self, value: object) -> None:
+    Parameters
+    ----------
+    value : object
+    seconds : float
+        That it took to find it.
+    """
+
+    def __init__(self, value: object, seconds: float = 0.0) -> None:
         from distributed.protocol.pickle import dumps
 
-        self._text = dumps(value)
+        self._text, self.seconds = dumps(value), seconds
 
     @property
     def value(self) -> Any:

@@ -194,7 +194,7 @@ def local(n_workers, **options):
     with distributed.LocalCluster(
         n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options
     ) as cluster:
-        with distributed.Client(cluster, set_as_default=False) as client:
+        with distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client:
             yield client
 
 
