@@ -402,20 +402,28 @@ class Threads:
             for place, _ in asked:
                 held.enter_context(place.lock)
             found: list[Any] = [None] * len(asked)
-            # The first place last: what others copy of it would wait for what it has been given to do.
-            steps = [place.steps(part, self._of(part), name, args) for place, part in reversed(asked)]
+            steps = [place.steps(part, self._of(part), name, args) for place, part in asked]
             for now in itertools.zip_longest(*steps):  # a shard of each place, then the next of each
                 found = [new or old for new, old in zip(now, found)]
-            return [
-                (level, k, tuple(_brought(value, asked[0][0].space) for value in values))
-                for sums in reversed(found)
+            (first, _), *others = asked
+            for place, _ in others:
+                pk.follow(first.space, place.space)
+            brought = [
+                (level, k, tuple(_brought(value, first.space) for value in values))
+                for sums in found
                 for level, k, values in sums
             ]
+            for place, _ in others:  # whose sums have been copied when they are made anew
+                pk.follow(place.space, first.space)
+            return brought
 
     def _asked(self, numbers: range) -> list[tuple[Place, range]]:
-        """Places, and the shards that each is asked for."""
+        """Places, and the shards that each is asked for; what the first has been given to do comes before."""
         parts = shared_out(numbers, len(self.places))
-        return [(place, part) for place, part in zip(self.places, parts) if len(part)]
+        asked = [(place, part) for place, part in zip(self.places, parts) if len(part)]
+        for place, _ in asked[1:]:
+            pk.follow(place.space, asked[0][0].space)
+        return asked
 
     def _of(self, numbers: range) -> dict[int, Any]:
         return {k: self._pieces[k] for k in numbers}

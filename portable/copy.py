@@ -143,8 +143,9 @@ def deep_copy(
     cast : bool, default False
         Convert between dtypes as NumPy's `astype` does; without it they must be the same.
     wait : bool, default True
-        Without it a copy between contiguous views of devices is queued: it comes after what was queued in
-        the spaces of both, and before what is queued there later. Other copies are waited for.
+        Without it a copy between contiguous views of devices is queued, in order with what is launched on
+        the target's space; where the source is of another one, `follow` orders the two. Other copies are
+        waited for.
 
     Raises
     ------

@@ -64,10 +64,16 @@ class Memory(Protocol):
         self.copy_to_device(target, through.ctypes.data, nbytes)
 
     def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
-        """As `copy`, but nobody waits for the end: what is queued later in the spaces of both memories comes
-        after it.
+        """As `copy`, but queued in this memory's space behind what is there, and in no order with what is
+        queued in another's: see `follow`.
         """
         self.copy(target, source, nbytes, origin)
+
+    def follow(self, other: Memory):
+        """What is queued in this memory's spaces from now on comes after what was queued in those of
+        another.
+        """
+        other.synchronize()
 
     def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
         """Set every byte; to be finished when it returns only if `wait`."""

@@ -174,6 +174,14 @@ class Sleeper:
             yield (piece,)
 
 
+@pytest.mark.parametrize("patience_s, reached", [(30.0, True), (0.0, False)])
+def test_workers_are_asked_directly_where_they_answer(cluster_of, monkeypatch, wanted, patience_s, reached):
+    monkeypatch.setattr(cluster, "_REACH_S", patience_s)
+    with cluster.connect(cluster_of(2).scheduler_info(n_workers=-1)["address"]) as client:
+        assert client.direct_to_workers is reached
+        equal(jobs.JOBS["tmap_fit"](client=client), wanted("tmap_fit"))
+
+
 def test_the_slowest_worker_is_watched(cluster_of):
     pieces = [np.array([1.0]), np.array([0.1])]
     shards = sharding.Shards(Sleeper, pieces, client=cluster_of(2), label="sleeper")

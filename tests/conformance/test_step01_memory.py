@@ -69,7 +69,7 @@ def count_up(i, v):
 
 
 def test_copies_that_nobody_waits_for(space):
-    """They come after launches before them, and before launches behind them, in both views' spaces."""
+    """They come after launches before them, and before launches behind them."""
     source, target = pk.zeros(1000, space=space), pk.zeros(1000, space=space)
     policy = pk.RangePolicy(0, 1000, space=space)
     for _ in range(20):
@@ -81,19 +81,21 @@ def test_copies_that_nobody_waits_for(space):
     assert pk.queued(space) in (True, False)
 
 
-def test_copies_between_gpus_that_nobody_waits_for():
-    """One thread gives two GPUs work and takes results from one to the other and back."""
-    if reason := pk.unavailable_because("cuda:1"):
+@pytest.mark.parametrize("other", ["serial", "cuda:0", "cuda:1"])
+def test_a_space_follows_another_one(space, other):
+    """One thread gives both work, and takes results from one to the other and back."""
+    if reason := pk.unavailable_because(other):
         pytest.skip(reason)
-    n = 1 << 20
-    one, other = (pk.zeros(n, space=f"cuda:{k}") for k in (0, 1))
-    policies = [pk.RangePolicy(0, n, space=f"cuda:{k}") for k in (0, 1)]
-    for _ in range(50):
-        pk.parallel_for(policies[0], count_up, one)
-        pk.deep_copy(other, one, wait=False)
-        pk.parallel_for(policies[1], count_up, other)
-        pk.deep_copy(one, other, wait=False)
-    assert (one.to_numpy() == 100.0).all() and (other.to_numpy() == 100.0).all()
+    n, spaces = 1 << 16, (space, other)
+    views = [pk.zeros(n, space=one) for one in spaces]
+    policies = [pk.RangePolicy(0, n, space=one) for one in spaces]
+    for _ in range(20):
+        for k in (0, 1):
+            pk.parallel_for(policies[k], count_up, views[k])
+            pk.follow(spaces[1 - k], spaces[k])
+            pk.deep_copy(views[1 - k], views[k], wait=False)
+    pk.fence(space), pk.fence(other)
+    assert all((view.to_numpy() == 40.0).all() for view in views)
 
 
 def test_deep_copy_keeps_the_source(space):

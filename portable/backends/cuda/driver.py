@@ -239,18 +239,19 @@ class Context(contract.Memory):
             super().copy(target, source, nbytes, origin)
 
     def queue_copy(self, target, source, nbytes, origin):
-        """The same, but nobody waits: later launches on both devices come after the copy."""
+        """The same, but nobody waits for the end."""
         if not isinstance(origin, Context) or self.parallel or origin.parallel:
-            return self.copy(target, source, nbytes, origin)  # queues that a mark would leave out
-        if origin is self:
-            return self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
-        self.follow(origin)
-        addresses = target, self.handle, source, origin.handle
-        self._queue(cu.cuMemcpyPeerAsync, *addresses, nbytes, wait=False)
-        origin.follow(self)
+            self.copy(target, source, nbytes, origin)  # other queues may be at work there
+        elif origin is self:
+            self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
+        else:
+            addresses = target, self.handle, source, origin.handle
+            self._queue(cu.cuMemcpyPeerAsync, *addresses, nbytes, wait=False)
 
     def follow(self, other):
-        """What is queued from now on comes after all that is queued on another device."""
+        """By a mark in the other device's default stream, for which this one's waits."""
+        if not isinstance(other, Context) or self.parallel or other.parallel:
+            return other.synchronize()
         if other.ordinal not in self._marks:
             self.activate()
             with contextlib.suppress(DeviceError):  # they have no link, or another library has enabled it
