@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import functools
 import itertools
 import os
 import platform
@@ -244,7 +243,7 @@ class Workers:
         ClusterError
             Worker after worker has ended, or the scheduler is gone.
         """
-        with self._client.as_current():  # by which actors find it
+        with self._client.as_current():
             return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
@@ -317,19 +316,38 @@ class Workers:
         made = self._heard(
             [(worker, lambda future=future: future) for worker, future in zip(workers, futures)]
         )
-        actors = {worker: (future, actor) for worker, future, actor in zip(workers, futures, made) if actor}
-        calls = [(worker, functools.partial(actor.begin, make)) for worker, (_, actor) in actors.items()]
-        for (worker, own), begun in zip(actors.items(), self._answers(calls)):
+        there = [(worker, future) for worker, future, actor in zip(workers, futures, made) if actor]
+        calls = [(worker, self._call(worker, future.key, "begin", make)) for worker, future in there]
+        for (worker, future), begun in zip(there, self._answers(calls)):
             if begun:
-                self._places[worker] = *own, set()
+                self._places[worker] = future, set()
 
     def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
         """What asks a worker, with the pieces that it lacks."""
-        _, actor, given = self._places[worker]
+        future, given = self._places[worker]
         wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
         given.update(numbers)
         more = (wanted,) if wanted else ()
-        return lambda: actor.answer(Sent((numbers, name, args, reduce)), *more)
+        return self._call(worker, future.key, "answer", Sent((numbers, name, args, reduce)), *more)
+
+    def _call(self, worker: str, key: str, function: str, *args: object) -> Callable:
+        """A coroutine's function that calls one of a worker's actor, as dask's Actor does it, but always in
+        the client's thread: an Actor of a worker in this process would answer in the worker's."""
+        from distributed.protocol import to_serialize
+
+        message = {"actor": key, "function": function, "args": [to_serialize(arg) for arg in args]}
+
+        async def answer() -> object:
+            if self._client.direct_to_workers:
+                found = await self._client.rpc(worker).actor_execute(**message)
+            else:
+                message["op"] = "actor_execute"
+                found = await self._client.scheduler.proxy(worker=worker, msg=message)
+            if found["status"] != "OK":
+                raise found["exception"]
+            return found["result"]
+
+        return answer
 
     def _answers(self, calls: list[tuple[str, Callable]]) -> list:
         """What workers found; None where one has ended. What the method raised is raised here."""
@@ -386,11 +404,11 @@ async def _reply(call: Callable) -> object:
 
 
 def _ended() -> tuple:
-    """What dask raises where a worker has ended; of actors it says so by a ValueError."""
+    """What dask raises where a worker has ended; of actors it says so by a ValueError or a KeyError."""
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
-    return OSError, ValueError, RuntimeError, FutureCancelledError, KilledWorker
+    return OSError, ValueError, KeyError, RuntimeError, FutureCancelledError, KilledWorker
 
 
 class _RemotePlace:
