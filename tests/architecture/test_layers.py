@@ -244,7 +244,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " of a block, loops without those that their ends tell of; LLVM's pass managers, freed"
         ),
     ),
-    (325, "copies between GPUs that nobody waits for, and whether a space queues launches"),
+    (
+        443,
+        "copies between GPUs that nobody waits for, spaces that follow each other, whether one queues launches",
+    ),
 )
 
 
