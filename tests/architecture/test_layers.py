@@ -246,7 +246,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (
         443,
-        "copies between GPUs that nobody waits for, spaces that follow each other, whether one queues launches",
+        "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches",
     ),
 )
 
