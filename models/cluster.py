@@ -7,11 +7,13 @@ What is here asks each worker for the results of neighbouring shards, and gives 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import itertools
 import os
 import platform
 import sys
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,7 @@ from .sharding import Lost, Place, Sent, shared_out
 QUIET = 50  # critical: workers that are being closed say much of what they miss
 ANSWER_S = 30.0  # of a scheduler
 WAIT_S = 60.0  # for the first worker
+_REACH_S = 3.0  # for one that lives to say who it is
 PAUSED_S = 60.0  # for one that may begin nothing
 _LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
@@ -36,6 +39,23 @@ _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, 
 _CHECKED: weakref.WeakKeyDictionary = (
     weakref.WeakKeyDictionary()
 )  # client: workers and spaces that are as they should
+_WATCHING: list[list[float]] = []  # what `watched` fills
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[float]]:
+    """How long workers work: what a step takes beyond it is what asking them costs.
+
+    Yields
+    ------
+    list of float
+        The seconds of the worker that worked longest, of each time that they are asked in the block.
+    """
+    _WATCHING.append(found := [])
+    try:
+        yield found
+    finally:
+        _WATCHING.remove(found)
 
 
 @contextlib.contextmanager
@@ -100,7 +120,7 @@ def connect(cluster: str) -> Iterator[Any]:
         with distributed.LocalCluster(
             n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
         ) as local:
-            with distributed.Client(local) as client:
+            with distributed.Client(local, direct_to_workers=True) as client:
                 yield client
         return
     is_file = os.path.exists(cluster)
@@ -114,7 +134,20 @@ def connect(cluster: str) -> Iterator[Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
     with client:
+        client.direct_to_workers = _reaches_workers(client)
         yield client
+
+
+def _reaches_workers(client: ClientLike) -> bool:
+    """Whether messages need no way through the scheduler, which takes half as long again."""
+    workers = living(client)
+
+    async def answers() -> bool:
+        with contextlib.suppress(OSError, TimeoutError):
+            return bool(await asyncio.wait_for(client.rpc(workers[0]).identity(), _REACH_S))
+        return False
+
+    return bool(workers) and client.sync(answers)
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -210,8 +243,17 @@ class Workers:
         ClusterError
             Worker after worker has ended, or the scheduler is gone.
         """
-        with self._client.as_current():  # by which actors find it
+        with self._client.as_current():
             return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
+
+    def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
+        """None: workers are asked for their sums.
+
+        Parameters
+        ----------
+        name, args, numbers
+            As in `ask`.
+        """
 
     def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
         found, left = {}, None
@@ -219,12 +261,9 @@ class Workers:
             places = self._settled()
             if left is None:
                 left = [part for part in shared_out(numbers, len(places)) if len(part)]
-            asked = [
-                (part, worker, self._submit(part, worker, name, sent, reduce))
-                for part, worker in zip(left, itertools.cycle(places))
-            ]
-            for part, worker, future in asked:
-                answer = self._answer(future, worker)
+            asked = list(zip(left, itertools.cycle(places)))
+            calls = [(worker, self._question(part, worker, name, sent, reduce)) for part, worker in asked]
+            for (part, worker), answer in zip(asked, self._answers(calls)):
                 if answer is None or isinstance(answer, Lost):  # the worker ended
                     self._places.pop(worker, None)
                 else:
@@ -274,62 +313,102 @@ class Workers:
             )
             for worker in workers
         ]
-        actors = [self._result(future, worker) for worker, future in zip(workers, futures)]
-        begun = [actor and actor.begin(make) for actor in actors]
-        for worker, future, actor, done in zip(workers, futures, actors, begun):
-            if self._answer(done, worker):
-                self._places[worker] = future, actor, set()
+        made = self._heard(
+            [(worker, lambda future=future: future) for worker, future in zip(workers, futures)]
+        )
+        there = [(worker, future) for worker, future, actor in zip(workers, futures, made) if actor]
+        calls = [(worker, self._call(worker, future.key, "begin", make)) for worker, future in there]
+        for (worker, future), begun in zip(there, self._answers(calls)):
+            if begun:
+                self._places[worker] = future, set()
 
-    def _submit(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> object:
-        """What will have the answer of a worker; None where it has ended."""
-        _, actor, given = self._places[worker]
+    def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
+        """What asks a worker, with the pieces that it lacks."""
+        future, given = self._places[worker]
         wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
         given.update(numbers)
-        try:
-            return actor.answer(numbers, wanted, name, args, reduce)
-        except RuntimeError:  # what dask says of an actor whose worker has ended
-            return None
+        more = (wanted,) if wanted else ()
+        return self._call(worker, future.key, "answer", Sent((numbers, name, args, reduce)), *more)
 
-    def _result(self, future: object, worker: str) -> object:
-        """What a worker was asked for; None where it has ended: dask may wait for it for ever."""
-        paused_s = 0.0
-        while future is not None:
-            try:
-                return future.result(timeout=_LOOK_S)
-            except TimeoutError:
-                if worker not in living(self._client):
-                    return None
-                paused_s = paused_s + _LOOK_S if self._is_paused(worker) else 0.0
-                if paused_s >= PAUSED_S:
+    def _call(self, worker: str, key: str, function: str, *args: object) -> Callable:
+        """A coroutine's function that calls one of a worker's actor, as dask's Actor does it, but always in
+        the client's thread: an Actor of a worker in this process would answer in the worker's."""
+        from distributed.protocol import to_serialize
+
+        message = {"actor": key, "function": function, "args": [to_serialize(arg) for arg in args]}
+
+        async def answer() -> object:
+            if self._client.direct_to_workers:
+                found = await self._client.rpc(worker).actor_execute(**message)
+            else:
+                message["op"] = "actor_execute"
+                found = await self._client.scheduler.proxy(worker=worker, msg=message)
+            if found["status"] != "OK":
+                raise found["exception"]
+            return found["result"]
+
+        return answer
+
+    def _answers(self, calls: list[tuple[str, Callable]]) -> list:
+        """What workers found; None where one has ended. What the method raised is raised here."""
+        sent = self._heard(calls)
+        for found in _WATCHING:
+            found.append(max((one.seconds for one in sent if one), default=0.0))
+        values = [one and one.value for one in sent]
+        for value in values:
+            if isinstance(value, Exception):
+                raise value
+        return values
+
+    def _heard(self, calls: list[tuple[str, Callable]]) -> list:
+        """What each worker answers to a call, or None where it has ended: dask may wait for it for ever.
+
+        All are asked, and waited for, by one task in dask's own thread: to and fro between threads for each
+        worker would take longer than to send and read a message.
+        """
+        tasks, paused_s = [], dict.fromkeys((worker for worker, _ in calls), 0.0)
+
+        async def all_there():
+            if not tasks:
+                tasks.extend(asyncio.ensure_future(_reply(call)) for _, call in calls)
+            return not tasks or not (await asyncio.wait(tasks, timeout=_LOOK_S))[1]
+
+        while not self._client.sync(all_there):
+            workers = living(self._client)
+            for (worker, _), task in zip(calls, tasks):
+                if task.done():
+                    continue
+                if worker not in workers:
+                    self._client.loop.add_callback(task.cancel)
+                paused_s[worker] = paused_s[worker] + _LOOK_S if self._is_paused(worker) else 0.0
+                if paused_s[worker] >= PAUSED_S:
                     raise ClusterError(
-                        f"{self._label}: dask has paused worker {worker} for {paused_s:g} s, since its"
-                        " process takes nearly all of the memory that it may: give workers more of it"
+                        f"{self._label}: dask has paused worker {worker} for {paused_s[worker]:g} s, since"
+                        " its process takes nearly all of the memory that it may: give workers more of it"
                         " (memory_limit=)"
-                    ) from None
-            except _ended():
-                return None
-        return None
+                    )
+        return [task.result() for task in tasks]
 
     def _is_paused(self, worker: str) -> bool:
         """Whether dask lets a worker begin nothing, for want of memory."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
         return known.get(worker, {}).get("status") == "paused"
 
-    def _answer(self, future: object, worker: str) -> object:
-        """What was found; None where the worker has ended. What the method raised is raised here."""
-        sent = self._result(future, worker)
-        found = None if sent is None else sent.value
-        if isinstance(found, Exception):
-            raise found
-        return found
+
+async def _reply(call: Callable) -> object:
+    """What a call brings; None where the worker has ended."""
+    try:
+        return await call()
+    except (asyncio.CancelledError, *_ended()):
+        return None
 
 
 def _ended() -> tuple:
-    """What dask raises where a worker has ended; of actors it says so by a ValueError."""
+    """What dask raises where a worker has ended; of actors it says so by a ValueError or a KeyError."""
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
-    return OSError, ValueError, RuntimeError, FutureCancelledError, KilledWorker
+    return OSError, ValueError, KeyError, RuntimeError, FutureCancelledError, KilledWorker
 
 
 class _RemotePlace:
@@ -352,16 +431,22 @@ class _RemotePlace:
         self._place = Place(make.value, self._space, self._room)
         return True
 
-    def answer(self, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> Sent:
+    def answer(self, asked: Sent, pieces: dict | None = None) -> Sent:
         """As `Place.run`."""
-        return _told(lambda: self._place.run(numbers, pieces, name, args.value, reduce))
+        return _told(self._answer, asked, pieces or {})
+
+    def _answer(self, asked: Sent, pieces: dict) -> list:
+        numbers, name, args, reduce = asked.value
+        return self._place.run(numbers, pieces, name, args.value, reduce)
 
 
 def _told(function: Callable, *args: object) -> Sent:
     """What a function returns, or what it raises: an error that dask raises tells that the worker has
     ended."""
+    begin = time.perf_counter()
     try:
-        return Sent(function(*args))
+        found = function(*args)
+        return Sent(found, time.perf_counter() - begin)
     except ImportError as error:
         return Sent(ClusterError(f"a worker lacks what the work needs: {error}; install it there, too"))
     except Exception as error:

@@ -9,7 +9,8 @@ A *place* is where shards are prepared and used: this process's space, each of s
 worker of a cluster (`models.cluster`). `make(space)` gives a place its method, an object with
 
     prepare(piece)                       what the method wants of a piece, in the space of the place
-    NAME(shards, *args)                  a generator: takes prepared shards, gives a result for each
+    NAME(shards, *args)                  takes prepared shards, gives an iterator of a result for each
+    queued                               names of those that only queue launches where the space queues them
     repeated                             names of sums whose launches are the same at each call, if there are
     load(*args)                          such; they take shards alone, and `load` their arguments before
 
@@ -25,6 +26,8 @@ more shards than room.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -46,12 +49,19 @@ class Lost(list[int]):
 
 class Sent:
     """An object in transit, as one string of bytes: arrays that dask sends beside a text arrive read-only,
-    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
+    and where kernels cannot read them, at addresses that are no multiple of their items' size.
 
-    def __init__(self, value: object) -> None:
+    Parameters
+    ----------
+    value : object
+    seconds : float
+        That it took to find it.
+    """
+
+    def __init__(self, value: object, seconds: float = 0.0) -> None:
         from distributed.protocol.pickle import dumps
 
-        self._text = dumps(value)
+        self._text, self.seconds = dumps(value), seconds
 
     @property
     def value(self) -> Any:
@@ -82,8 +92,8 @@ class Place:
     def __init__(
         self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None
     ) -> None:
-        self._new = make, space, room
-        self._method, self._lock = None, threading.Lock()
+        self._make, self.space, self.keeps_all = make, space, room is None
+        self._method, self.lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
         self._graphs = {}  # launches and sums by name and shards
 
@@ -94,7 +104,6 @@ class Place:
         name: str,
         args: tuple[Any, ...],
         reduce: bool,
-        stay: bool = False,
     ) -> list[Any]:
         """The results of some neighbouring shards, or nodes of their sums.
 
@@ -106,28 +115,65 @@ class Place:
         name, args
             Of the method.
         reduce : bool
-        stay : bool
-            Whether sums that the space holds stay there, `Held`.
 
         Returns
         -------
         list or Lost
         """
-        with self._lock:
+        with self.lock:
             self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
             lost = [k for k in numbers if k not in self._prepared and k not in self._pieces]
             if lost:
                 return Lost(lost)
-            self._begin()
-            if reduce and name in getattr(self._method, "repeated", ()):
-                self._method.load(*args)
-                sums = self._again(name, numbers)
-            else:
-                found = getattr(self._method, name)(map(self._shard, numbers), *args)
-                if not reduce:
-                    return list(found)
-                sums = nodes(found, numbers[0])
-            return sums if stay else [(level, k, tuple(map(_on_host, values))) for level, k, values in sums]
+            if not reduce:
+                self._begin()
+                return list(getattr(self._method, name)(map(self._shard, numbers), *args))
+            *_, sums = self.steps(numbers, pieces, name, args)
+            return [(level, k, tuple(map(_on_host, values))) for level, k, values in sums]
+
+    def steps(
+        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
+    ) -> Iterator[list[Node]]:
+        """The sums of some neighbouring shards, step by step; who asks has the lock.
+
+        Parameters
+        ----------
+        numbers, pieces, name, args
+            As in `run`; no piece is lost.
+
+        Yields
+        ------
+        list of (level, number, values)
+            The nodes so far, of values that the space holds, `Held`, once what all shards have in common is
+            launched, and after each shard.
+        """
+        self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
+        self._begin()
+        if name in getattr(self._method, "repeated", ()):
+            self._method.load(*args)
+            yield self._again(name, numbers)
+            return
+        found, stack = getattr(self._method, name)(map(self._shard, numbers), *args), []
+        yield stack
+        for number, values in enumerate(found, numbers[0]):
+            _push(stack, (0, number, values))
+            yield stack
+
+    def queues(self, name: str, numbers: Sequence[int]) -> bool:
+        """Whether the sums of some shards can be launched without a wait.
+
+        Parameters
+        ----------
+        name : str
+            Of the method's function.
+        numbers : range
+
+        Returns
+        -------
+        bool
+        """
+        kept = self._method is not None and all(k in self._prepared for k in numbers)
+        return kept and name in getattr(self._method, "queued", ()) and pk.queued(self.space)
 
     def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
         """The method and all shards, or None if there is no room to keep them.
@@ -141,7 +187,7 @@ class Place:
         -------
         (method, list of prepared shards), or None
         """
-        with self._lock:
+        with self.lock:
             self._begin()
             if sum(piece.nbytes for piece in pieces) > self._left:
                 return None
@@ -166,8 +212,7 @@ class Place:
 
     def _begin(self) -> None:
         if self._method is None:
-            make, space, _ = self._new
-            self._method = make(space)
+            self._method = self._make(self.space)
 
     def _shard(self, number: int) -> object:
         if number in self._prepared:
@@ -229,6 +274,13 @@ class Shards:
         else:
             self._crew = Threads(make, pieces, spaces_of(space), room)
 
+    @property
+    def queued(self) -> bool:
+        """Whether places are spaces of this process that keep all shards and queue launches: who asks need
+        not look at each sum."""
+        places = getattr(self._crew, "places", ())
+        return bool(places) and all(place.keeps_all and pk.queued(place.space) for place in places)
+
     def own(self) -> tuple[Any, list[Any]] | None:
         """The method and all prepared shards where one space of this process has room for them, for a
         method that launches on all of them at once; else None."""
@@ -275,20 +327,19 @@ class Shards:
         Returns
         -------
         tuple of numbers and ndarrays
-            With `stay`, where one space of this process has all shards, Views in place of what it holds.
+            With `stay`, where they were added up in the first space of this process, Views of it.
 
         Raises
         ------
         ClusterError
             As `map`.
         """
-        places = getattr(self._crew, "places", ())
-        if stay and len(places) == 1:
-            numbers, pieces = range(len(self.pieces)), dict(enumerate(self.pieces))
-            sums = total(places[0].run(numbers, pieces, name, args, True, stay=True))
-            return tuple(value.view if isinstance(value, Held) else value for value in sums)
-        return total(
-            node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part
+        numbers = range(len(self.pieces))
+        found = self._crew.launched(name, args, numbers)
+        if found is None:
+            found = [node for part in self._crew.ask(name, args, True, numbers) for node in part]
+        return tuple(
+            value.view if stay and isinstance(value, Held) else _on_host(value) for value in total(found)
         )
 
 
@@ -324,19 +375,62 @@ class Threads:
         list of lists
             A list a place, in the order of the shards: results, or nodes of the tree (1).
         """
-        asked = [
-            (place, part)
-            for place, part in zip(self.places, shared_out(numbers, len(self.places)))
-            if len(part)
-        ]
+        asked = self._asked(numbers)
         if len(asked) == 1:
             return [self._run(asked[0], name, args, reduce)]
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
             return list(pool.map(lambda one: self._run(one, name, args, reduce), asked))
 
+    def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> list[Node] | None:
+        """Nodes of sums in the first place's space, by this thread alone: threads that launch wait for each
+        other at every launch. Where spaces queue launches, nobody waits for them.
+
+        Parameters
+        ----------
+        name, args, numbers
+            As in `ask`.
+
+        Returns
+        -------
+        list of (level, number, values), or None
+            None where a place among several would have others wait.
+        """
+        asked = self._asked(numbers)
+        if len(asked) > 1 and not all(place.queues(name, part) for place, part in asked):
+            return None
+        with contextlib.ExitStack() as held:
+            for place, _ in asked:
+                held.enter_context(place.lock)
+            found: list[Any] = [None] * len(asked)
+            steps = [place.steps(part, self._of(part), name, args) for place, part in asked]
+            for now in itertools.zip_longest(*steps):  # a shard of each place, then the next of each
+                found = [new or old for new, old in zip(now, found)]
+            (first, _), *others = asked
+            for place, _ in others:
+                pk.follow(first.space, place.space)
+            brought = [
+                (level, k, tuple(_brought(value, first.space) for value in values))
+                for sums in found
+                for level, k, values in sums
+            ]
+            for place, _ in others:  # whose sums have been copied when they are made anew
+                pk.follow(place.space, first.space)
+            return brought
+
+    def _asked(self, numbers: range) -> list[tuple[Place, range]]:
+        """Places, and the shards that each is asked for; what the first has been given to do comes before."""
+        parts = shared_out(numbers, len(self.places))
+        asked = [(place, part) for place, part in zip(self.places, parts) if len(part)]
+        for place, _ in asked[1:]:
+            pk.follow(place.space, asked[0][0].space)
+        return asked
+
+    def _of(self, numbers: range) -> dict[int, Any]:
+        return {k: self._pieces[k] for k in numbers}
+
     def _run(self, asked: tuple, name: str, args: tuple, reduce: bool) -> list:
         place, numbers = asked
-        return place.run(numbers, {k: self._pieces[k] for k in numbers}, name, args, reduce)
+        return place.run(numbers, self._of(numbers), name, args, reduce)
 
 
 class Held:
@@ -356,6 +450,16 @@ class Held:
         policy = pk.RangePolicy(0, left.size, space=left.space)
         pk.parallel_for(policy, add_to, left, right, label="add_to")
         return self
+
+
+def _brought(value: object, space: pk.SpaceLike | None) -> object:
+    """What a space holds of a sum, held by another one."""
+    if not isinstance(value, Held):
+        return value
+    view = pk.create_mirror_view(value.view, space)
+    if view is not value.view:
+        pk.deep_copy(view, value.view, wait=False)
+    return Held(view)
 
 
 def _on_host(value: object) -> object:

@@ -55,7 +55,18 @@ from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
 from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
 from .selecting import compact, top_k
-from .space import Space, concurrency, default_space, fence, instances, stamp, unavailable_because, use
+from .space import (
+    Space,
+    concurrency,
+    default_space,
+    fence,
+    follow,
+    instances,
+    queued,
+    stamp,
+    unavailable_because,
+    use,
+)
 from .view import View, asview, empty, zeros
 from .words import *  # noqa: F403  (a name for each row)
 
@@ -123,6 +134,7 @@ __all__ = [
     "errors",
     "explain",
     "fence",
+    "follow",
     "function",
     "gammainc",
     "gammaincc",
@@ -136,6 +148,7 @@ __all__ = [
     "parallel_scan",
     "pinned",
     "plan",
+    "queued",
     "random",
     "register",
     "scratch_bytes",

@@ -132,7 +132,9 @@ def _mirror_space(space):
     return default if default.memory == HOST else spaces.resolve(registry.PREFERRED[-1])
 
 
-def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = False) -> None:
+def deep_copy(
+    target: ArrayLike, source: ArrayLike | Number, *, cast: bool = False, wait: bool = True
+) -> None:
     """Copy the elements of `source` into `target`, or set all of them to one value.
 
     Parameters
@@ -141,6 +143,10 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     source : View or NumPy array of the same shape, in any memory; or a bool, int or float
     cast : bool, default False
         Convert between dtypes as NumPy's `astype` does; without it they must be the same.
+    wait : bool, default True
+        Without it a copy between contiguous views of devices is queued, in order with what is launched on
+        the target's space; where the source is of another one, `follow` orders the two. Other copies are
+        waited for.
 
     Raises
     ------
@@ -182,7 +188,7 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
         )
     if target.size:
         with events.copy(source.memory, target.memory, target.nbytes):
-            _copy(target, source)
+            _copy(target, source, wait)
     return None
 
 
@@ -218,7 +224,7 @@ def _copied(target, source):
     return True
 
 
-def _copy(target, source):
+def _copy(target, source, wait=True):
     """Copy elements between views of one shape, wherever they lie."""
     direct = (
         source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
@@ -229,7 +235,9 @@ def _copy(target, source):
         registry.memory(source.memory).copy_to_host(target.pointer, source.pointer, target.nbytes)
     elif direct and (source.memory != target.memory or abs(target.pointer - source.pointer) >= target.nbytes):
         origin = registry.memory(source.memory)
-        registry.memory(target.memory).copy(target.pointer, source.pointer, target.nbytes, origin)
+        memory = registry.memory(target.memory)
+        copy = memory.copy if wait else memory.queue_copy
+        copy(target.pointer, source.pointer, target.nbytes, origin)
     else:
         _to_device(target, to_host(source))
 

@@ -253,6 +253,51 @@ def concurrency(space: SpaceLike | None = None) -> int:
     return registry.backend(space.name).concurrency(space)
 
 
+def queued(space: SpaceLike | None = None) -> bool:
+    """Whether launches on a space return before they have run, so that one thread keeps several such spaces
+    busy.
+
+    Parameters
+    ----------
+    space : str, Space or None
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> pk.queued("serial")
+    False
+    """
+    return registry.backend(require(resolve(space)).name).queued
+
+
+def follow(space: SpaceLike, other: SpaceLike) -> None:
+    """Have what is launched on a space from now on begin after all that was launched on another has ended;
+    this thread waits for neither, if both queue their launches.
+
+    Parameters
+    ----------
+    space, other : str or Space
+
+    Raises
+    ------
+    UnknownSpaceError, SpaceUnavailableError
+
+    Examples
+    --------
+    >>> pk.follow("serial", "threads")
+    """
+    space, other = require(resolve(space)), require(resolve(other))
+    if space == other or not queued(other):
+        return
+    if space.memory == other.memory:  # another queue of one device
+        fence(other)
+    else:
+        registry.memory(space.memory).follow(registry.memory(other.memory))
+
+
 def require(space: Space) -> Space:
     """The space itself, or SpaceUnavailableError with the reason."""
     if (reason := unavailable_because(space)) is not None:

@@ -632,7 +632,7 @@ class Likelihood:
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
         terms, inverse_rates = (
-            self._shards.reduce("terms", self._asked)
+            self._shards.reduce("terms", self._asked)[0].tolist()
             if self._shards is not None
             else pk.parallel_reduce(
                 self._events,

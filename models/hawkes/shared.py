@@ -59,6 +59,8 @@ class Events:
     space : str or Space
     """
 
+    queued = "terms", "slopes"
+
     def __init__(self, data: tuple, marks: np.ndarray | None, space: object) -> None:
         self._sums, self._kept = PairSums(*data, space, marks), {}
         *_, self._keep, self._given = data
@@ -97,20 +99,24 @@ class Events:
         return kept is not None and kept[:2] == wanted[:2] and kept[2] >= wanted[2] and kept[3] >= wanted[3]
 
     def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
-        """Sums of `event_terms`."""
+        """Sums of `event_terms`, both in one View. The sums over pairs are launched at once, so that other
+        places need not wait until this thread has launched all else."""
         pieces = list(pieces)
         args, space = self._filled(pieces, asked), self._sums.space
-        for piece in pieces:
-            found = [pk.empty((), np.float64, space) for _ in range(2)]
+
+        def of(piece: Piece) -> tuple:
+            found = pk.empty((2,), np.float64, space)
             pk.parallel_reduce(
                 pk.RangePolicy(piece.begin, piece.end, space=space),
                 kernels_of(asked.params.triggering).event_terms,
                 *args,
                 reducer=(pk.Sum, pk.Sum),
-                out=tuple(found),
+                out=(found[:1], found[1:]),
                 label="hawkes.event_terms",
             )
-            yield tuple(map(Held, found))
+            return (Held(found),)
+
+        return map(of, pieces)
 
     def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_slopes`."""

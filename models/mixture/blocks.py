@@ -101,7 +101,7 @@ class Points:
     as_view : bool
         Whether X was a View.
     added : ndarray or View, shape (k, n_features)
-        The sums of the last sweep; see `sums.Sums`. A View where the points lie in one space.
+        The sums of the last sweep; see `sums.Sums`. A View where they were added up in a space.
     about : (ndarray of shape (n_references, p), ndarray of shape (k,))
         What they are about: references less the centre, and which of them each component has.
     """
@@ -179,7 +179,7 @@ class Points:
 
     def _records(self, components):
         records = components.records(self.centre, self.dtype)
-        return records if self._is_one else on_host(records)
+        return records if self._client is None else on_host(records)
 
     def check(self):
         """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
@@ -220,8 +220,9 @@ class Points:
         """
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype, copy=False), chosen
+        how = ("gather",) if change is None else ("changed", change)
         total, self.added, *more = self._shards.reduce(
-            "gather", self._records(components), *self.about, change, stay=True
+            how[0], self._records(components), *self.about, *how[1:], stay=True
         )
         return self._check(float(on_host(total)[0]), components), *map(on_host, more)
 

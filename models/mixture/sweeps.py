@@ -81,6 +81,8 @@ class Block(NamedTuple):
 class Sweeps:
     """A method for `sharding.Shards`, whose shards are blocks of points.
 
+    `records` are those of components, as `blocks.Components` has them, an array or a View of any space.
+
     Parameters
     ----------
     k, p : int
@@ -94,6 +96,8 @@ class Sweeps:
         Rows for components: teams are whole.
     space : str or Space
     """
+
+    queued = "gather", "log_likelihood"
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class Sweeps:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
-        self._sums = None
+        self._sums = self._records = None
 
     def room(self) -> Sums:
         """Room for sums, made when they are first asked for."""
@@ -148,7 +152,7 @@ class Sweeps:
 
     def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
         """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""
-        there = reached(records, self.space)
+        there = self._reached(records)
         for block in blocks:
             block.compute((there,), functools.partial(self._log_joint, block, there), "mixture.log_joint")
             policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
@@ -158,6 +162,16 @@ class Sweeps:
                 kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, block.lse)
             pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
             yield block
+
+    def _reached(self, records: np.ndarray | pk.View) -> pk.View:
+        """Records where kernels reach them; of another space's in a View that is kept, with which launches
+        are planned."""
+        if not isinstance(records, pk.View) or records.memory == self.space.memory:
+            return reached(records, self.space)
+        if self._records is None:
+            self._records = pk.create_mirror(records, self.space)
+        pk.deep_copy(self._records, records, wait=False)
+        return self._records
 
     def _log_joint(self, block: Block, records: pk.View) -> tuple:
         """What `log_joint` is launched with."""
@@ -188,12 +202,22 @@ class Sweeps:
         records: np.ndarray | pk.View,
         reference: np.ndarray,
         chosen: np.ndarray,
-        change: Callable | None = None,
     ) -> Iterator[tuple]:
-        """sum_i lse_i, the sums of `sums.Sums`, and what `change` gives to be summed."""
+        """sum_i lse_i, and the sums of `sums.Sums`."""
+        return self.changed(blocks, records, reference, chosen, lambda *of_block: ())
+
+    def changed(
+        self,
+        blocks: Iterator[Block],
+        records: np.ndarray | pk.View,
+        reference: np.ndarray,
+        chosen: np.ndarray,
+        change: Callable,
+    ) -> Iterator[tuple]:
+        """The same, and what `change` gives to be summed: it may put others in the place of l_ij."""
         room = self.room()  # before anything is computed
         for block in self._computed(blocks, records):
-            more = () if change is None else change(self, block, block.joint, block.lse)
+            more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
     def pair_entropies(

@@ -99,12 +99,14 @@ class EM:
         parts, whole = parts_of(runs, dtype, memory_bytes, space, client)
         self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
+        self._given = (lambda view: view) if client is None else (lambda view: view.to_numpy())
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
         model, n_sums = (n_models, kernels.SWITCHING + n, n), kernels.row_of(kernels.MOVE, n, n * n)
         own = here(client, space)
         self._exact, self._models = pk.empty(model, np.float64, own), pk.empty(model, dtype, own)
         self._state = pk.zeros((n_models, 2), np.int64, own)
+        self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
         self._factorials = pk.copy_of(log_factorials(orders), own)
         self.space, self.shown = self._exact.space, None  # the bar of a fit
         make = functools.partial(Expectation, n_models, n, dtype, self.unit)
@@ -132,8 +134,8 @@ class EM:
     def expect(self):
         """The E-step: `_total` from the models."""
         if self._own is None:
-            exact, state = self._exact.to_numpy(), self._state.to_numpy()
-            pk.deep_copy(self._total, self._shards.reduce("sums", exact, state)[0])
+            sums = self._shards.reduce("sums", *map(self._given, self._loaded), stay=True)[0]
+            pk.deep_copy(self._total, sums, wait=False)
         else:
             method, shards = self._own
             add_up(nodes(method.sums(shards), 0))
@@ -222,7 +224,7 @@ class EM:
             pk.deep_copy(history, 0.0)
             return history, iterations
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
-        n_iterations = 1 if self._own is None else min(_BATCH, max_iter + 1)
+        n_iterations = min(_BATCH, max_iter + 1) if self._own or self._shards.queued else 1
         iterations = self.iterations(n_iterations, max_iter, tol, history)
         self._last = (max_iter, tol), history, iterations
         return history, iterations

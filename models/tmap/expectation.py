@@ -73,7 +73,7 @@ class Expectation:
         of what is given to `load`, or the views of an EM in the same space.
     """
 
-    repeated = ("sums",)
+    repeated = queued = ("sums",)
 
     def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
@@ -107,14 +107,20 @@ class Expectation:
         total = pk.zeros(self._shape, np.float64, self.space)
         return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
 
-    def load(self, exact: np.ndarray, state: np.ndarray) -> None:
-        """The rows and the state of models, as the kernels have them, for the sums that follow."""
-        arrays = exact, exact.astype(self._dtype), state
+    def load(self, *arrays: np.ndarray | pk.View) -> None:
+        """For the sums that follow: rows of models, their state, and the rows in the recursions' dtype where
+        that is another one; arrays, or views of any space."""
         if self.views is None:
-            self.views = [pk.copy_of(array, self.space) for array in arrays]
-        else:
-            for view, array in zip(self.views, arrays):
-                pk.deep_copy(view, array)
+            there = self._filtered.memory
+            self._loaded = [
+                array if getattr(array, "memory", None) == there else pk.copy_of(array, self.space)
+                for array in arrays
+            ]
+            exact, state, *narrow = self._loaded
+            self.views = exact, narrow[0] if narrow else exact, state
+        for view, array in zip(self._loaded, arrays):
+            if view is not array:
+                pk.deep_copy(view, array, wait=False)
 
     def sums(self, shards: Iterator[Shard]) -> Iterator[tuple]:
         """The sums of each of the models in `views`, shape (n_models, n_sums). Nothing waits for the

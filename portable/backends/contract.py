@@ -63,6 +63,18 @@ class Memory(Protocol):
         origin.copy_to_host(through.ctypes.data, source, nbytes)
         self.copy_to_device(target, through.ctypes.data, nbytes)
 
+    def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
+        """As `copy`, but queued in this memory's space behind what is there, and in no order with what is
+        queued in another's: see `follow`.
+        """
+        self.copy(target, source, nbytes, origin)
+
+    def follow(self, other: Memory):
+        """What is queued in this memory's spaces from now on comes after what was queued in those of
+        another.
+        """
+        other.synchronize()
+
     def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
         """Set every byte; to be finished when it returns only if `wait`."""
         filled = np.full(nbytes, byte, np.uint8)
@@ -93,6 +105,7 @@ class Backend(Protocol):
 
     team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
     marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
+    queued: bool = False  # whether launches return before they have run
     dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
 
     @abstractmethod

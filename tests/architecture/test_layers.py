@@ -261,6 +261,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             "scans of a CPU that go from element to element, blocks side by side, in windows that stay in a"
             " cache"
         ),
+        443,
+        "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches",
     ),
 )
 

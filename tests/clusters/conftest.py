@@ -35,3 +35,10 @@ def processes():
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             yield client
+
+
+@pytest.fixture(scope="session")
+def directly(processes):
+    """Another client of theirs, which speaks to workers without a way through the scheduler."""
+    with distributed.Client(processes.cluster, set_as_default=False, direct_to_workers=True) as client:
+        yield client

@@ -9,7 +9,8 @@ import numpy as np
 import psutil
 import pytest
 
-from models import hawkes, resampling, sharding, store
+import portable as pk
+from models import cluster, hawkes, resampling, sharding, store
 from models.hawkes.__main__ import main
 
 from . import jobs
@@ -59,15 +60,34 @@ def test_several_spaces_of_one_process(wanted, name):
 
 
 @pytest.mark.parametrize("name", jobs.JOBS)
+def test_several_spaces_by_one_thread(wanted, name, monkeypatch):
+    """As GPUs work, whose launches are queued: sums are added up in the first space."""
+    monkeypatch.setattr(pk, "queued", lambda space: True)
+    equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
+
+
+@pytest.mark.parametrize("name", jobs.JOBS)
 def test_a_worker_that_is_killed(processes, wanted, name):
     """In the middle of its work, by SIGKILL; the data that it had go to others."""
-    started = _both(processes)
-    victim = min(
-        started, key=started.get
-    )  # dask starts none again that ends while it is about to report that it has begun
-    processes.run(_die, SOONER.get(name, KILLED_IN), workers=[victim])
+    victim = _doomed(processes, name)
     equal(jobs.JOBS[name](client=processes), wanted(name))
     assert victim not in processes.nthreads()
+
+
+@pytest.mark.parametrize("name", ["mixture_fit", "edm_cross_map"])
+def test_a_worker_that_is_asked_directly_is_killed(processes, directly, wanted, name):
+    victim = _doomed(processes, name)
+    equal(jobs.JOBS[name](client=directly), wanted(name))
+    assert victim not in processes.nthreads()
+
+
+def _doomed(client, name):
+    """The older of two workers, which will end in the middle of a job: dask starts none again that ends while
+    it is about to report that it has begun."""
+    started = _both(client)
+    victim = min(started, key=started.get)
+    client.run(_die, SOONER.get(name, KILLED_IN), workers=[victim])
+    return victim
 
 
 def _both(client, patience_s=60.0):
@@ -137,6 +157,41 @@ def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
         assert main([*common, *where]) == 0, capsys.readouterr().err
         found.append(hawkes.Posterior.load(tmp_path / str(n_workers) / "posterior.nc").draws)
     equal(found[:1], found[1:])
+
+
+class Sleeper:
+    """A method whose first shard takes longer than others."""
+
+    def __init__(self, space):
+        pass
+
+    def prepare(self, piece):
+        return piece
+
+    def slept(self, shards, seconds):
+        for piece in shards:
+            time.sleep(seconds * piece[0])
+            yield (piece,)
+
+
+@pytest.mark.parametrize("patience_s, reached", [(30.0, True), (0.0, False)])
+def test_workers_are_asked_directly_where_they_answer(cluster_of, monkeypatch, wanted, patience_s, reached):
+    monkeypatch.setattr(cluster, "_REACH_S", patience_s)
+    with cluster.connect(cluster_of(2).scheduler_info(n_workers=-1)["address"]) as client:
+        assert client.direct_to_workers is reached
+        equal(jobs.JOBS["tmap_fit"](client=client), wanted("tmap_fit"))
+
+
+def test_the_slowest_worker_is_watched(cluster_of):
+    pieces = [np.array([1.0]), np.array([0.1])]
+    shards = sharding.Shards(Sleeper, pieces, client=cluster_of(2), label="sleeper")
+    shards.reduce("slept", 0.0)
+    with cluster.watched() as seconds:
+        for _ in range(2):
+            shards.reduce("slept", 0.2)
+    assert len(seconds) == 2 and min(seconds) >= 0.2
+    shards.reduce("slept", 0.0)
+    assert len(seconds) == 2
 
 
 def test_sums_do_not_depend_on_who_adds_them():

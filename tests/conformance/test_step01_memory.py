@@ -63,6 +63,41 @@ def test_a_mirror_is_host_memory_of_the_same_shape(space):
     np.testing.assert_array_equal(view.to_numpy(), np.full((2, 3), 7, np.float32))
 
 
+@pk.kernel
+def count_up(i, v):
+    v[i] += 1.0
+
+
+def test_copies_that_nobody_waits_for(space):
+    """They come after launches before them, and before launches behind them."""
+    source, target = pk.zeros(1000, space=space), pk.zeros(1000, space=space)
+    policy = pk.RangePolicy(0, 1000, space=space)
+    for _ in range(20):
+        pk.parallel_for(policy, count_up, source)
+        pk.deep_copy(target, source, wait=False)
+        pk.parallel_for(policy, count_up, source)
+        pk.parallel_for(policy, count_up, target)
+    assert (target.to_numpy() == 40.0).all() and (source.to_numpy() == 40.0).all()
+    assert pk.queued(space) in (True, False)
+
+
+@pytest.mark.parametrize("other", ["serial", "cuda:0", "cuda:1"])
+def test_a_space_follows_another_one(space, other):
+    """One thread gives both work, and takes results from one to the other and back."""
+    if reason := pk.unavailable_because(other):
+        pytest.skip(reason)
+    n, spaces = 1 << 16, (space, other)
+    views = [pk.zeros(n, space=one) for one in spaces]
+    policies = [pk.RangePolicy(0, n, space=one) for one in spaces]
+    for _ in range(20):
+        for k in (0, 1):
+            pk.parallel_for(policies[k], count_up, views[k])
+            pk.follow(spaces[1 - k], spaces[k])
+            pk.deep_copy(views[1 - k], views[k], wait=False)
+    pk.fence(space), pk.fence(other)
+    assert all((view.to_numpy() == 40.0).all() for view in views)
+
+
 def test_deep_copy_keeps_the_source(space):
     source, target = pk.zeros(5, "int64", space=space), pk.empty(5, "int64", space=space)
     pk.deep_copy(target, source)

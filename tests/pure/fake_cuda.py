@@ -204,6 +204,7 @@ def _functions(fake):
         "cuDevicePrimaryCtxRetain": (lambda c, d: out(c, d + 1), [handle_out, device]),
         "cuCtxSetCurrent": (lambda c: setattr(fake, "current", c), [handle]),
         "cuCtxSynchronize": (nothing, []),
+        "cuCtxEnablePeerAccess": (nothing, [handle, c_uint]),
         "cuPointerGetAttribute": (pointer_attribute, [c_void_p, c_int, c_uint64]),
         "cuModuleLoadDataEx": (load, [handle_out, c_void_p, c_uint, POINTER(c_int), handle_out]),
         "cuModuleUnload": (forget, [handle]),

@@ -40,10 +40,13 @@ def _view(array, space):
     [(t, s) for t, s in itertools.product(PARTS, PARTS) if _GRID[PARTS[t]].shape == _GRID[PARTS[s]].shape],
 )
 @pytest.mark.parametrize("target_space, source_space", list(itertools.product(SPACES, SPACES)))
-def test_copies_between_memories_and_strides(fake_cuda, target_space, source_space, target_part, source_part):
+@pytest.mark.parametrize("wait", [True, False])
+def test_copies_between_memories_and_strides(
+    fake_cuda, target_space, source_space, target_part, source_part, wait
+):
     source, target = np.arange(30.0).reshape(5, 6), -np.arange(30.0).reshape(5, 6)
     source_view, target_view = _view(source, source_space), _view(target, target_space)
-    pk.deep_copy(target_view[PARTS[target_part]], source_view[PARTS[source_part]])
+    pk.deep_copy(target_view[PARTS[target_part]], source_view[PARTS[source_part]], wait=wait)
     target[PARTS[target_part]] = source[PARTS[source_part]]
     np.testing.assert_array_equal(target_view.to_numpy(), target)
     np.testing.assert_array_equal(source_view.to_numpy(), source)

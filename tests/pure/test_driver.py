@@ -169,6 +169,60 @@ def test_copies_and_fills(context, fake_cuda):
     assert not any(name.startswith("cuMemcpy") for name in fake_cuda.calls[before:])
 
 
+def test_queued_copies(context, fake_cuda):
+    """They wait for nobody; where there are queues besides the default ones, for all."""
+    other, source = driver.context(1), ctypes.create_string_buffer(bytes(range(64)), 64)
+    a, b, c = context.allocate(64), context.allocate(64), other.allocate(64)
+    context.copy_to_device(a.pointer, ctypes.addressof(source), 64)
+
+    def asked(target, pointer):
+        begin = len(fake_cuda.calls)
+        target.queue_copy(pointer, a.pointer, 64, context)
+        assert fake_cuda.bytes_at(pointer, 64) == source.raw
+        names = [n for n in fake_cuda.calls[begin:] if n.startswith(("cuMemcpy", "cuStream", "cuCtxSync"))]
+        target.fill(pointer, 0, 64)
+        return names
+
+    assert asked(other, c.pointer) == ["cuMemcpyPeerAsync"]
+    assert asked(context, b.pointer) == ["cuMemcpyDtoDAsync_v2"]
+    context.share()
+    assert "cuCtxSynchronize" in asked(other, c.pointer)
+
+
+@pytest.mark.parametrize("refused", [0, 217, 704])
+def test_a_device_follows_another_one(context, fake_cuda, refused):
+    """By a mark, also where they do not reach each other's memory, or another library has linked them; where
+    there are queues that the mark would leave out, the host waits."""
+    other = driver.context(1)
+    if refused:
+        fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
+
+    def asked():
+        begin = len(fake_cuda.calls)
+        pk.follow("cuda:1", "cuda:0")
+        names = "cuCtxEnable", "cuEventRecord", "cuStream", "cuCtxSync"
+        return [name for name in fake_cuda.calls[begin:] if name.startswith(names)]
+
+    assert asked() == ["cuCtxEnablePeerAccess", "cuEventRecord", "cuStreamWaitEvent"]
+    assert asked() == ["cuEventRecord", "cuStreamWaitEvent"] and fake_cuda.current == 2
+    other.share()
+    assert asked() == ["cuCtxSynchronize"]
+
+
+def test_queues_of_one_device_follow_each_other(context, fake_cuda):
+    first, second = pk.instances("cuda", 2)
+    for space, other, waits in (
+        (first, second, 1),
+        (first, first, 0),
+        ("serial", first, 1),
+        (first, "serial", 0),
+    ):
+        begin = len(fake_cuda.calls)
+        pk.follow(space, other)
+        waited = [n for n in fake_cuda.calls[begin:] if n in ("cuStreamSynchronize", "cuCtxSynchronize")]
+        assert len(waited) == waits
+
+
 def test_programs(context, fake_cuda):
     code = context.link(GOOD_PTX.decode().rstrip("\0"))
     assert code == b"\x7fELF\0code"

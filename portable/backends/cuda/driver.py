@@ -57,6 +57,7 @@ class Context(contract.Memory):
         # bytes -> addresses; whether any queue but the default stream was used
         self._kept, self.parallel = {}, False
         self.streamed = False  # the same, but for queues of other libraries
+        self._marks = {}  # in the queues of other devices, by their numbers
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -238,6 +239,30 @@ class Context(contract.Memory):
         else:
             super().copy(target, source, nbytes, origin)
 
+    def queue_copy(self, target, source, nbytes, origin):
+        """The same, but nobody waits for the end."""
+        if not isinstance(origin, Context) or self.parallel or origin.parallel:
+            self.copy(target, source, nbytes, origin)  # other queues may be at work there
+        elif origin is self:
+            self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
+        else:
+            addresses = target, self.handle, source, origin.handle
+            self._queue(cu.cuMemcpyPeerAsync, *addresses, nbytes, wait=False)
+
+    def follow(self, other):
+        """By a mark in the other device's default stream, for which this one's waits."""
+        if not isinstance(other, Context) or self.parallel or other.parallel:
+            return other.synchronize()
+        if other.ordinal not in self._marks:
+            self.activate()
+            with contextlib.suppress(DeviceError):  # they have no link, or another library has enabled it
+                cu.cuCtxEnablePeerAccess(other.handle, 0)
+            self._marks[other.ordinal] = Event(other, 2)  # 2: of no time
+        mark = self._marks[other.ordinal]
+        mark.record()
+        self.activate()
+        cu.cuStreamWaitEvent(None, mark.handle, 0)
+
     def fill(self, target, byte, nbytes, wait=False):
         """Set every byte to `byte`."""
         self._queue(cu.cuMemsetD8Async, target, byte, nbytes, wait=wait)
@@ -288,7 +313,6 @@ class Context(contract.Memory):
 
     def event(self):
         """A new Event."""
-        self.activate()
         return Event(self)
 
     @contextlib.contextmanager
@@ -397,9 +421,10 @@ class Stream(_Owner):
 class Event(_Owner):
     """A mark in a stream."""
 
-    def __init__(self, context):
+    def __init__(self, context, flags=0):
+        context.activate()
         handle = ctypes.c_void_p()
-        cu.cuEventCreate(byref(handle), 0)
+        cu.cuEventCreate(byref(handle), flags)
         super().__init__(context, handle, cu.cuEventDestroy)
 
     def record(self, stream=None):

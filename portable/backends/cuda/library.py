@@ -32,6 +32,7 @@ _SIGNATURES = {
     "cuDevicePrimaryCtxRetain": "PI",
     "cuCtxSetCurrent": "P",
     "cuCtxSynchronize": "",
+    "cuCtxEnablePeerAccess": "PU",
     "cuPointerGetAttribute": "PID",
     "cuModuleLoadDataEx": "PPUPP",
     "cuModuleUnload": "P",

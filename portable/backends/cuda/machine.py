@@ -9,7 +9,7 @@ from . import Cuda, driver
 
 
 class _Cuda(Backend):
-    team_size, dlpack = 256, (dlpack.CUDA, dlpack.CUDA_MANAGED)
+    team_size, queued, dlpack = 256, True, (dlpack.CUDA, dlpack.CUDA_MANAGED)
 
     def launches(self):
         from . import space
