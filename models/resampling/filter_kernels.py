@@ -20,8 +20,8 @@ import math
 
 import portable as pk
 
-from .spreading import LOW, key
-from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
+from .spreading import LONG, LOW, key
+from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, relative, scale
 
 
 AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
@@ -51,12 +51,6 @@ def largest_log(now, r):
 
 
 @pk.function
-def relative(log_w, usable, largest):
-    """exp(log_w), with the largest as 1; 1 in a row of no use."""
-    return pk.exp(pk.where(usable, log_w - largest, 0.0))
-
-
-@pk.function
 def upper_squared(q, lost):
     """The square of the upper half of q, which has at most 31 bits."""
     upper = (q >> (lost & 63)) & LOW
@@ -68,6 +62,18 @@ def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
     """The parents of at_once particles of each member."""
     for m in range(at_once):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
+
+
+@pk.function
+def fill_in_stretch(team, r, begin, end, stretches, ancestors):
+    """Ancestors begin .. end - 1 where they are a whole stretch of one particle, which `spread` left."""
+    s = begin // LONG
+    if end - begin == LONG and stretches[r, s] >= 0:
+        for k in team.thread_range(begin, end):
+            ancestors[r, k] = stretches[r, s]
+        team.barrier()  # all have read it
+        if team.single():
+            stretches[r, s] = -1
 
 
 @pk.function
@@ -195,12 +201,14 @@ def model_kernels(functions, n_dims):
         inputs,
         params,
         ancestors,
+        stretches,
         before,
         x,
         log_w,
         now,
     ):
-        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
+        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep, of
+        LONG particles.
 
         A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
         numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
@@ -220,6 +228,8 @@ def model_kernels(functions, n_dims):
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
         observed = take_observation(at, n_values, y, own_y)
+        if by_ancestor:
+            fill_in_stretch(team, r, begin, end, stretches, ancestors)
         parents = pk.local(at_once, pk.int64)
         state = pk.local((at_once, n_dims), x.dtype)
         largest = -math.inf
@@ -298,10 +308,12 @@ def model_kernels(functions, n_dims):
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.function
-    def weigh_one(averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
-        """Write w of particle k; returns its q. Where averaged, q x is added to part."""
-        w[r, k] = relative(log_weight, usable, largest)
-        q = fixed(w[r, k], row_scale, WEIGHTS)
+    def weigh_one(kept, averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
+        """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
+        weight = relative(log_weight, usable, largest)
+        if kept:
+            w[r, k] = weight
+        q = fixed(weight, row_scale, WEIGHTS)
         if averaged:
             for c in range(n_dims):
                 part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
@@ -309,12 +321,28 @@ def model_kernels(functions, n_dims):
 
     @pk.kernel
     def weigh(
-        team, tile_size, bits, half, averaged, slot, slot_w, x, log_w, now, w, extremes, sums, squares, parts
+        team,
+        tile_size,
+        bits,
+        half,
+        kept,
+        averaged,
+        slot,
+        slot_w,
+        x,
+        log_w,
+        now,
+        w,
+        extremes,
+        sums,
+        squares,
+        parts,
     ):
-        """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a
+        """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a
         tile, the last first.
 
-        Reads the log-weights, and where averaged the states, and writes the weights; one exponential.
+        Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
+        exponential.
         """
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
@@ -339,6 +367,7 @@ def model_kernels(functions, n_dims):
                 own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
                 q = weigh_one(
+                    kept,
                     averaged,
                     slot,
                     r,
@@ -354,7 +383,9 @@ def model_kernels(functions, n_dims):
                 total += q
                 square += upper_squared(q, lost)
         for k in team.thread_range(whole, end):
-            q = weigh_one(averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part)
+            q = weigh_one(
+                kept, averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part
+            )
             total += q
             square += upper_squared(q, lost)
         total = team.reduce(total)
@@ -388,16 +419,18 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
 
 
 @pk.kernel
-def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, evidence, sizes):
-    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w. 32 bytes a tile."""
+def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares, mass, evidence, sizes):
+    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w, `of_logs` those of log_w,
+    for who resamples. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]
     square = pk.uint64(0)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
     for tile in team.thread_range(squares.shape[1]):
+        shelf[tile] = sums[r, tile]
         square += squares[r, tile]
     square = team.reduce(square)
-    shelf = team.scratch(sums.shape[1], pk.uint64)
     total = lay_out(team, r, sums, shelf)
     if team.single():
         added, size, idle, brought = verdict(usable, largest, total, square, bits, half, n, threshold, before)
@@ -406,6 +439,8 @@ def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, e
         mass[r] = brought
         now[r, 2] = 1 if idle else 0
         extremes[r, 2] = now[r, 2]
+        of_logs[r, 0] = now[r, 0]
+        of_logs[r, 2] = now[r, 2]
 
 
 @pk.kernel

@@ -21,6 +21,7 @@ _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 
 def _spread(kernel, tables, draws, seed, step, ancestors):
+    """Ancestors by a kernel of `spreading`; where `tables.fills` is false, less stretches."""
     pk.parallel_for(
         tables.tiles,
         kernel,
@@ -36,7 +37,8 @@ def _spread(kernel, tables, draws, seed, step, ancestors):
         ancestors,
         tables.stretches,
     )
-    _fill_stretches(tables.stretches, ancestors)
+    if tables.fills:
+        _fill_stretches(tables.stretches, ancestors)
 
 
 def _fill_stretches(stretches, ancestors):
@@ -59,6 +61,9 @@ def multinomial(tables, seed, step, ancestors):
     pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(spreading.spread_multinomial, tables, (wanted, records), seed, step, ancestors)
+
+
+FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
 
 
 def residual(tables, seed, step, ancestors):
