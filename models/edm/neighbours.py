@@ -232,10 +232,12 @@ class Problem:
     def _kept(self, what, more, compute):
         """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
         they depend on nothing but the form."""
-        arrays = *self.inputs.values(), *more
-        if self._sorts(self.k) or self._tree_may_serve():
+        arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
+        if not sorts and self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
-        return kept.repeated((what, self.same, self.form), arrays, compute)
+        # of sorted candidates so many count as are known
+        form = what, self.same, self.form, self.n_valid if sorts else None
+        return kept.repeated(form, arrays, compute)
 
     def _searched(self, views):
         self.there = dict(zip(self.inputs, views))
