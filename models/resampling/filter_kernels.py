@@ -439,8 +439,8 @@ def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares
         mass[r] = brought
         now[r, 2] = 1 if idle else 0
         extremes[r, 2] = now[r, 2]
-        of_logs[r, 0] = now[r, 0]
-        of_logs[r, 2] = now[r, 2]
+        for j in range(3):
+            of_logs[r, j] = now[r, j]
 
 
 @pk.kernel
