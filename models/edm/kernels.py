@@ -58,13 +58,13 @@ def summarise(team, columns, summary):
     n = pk.float64(0.0)
     total = pk.float64(0.0)
     n_times = columns.shape[0]
-    stride = IN_FLIGHT * team.size
+    stride = 2 * IN_FLIGHT * team.size
     whole = n_times // stride * stride
-    own = pk.local(IN_FLIGHT, pk.float64)
+    own = pk.local(2 * IN_FLIGHT, pk.float64)
     for base in range(0, whole, stride):
-        for m in range(IN_FLIGHT):
+        for m in range(2 * IN_FLIGHT):
             own[m] = columns[base + m * team.size + team.rank, c]
-        for m in range(IN_FLIGHT):
+        for m in range(2 * IN_FLIGHT):
             low, high, n, total = with_value(own[m], low, high, n, total)
     for t in team.thread_range(whole, n_times):
         low, high, n, total = with_value(pk.float64(columns[t, c]), low, high, n, total)
@@ -76,9 +76,9 @@ def summarise(team, columns, summary):
     unit = high - low if high > low else pk.float64(1.0)
     square = pk.float64(0.0)
     for base in range(0, whole, stride):
-        for m in range(IN_FLIGHT):
+        for m in range(2 * IN_FLIGHT):
             own[m] = columns[base + m * team.size + team.rank, c]
-        for m in range(IN_FLIGHT):
+        for m in range(2 * IN_FLIGHT):
             u = (own[m] - mean) / unit
             square += pk.where(pk.isfinite(u), u * u, 0.0)
     for t in team.thread_range(whole, n_times):

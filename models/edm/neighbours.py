@@ -121,18 +121,15 @@ class Problem:
         self.pred = pred
         self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
         self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
-        asked = np.zeros(len(self.point_columns), bool)
-        for begin, end in pred:
-            asked[begin:end] = True
-        asked[: (self.E - 1) * self.tau] = False
-        self.points = np.flatnonzero(asked)
+        self.points = times_within(pred, (self.E - 1) * self.tau, len(self.point_columns))
         if not self.points.size:
             raise InputError(
                 f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                 f"{(E - 1) * tau}"
             )
         every = self.known_at(self.point_columns)
-        self.known = every[self.points]
+        first, last = int(self.points[0]), int(self.points[-1]) + 1
+        self.known = every[first:last] if last - first == len(self.points) else every[self.points]
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         self.leave_out(0, 0)
 
@@ -155,8 +152,7 @@ class Problem:
         if begin < end:  # they follow one another
             times = slice(int(self.candidates[0]), int(self.candidates[-1]) + 1)
             valid[times] = self.known_masked[times]
-        check_enough(valid, self.points[self.known], self.k, self.radius)
-        self.n_valid = int(np.count_nonzero(valid))
+        self.n_valid = check_enough(valid, self.points, self.known, self.k, self.radius)
 
     def by_lag(self):
         """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
@@ -559,6 +555,17 @@ def simplex(
     if several:
         return Prediction(predicted, np.column_stack(observed), variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
+
+
+def times_within(windows, first, n_times):
+    """The times of windows from a first one on, ascending."""
+    if len(windows) == 1:
+        return np.arange(max(windows[0][0], first), windows[0][1])
+    within = np.zeros(n_times, bool)
+    for begin, end in windows:
+        within[begin:end] = True
+    within[:first] = False
+    return np.flatnonzero(within)
 
 
 def within_windows(columns, windows, Tp):

@@ -20,7 +20,7 @@ import math
 
 import portable as pk
 
-from .spreading import LONG, LOW, key
+from .spreading import LOW, key
 from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, relative, scale
 
 
@@ -62,18 +62,6 @@ def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
     """The parents of at_once particles of each member."""
     for m in range(at_once):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
-
-
-@pk.function
-def fill_in_stretch(team, r, begin, end, stretches, ancestors):
-    """Ancestors begin .. end - 1 where they are a whole stretch of one particle, which `spread` left."""
-    s = begin // LONG
-    if end - begin == LONG and stretches[r, s] >= 0:
-        for k in team.thread_range(begin, end):
-            ancestors[r, k] = stretches[r, s]
-        team.barrier()  # all have read it
-        if team.single():
-            stretches[r, s] = -1
 
 
 @pk.function
@@ -201,14 +189,12 @@ def model_kernels(functions, n_dims):
         inputs,
         params,
         ancestors,
-        stretches,
         before,
         x,
         log_w,
         now,
     ):
-        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep, of
-        LONG particles.
+        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
 
         A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
         numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
@@ -228,8 +214,6 @@ def model_kernels(functions, n_dims):
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
         observed = take_observation(at, n_values, y, own_y)
-        if by_ancestor:
-            fill_in_stretch(team, r, begin, end, stretches, ancestors)
         parents = pk.local(at_once, pk.int64)
         state = pk.local((at_once, n_dims), x.dtype)
         largest = -math.inf

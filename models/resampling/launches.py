@@ -21,7 +21,6 @@ _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 
 def _spread(kernel, tables, draws, seed, step, ancestors):
-    """Ancestors by a kernel of `spreading`; where `tables.fills` is false, less stretches."""
     pk.parallel_for(
         tables.tiles,
         kernel,
@@ -37,8 +36,7 @@ def _spread(kernel, tables, draws, seed, step, ancestors):
         ancestors,
         tables.stretches,
     )
-    if tables.fills:
-        _fill_stretches(tables.stretches, ancestors)
+    _fill_stretches(tables.stretches, ancestors)
 
 
 def _fill_stretches(stretches, ancestors):

@@ -9,10 +9,9 @@ import numpy as np
 import portable as pk
 
 from . import filter_kernels, launches, row_kernels, weighing
-from .spreading import LONG
 from .weights import TEAM, Tables
 
-SWEEP = LONG  # particles of a team: a stretch of ancestors
+SWEEP = 4096  # particles of a team
 ROW_TEAM = 512  # members of a team that takes a whole row, where the space lets one choose
 AT_A_TIME = 2**24  # particles that rows of one launch move, so that a bar moves and an interruption is heard
 
@@ -61,7 +60,6 @@ class Run:
         self.log_w = pk.empty((n_kept if keep else 1, n_rows, n), model.dtype)
         self.ancestors = pk.empty((n_kept if keep else 1, n_rows, n), np.int32)
         self.tables = Tables(self.log_w[0], weighing.WEIGHTS, n)
-        self.tables.fills = model.in_place
         self.extremes = pk.empty((n_kept, n_rows, 3), np.int64)
         self.half = (62 - (n - 1).bit_length()) // 2
         self.logs = copy.copy(self.tables)  # the same, but of log-weights
@@ -215,7 +213,6 @@ class Run:
                 self.inputs,
                 self.params,
                 ancestors,
-                tables.stretches,
                 before,
                 self.x,
                 self.log_w,

@@ -24,8 +24,9 @@ import numpy as np
 
 import portable as pk
 
-WEIGHTS, LOGS, RELATIVE = 0, 1, 2
+WEIGHTS, LOGS = 0, 1
 IN_FLIGHT = 8  # loads that a member has under way
+RELATIVE = 2  # a third kind of w
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
 WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and patterns in a row

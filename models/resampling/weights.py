@@ -148,15 +148,12 @@ class Tables:
     Attributes
     ----------
     extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
-    fills : bool
-        Whether schemes fill stretches; else who reads ancestors does.
     bits : int
     tile_size, n_tiles, sweep : int
     """
 
     def __init__(self, values, log, n_ancestors, room=new):
         self.room, self.values, self.log, self.n_ancestors = room, values, pk.static(log), n_ancestors
-        self.fills = True
         self.n_rows, self.n = values.shape
         self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_ancestors) - 1).bit_length())
         self.tile_size = tile_size(self.n)
