@@ -174,8 +174,8 @@ def check_windows(windows, name, n_times):
 def check_enough(valid, points, known, k, radius):
     """Raise unless each point is left with k candidates; how many there are.
 
-    valid : bool array over times; points : times that may be queried, and of each whether it is; radius : None
-        where no candidate is excluded
+    valid : bool array over times; points, known : times that may be queried, and of each whether it is;
+        radius : None where no candidate is excluded
     """
     n = int(np.count_nonzero(valid))
     left, why = n, ""

@@ -322,8 +322,8 @@ def model_kernels(functions, n_dims):
         squares,
         parts,
     ):
-        """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a
-        tile, the last first.
+        """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a
+        team a tile, the last first.
 
         Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
         exponential.
@@ -404,8 +404,8 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
 
 @pk.kernel
 def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares, mass, evidence, sizes):
-    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w, `of_logs` those of log_w,
-    for who resamples. 32 bytes a tile."""
+    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w, `of_logs` those of
+    log_w, for who resamples. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]

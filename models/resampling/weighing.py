@@ -95,7 +95,8 @@ def relative(log_w, usable, largest):
 
 @pk.function
 def relative_to(x, scale, log):
-    """A weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as `relative` has them."""
+    """A weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as `relative` has
+    them."""
     if log == RELATIVE:
         w = pk.float64(x)
     elif log == LOGS:

@@ -198,8 +198,8 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
 
 @pytest.mark.parametrize("by_teams", [True, False])
 def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(by_teams, monkeypatch):
-    """As a GPU sorts, and as a CPU does: that one waits to know how many digits differ. NaN make a form of their
-    own, as so many candidates less count."""
+    """As a GPU sorts, and as a CPU does: that one waits to know how many digits differ. NaN make a form of
+    their own, as so many candidates less count."""
     for name, bound in (("SORTED", 0), ("PAIRS", 0)):
         monkeypatch.setattr(neighbours, name, bound)
     monkeypatch.setattr(algorithms, "_by_teams", lambda space: by_teams)

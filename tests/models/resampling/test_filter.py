@@ -349,8 +349,8 @@ def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
 @pytest.mark.parametrize("method", ["systematic", "stratified", "multinomial"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_resampling_from_log_weights_is_that_from_weights(space, method, dtype, monkeypatch):
-    """Weights are stored for variances alone. At one observation a particle has all of the weight, so that whole
-    stretches of ancestors are its own; the second row dies there, and resamples from equal weights."""
+    """Weights are stored for variances alone. At one observation a particle has all of the weight, so that
+    whole stretches of ancestors are its own; the second row dies there, and resamples from equal weights."""
     monkeypatch.setattr(row_kernels, "MOST", 0)
     n = 30 if space == "checked" else 3 * LONG + 5
     y = np.array([Y[0], Y[1], 40.0, Y[3], Y[4]])
