@@ -214,7 +214,7 @@ class Problem:
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
 
     def simplex(self, target):
-        """Predictions of targets and their variances, each of shape (n_points, n_targets), and rho of each.
+        """Predictions of targets, their variances, and rho of each, on the space, as `unpacked` takes them.
 
         target : ndarray, shape (n_times, n_targets), or None for the library's first column
         """
@@ -223,7 +223,7 @@ class Problem:
             distances, times, _ = self._searched(views[: len(self.inputs)])
             return self.projected(distances, times, *views[len(self.inputs) :])
 
-        return self.unpacked(self._kept("simplex", () if target is None else (target,), compute))
+        return self._kept("simplex", () if target is None else (target,), compute)
 
     def _kept(self, what, more, compute):
         """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
@@ -545,11 +545,15 @@ def simplex(
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
-        predicted, variance, rho = problem.simplex(target if given else None)
-    times = problem.points + problem.Tp
-    truth = problem.truth(target, given)
-    observed = [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
-    if without_variation(library=problem.columns, target=target if given else None):
+        out = problem.simplex(target if given else None)
+        # what the host does meanwhile
+        times, truth = problem.points + problem.Tp, problem.truth(target, given)
+        observed = [
+            observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])
+        ]
+        constant = without_variation(library=problem.columns, target=target if given else None)
+        predicted, variance, rho = problem.unpacked(out)
+    if constant:
         rho = np.full(len(rho), np.nan)
     index = frames.at_times(index, times)
     if several:
