@@ -30,6 +30,24 @@ def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> p
     return device
 
 
+def host_array(view: pk.View) -> np.ndarray[Any, Any]:
+    """The elements of a view on the host, where a large array has the memory of one that is gone.
+
+    Parameters
+    ----------
+    view : View
+
+    Returns
+    -------
+    ndarray
+        The view's own memory where the host reaches it, elsewhere a copy.
+    """
+    near = pk.create_mirror_view(view)
+    if near is not view:
+        pk.deep_copy(near, view)
+    return near.to_numpy()
+
+
 def copied_together(
     arrays: dict[str, np.ndarray[Any, Any]], space: pk.SpaceLike | None = None
 ) -> dict[str, pk.View]:

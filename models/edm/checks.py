@@ -171,15 +171,16 @@ def check_windows(windows, name, n_times):
     return [tuple(pair) for pair in pairs.tolist()]
 
 
-def check_enough(valid, points, k, radius):
-    """Raise unless each point is left with k candidates.
+def check_enough(valid, points, known, k, radius):
+    """Raise unless each point is left with k candidates; how many there are.
 
-    valid : bool array over times; points : times that are queried; radius : None where no candidate is
-        excluded
+    valid : bool array over times; points, known : times that may be queried, and of each whether it is;
+        radius : None where no candidate is excluded
     """
-    n = int(valid.sum())
+    n = int(np.count_nonzero(valid))
     left, why = n, ""
-    if radius is not None and len(points) and n - (2 * radius + 1) < k:
+    if radius is not None and n - (2 * radius + 1) < k and known.any():
+        points = points[known]
         before = np.concatenate([[0], np.cumsum(valid)])
         low, high = np.clip(points - radius, 0, len(valid)), np.clip(points + radius + 1, 0, len(valid))
         left = n - int((before[high] - before[low]).max())
@@ -189,6 +190,7 @@ def check_enough(valid, points, k, radius):
             f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a"
             " smaller radius is wanted"
         )
+    return n
 
 
 def check_library(columns, libraries, lag, times, k, radius):
@@ -205,7 +207,7 @@ def check_library(columns, libraries, lag, times, k, radius):
         valid = np.zeros(n_times, bool)
         valid[times] = known[times]
         try:
-            check_enough(valid, np.flatnonzero(known), k, radius)
+            check_enough(valid, np.arange(n_times), known, k, radius)
         except InputError as error:
             raise InputError(f"series {libraries.names[row]}: {error}") from None
 

@@ -16,7 +16,7 @@ MOST_BYTES = 1 << 26  # of what a thread keeps
 
 class _Kept(NamedTuple):
     views: list[pk.View]
-    launches: list[Any]
+    launches: list[Callable[[], None]]
     result: Any
     nbytes: int
 
@@ -41,8 +41,8 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
         What the launches depend on, beside shapes and dtypes.
     arrays : sequence of ndarray
     compute : callable (*views)
-        Whatever it launches must depend on the form alone, and what it returns must lie on the space. It
-        launches by `parallel_for` alone.
+        What it launches by `parallel_for` must depend on the form alone, and what it returns must lie on the
+        space. Where it reduces or scans, as sorts do on a CPU, nothing is kept.
 
     Returns
     -------
@@ -56,9 +56,10 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
     else:
         for view, array in zip(kept.views, arrays):
             pk.deep_copy(view, array)
-        for launch in kept.launches:
-            pk.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
-    _calls.by_form[key] = kept
+        for again in kept.launches:
+            again()
+    if kept.launches:
+        _calls.by_form[key] = kept
     while sum(one.nbytes for one in _calls.by_form.values()) > MOST_BYTES:
         _calls.by_form.popitem(last=False)
     return kept.result
@@ -75,5 +76,8 @@ def _first(arrays, compute):
     views = [pk.copy_of(array) for array in arrays]
     with pk.listening(hear):
         result = compute(*views)
+    if any(launch.pattern != "for" for launch in launches):
+        launches = []
     held = {id(a): a.nbytes for launch in launches for a in launch.args if isinstance(a, pk.View)}
-    return _Kept(views, launches, result, sum(held.values()))
+    plans = [pk.plan(one.policy, one.kernel, *one.args, label=one.label) for one in launches]
+    return _Kept(views, plans, result, sum(held.values()))

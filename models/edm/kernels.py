@@ -35,6 +35,14 @@ REACH = 0.75
 LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
+IN_FLIGHT = 8  # loads that a member has under way where a team goes through a whole column
+
+
+@pk.function
+def with_value(v, low, high, n, total):
+    """Smallest and largest of what is known, how much that is, and its sum, with one more value."""
+    known = pk.isfinite(v)
+    return min(low, v), max(high, v), n + pk.where(known, 1.0, 0.0), total + pk.where(known, v, 0.0)
 
 
 @pk.kernel
@@ -49,12 +57,17 @@ def summarise(team, columns, summary):
     high = pk.float64(-math.inf)
     n = pk.float64(0.0)
     total = pk.float64(0.0)
-    for t in team.thread_range(columns.shape[0]):
-        v = pk.float64(columns[t, c])
-        low = min(low, v)
-        high = max(high, v)
-        n += pk.where(pk.isfinite(v), 1.0, 0.0)
-        total += pk.where(pk.isfinite(v), v, 0.0)
+    n_times = columns.shape[0]
+    stride = 2 * IN_FLIGHT * team.size
+    whole = n_times // stride * stride
+    own = pk.local(2 * IN_FLIGHT, pk.float64)
+    for base in range(0, whole, stride):
+        for m in range(2 * IN_FLIGHT):
+            own[m] = columns[base + m * team.size + team.rank, c]
+        for m in range(2 * IN_FLIGHT):
+            low, high, n, total = with_value(own[m], low, high, n, total)
+    for t in team.thread_range(whole, n_times):
+        low, high, n, total = with_value(pk.float64(columns[t, c]), low, high, n, total)
     n = team.reduce(n)
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
@@ -62,7 +75,13 @@ def summarise(team, columns, summary):
     # squares of large or small numbers leave the range of floats
     unit = high - low if high > low else pk.float64(1.0)
     square = pk.float64(0.0)
-    for t in team.thread_range(columns.shape[0]):
+    for base in range(0, whole, stride):
+        for m in range(2 * IN_FLIGHT):
+            own[m] = columns[base + m * team.size + team.rank, c]
+        for m in range(2 * IN_FLIGHT):
+            u = (own[m] - mean) / unit
+            square += pk.where(pk.isfinite(u), u * u, 0.0)
+    for t in team.thread_range(whole, n_times):
         u = (columns[t, c] - mean) / unit
         square += pk.where(pk.isfinite(u), u * u, 0.0)
     square = team.reduce(square)

@@ -121,18 +121,15 @@ class Problem:
         self.pred = pred
         self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
         self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
-        asked = np.zeros(len(self.point_columns), bool)
-        for begin, end in pred:
-            asked[begin:end] = True
-        asked[: (self.E - 1) * self.tau] = False
-        self.points = np.flatnonzero(asked)
+        self.points = times_within(pred, (self.E - 1) * self.tau, len(self.point_columns))
         if not self.points.size:
             raise InputError(
                 f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                 f"{(E - 1) * tau}"
             )
         every = self.known_at(self.point_columns)
-        self.known = every[self.points]
+        first, last = int(self.points[0]), int(self.points[-1]) + 1
+        self.known = every[first:last] if last - first == len(self.points) else every[self.points]
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         self.leave_out(0, 0)
 
@@ -155,8 +152,7 @@ class Problem:
         if begin < end:  # they follow one another
             times = slice(int(self.candidates[0]), int(self.candidates[-1]) + 1)
             valid[times] = self.known_masked[times]
-        check_enough(valid, self.points[self.known], self.k, self.radius)
-        self.n_valid = int(np.count_nonzero(valid))
+        self.n_valid = check_enough(valid, self.points, self.known, self.k, self.radius)
 
     def by_lag(self):
         """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
@@ -218,7 +214,7 @@ class Problem:
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
 
     def simplex(self, target):
-        """Predictions of targets and their variances, each of shape (n_points, n_targets), and rho of each.
+        """Predictions of targets, their variances, and rho of each, on the space, as `unpacked` takes them.
 
         target : ndarray, shape (n_times, n_targets), or None for the library's first column
         """
@@ -227,15 +223,17 @@ class Problem:
             distances, times, _ = self._searched(views[: len(self.inputs)])
             return self.projected(distances, times, *views[len(self.inputs) :])
 
-        return self.unpacked(self._kept("simplex", () if target is None else (target,), compute))
+        return self._kept("simplex", () if target is None else (target,), compute)
 
     def _kept(self, what, more, compute):
         """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
         they depend on nothing but the form."""
-        arrays = *self.inputs.values(), *more
-        if self._sorts(self.k) or self._tree_may_serve():
+        arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
+        if not sorts and self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
-        return kept.repeated((what, self.same, self.form), arrays, compute)
+        # of sorted candidates so many count as are known
+        form = what, self.same, self.form, self.n_valid if sorts else None
+        return kept.repeated(form, arrays, compute)
 
     def _searched(self, views):
         self.there = dict(zip(self.inputs, views))
@@ -547,16 +545,31 @@ def simplex(
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
-        predicted, variance, rho = problem.simplex(target if given else None)
-    times = problem.points + problem.Tp
-    truth = problem.truth(target, given)
-    observed = [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
-    if without_variation(library=problem.columns, target=target if given else None):
+        out = problem.simplex(target if given else None)
+        # what the host does meanwhile
+        times, truth = problem.points + problem.Tp, problem.truth(target, given)
+        observed = [
+            observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])
+        ]
+        constant = without_variation(library=problem.columns, target=target if given else None)
+        predicted, variance, rho = problem.unpacked(out)
+    if constant:
         rho = np.full(len(rho), np.nan)
     index = frames.at_times(index, times)
     if several:
         return Prediction(predicted, np.column_stack(observed), variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
+
+
+def times_within(windows, first, n_times):
+    """The times of windows from a first one on, ascending."""
+    if len(windows) == 1:
+        return np.arange(max(windows[0][0], first), windows[0][1])
+    within = np.zeros(n_times, bool)
+    for begin, end in windows:
+        within[begin:end] = True
+    within[:first] = False
+    return np.flatnonzero(within)
 
 
 def within_windows(columns, windows, Tp):

@@ -11,7 +11,7 @@ import math
 
 import portable as pk
 
-from .kernels import power_of_two, standard
+from .kernels import IN_FLIGHT, power_of_two, standard
 from .list_kernels import weight_of
 
 
@@ -119,6 +119,15 @@ def pair_at(i, q, n_targets, begin, every, asked, observed, out):
     return there, pk.where(there, p, 0.0), pk.where(there, o, 0.0)
 
 
+@pk.function
+def pairs_at(team, base, n_targets, begin, every, asked, observed, out, known, p, o):
+    """`pair_at` of IN_FLIGHT points of each member, all loads under way at once; 1 where it is known."""
+    for m in range(IN_FLIGHT):
+        i = base + m * team.size + team.rank
+        there, p[m], o[m] = pair_at(i, team.league_rank, n_targets, begin, every, asked, observed, out)
+        known[m] = pk.where(there, 1.0, 0.0)
+
+
 @pk.kernel
 def correlate_points(team, least, n_points, begin, every, asked, observed, out, rho):
     """Pearson's rho (4) of the predictions of target q, one team per target. 16 bytes a point, three times.
@@ -131,7 +140,18 @@ def correlate_points(team, least, n_points, begin, every, asked, observed, out, 
     n = pk.float64(0.0)
     p_mean = pk.float64(0.0)
     o_mean = pk.float64(0.0)
-    for i in team.thread_range(n_points):
+    stride = IN_FLIGHT * team.size
+    whole = n_points // stride * stride
+    known = pk.local(IN_FLIGHT, pk.float64)
+    predicted = pk.local(IN_FLIGHT, pk.float64)
+    seen = pk.local(IN_FLIGHT, pk.float64)
+    for base in range(0, whole, stride):
+        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        for m in range(IN_FLIGHT):
+            n += known[m]
+            p_mean += predicted[m]
+            o_mean += seen[m]
+    for i in team.thread_range(whole, n_points):
         there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
         n += pk.where(there, 1.0, 0.0)
         p_mean += p
@@ -141,7 +161,12 @@ def correlate_points(team, least, n_points, begin, every, asked, observed, out, 
     o_mean = team.reduce(o_mean) / n
     p_most = pk.float64(0.0)
     o_most = pk.float64(0.0)
-    for i in team.thread_range(n_points):
+    for base in range(0, whole, stride):
+        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        for m in range(IN_FLIGHT):
+            p_most = max(p_most, pk.where(known[m] > 0.0, abs(predicted[m] - p_mean), 0.0))
+            o_most = max(o_most, pk.where(known[m] > 0.0, abs(seen[m] - o_mean), 0.0))
+    for i in team.thread_range(whole, n_points):
         there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
         p_most = max(p_most, pk.where(there, abs(p - p_mean), 0.0))
         o_most = max(o_most, pk.where(there, abs(o - o_mean), 0.0))
@@ -153,7 +178,15 @@ def correlate_points(team, least, n_points, begin, every, asked, observed, out, 
     pp = pk.float64(0.0)
     oo = pk.float64(0.0)
     po = pk.float64(0.0)
-    for i in team.thread_range(n_points):
+    for base in range(0, whole, stride):
+        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        for m in range(IN_FLIGHT):
+            p = pk.where(known[m] > 0.0, (predicted[m] - p_mean) / p_unit, 0.0)
+            o = pk.where(known[m] > 0.0, (seen[m] - o_mean) / o_unit, 0.0)
+            pp += p * p
+            oo += o * o
+            po += p * o
+    for i in team.thread_range(whole, n_points):
         there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
         p = pk.where(there, (p - p_mean) / p_unit, 0.0)
         o = pk.where(there, (o - o_mean) / o_unit, 0.0)

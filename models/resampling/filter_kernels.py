@@ -21,7 +21,7 @@ import math
 import portable as pk
 
 from .spreading import LOW, key
-from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
+from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, relative, scale
 
 
 AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
@@ -48,12 +48,6 @@ def largest_log(now, r):
     """Whether a row has a largest log-weight, and which."""
     largest = ordered(now[r, 0])
     return abs(largest) < math.inf, largest
-
-
-@pk.function
-def relative(log_w, usable, largest):
-    """exp(log_w), with the largest as 1; 1 in a row of no use."""
-    return pk.exp(pk.where(usable, log_w - largest, 0.0))
 
 
 @pk.function
@@ -298,10 +292,12 @@ def model_kernels(functions, n_dims):
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.function
-    def weigh_one(averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
-        """Write w of particle k; returns its q. Where averaged, q x is added to part."""
-        w[r, k] = relative(log_weight, usable, largest)
-        q = fixed(w[r, k], row_scale, WEIGHTS)
+    def weigh_one(kept, averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
+        """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
+        weight = relative(log_weight, usable, largest)
+        if kept:
+            w[r, k] = weight
+        q = fixed(weight, row_scale, WEIGHTS)
         if averaged:
             for c in range(n_dims):
                 part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
@@ -309,12 +305,28 @@ def model_kernels(functions, n_dims):
 
     @pk.kernel
     def weigh(
-        team, tile_size, bits, half, averaged, slot, slot_w, x, log_w, now, w, extremes, sums, squares, parts
+        team,
+        tile_size,
+        bits,
+        half,
+        kept,
+        averaged,
+        slot,
+        slot_w,
+        x,
+        log_w,
+        now,
+        w,
+        extremes,
+        sums,
+        squares,
+        parts,
     ):
-        """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a
-        tile, the last first.
+        """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a
+        team a tile, the last first.
 
-        Reads the log-weights, and where averaged the states, and writes the weights; one exponential.
+        Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
+        exponential.
         """
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
@@ -339,6 +351,7 @@ def model_kernels(functions, n_dims):
                 own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
                 q = weigh_one(
+                    kept,
                     averaged,
                     slot,
                     r,
@@ -354,7 +367,9 @@ def model_kernels(functions, n_dims):
                 total += q
                 square += upper_squared(q, lost)
         for k in team.thread_range(whole, end):
-            q = weigh_one(averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part)
+            q = weigh_one(
+                kept, averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part
+            )
             total += q
             square += upper_squared(q, lost)
         total = team.reduce(total)
@@ -388,16 +403,18 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
 
 
 @pk.kernel
-def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, evidence, sizes):
-    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w. 32 bytes a tile."""
+def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares, mass, evidence, sizes):
+    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w, `of_logs` those of
+    log_w, for who resamples. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]
     square = pk.uint64(0)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
     for tile in team.thread_range(squares.shape[1]):
+        shelf[tile] = sums[r, tile]
         square += squares[r, tile]
     square = team.reduce(square)
-    shelf = team.scratch(sums.shape[1], pk.uint64)
     total = lay_out(team, r, sums, shelf)
     if team.single():
         added, size, idle, brought = verdict(usable, largest, total, square, bits, half, n, threshold, before)
@@ -406,6 +423,8 @@ def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, e
         mass[r] = brought
         now[r, 2] = 1 if idle else 0
         extremes[r, 2] = now[r, 2]
+        for j in range(3):
+            of_logs[r, j] = now[r, j]
 
 
 @pk.kernel

@@ -12,7 +12,7 @@ import portable as pk
 from portable.errors import FiniteError, InputError
 
 from ..annotations import NumberOrArray
-from ..arrays import reached
+from ..arrays import host_array, reached
 from ..checks import check_count
 from ..shown import Shown
 from . import filter_kernels, launches, weighing
@@ -264,6 +264,6 @@ class Filtered(Shown):
                 ends,
                 paths,
             )
-            found = paths.to_numpy()
+            found = host_array(paths)
         found[..., np.atleast_1d(self.died) >= 0, :] = np.nan
         return found[:, :, 0] if self._single else found

@@ -61,6 +61,9 @@ def multinomial(tables, seed, step, ancestors):
     _spread(spreading.spread_multinomial, tables, (wanted, records), seed, step, ancestors)
 
 
+FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
+
+
 def residual(tables, seed, step, ancestors):
     copies, residues = tables.residues
     pk.parallel_for(

@@ -101,6 +101,7 @@ class Online:
                 ENDLESS,
                 2,
             )
+            self._run.keep_weights()  # `save` has them
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
 

@@ -21,13 +21,12 @@ import portable as pk
 from .filter_kernels import (
     gather,
     moves,
-    relative,
     take_observation,
     upper_squared,
     verdict,
 )
 from .spreading import below_systematic, key, one_start, parts_over
-from .weighing import WEIGHTS, fixed, order, scale
+from .weighing import WEIGHTS, fixed, order, relative, scale
 
 MOST = 4096  # particles of a row that one team takes
 

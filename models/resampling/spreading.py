@@ -19,7 +19,7 @@ import math
 
 import portable as pk
 
-from .weighing import fixed, scale, split
+from .weighing import RELATIVE, fixed, relative, scale, split
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
@@ -212,7 +212,7 @@ def spreading(begin_row, below, of="weights"):
         for k in team.thread_range(WINDOW):
             marks[k] = 0
         for first in range(begin, end, at_once):
-            take(team, w, r, first, end, log, shelf)
+            take(team, w, r, first, end, row_scale, log, shelf)
             sum_q = pk.uint64(0)
             sum_whole = pk.int64(0)
             for m in range(ITEMS):
@@ -314,12 +314,15 @@ def spreading(begin_row, below, of="weights"):
 
 
 @pk.function
-def take(team, w, r, begin, end, log, shelf):
-    """Numbers of a row from `begin` on to the shelf, ITEMS for each member, all loads under way at once.
+def take(team, w, r, begin, end, row_scale, log, shelf):
+    """Numbers of a row from `begin` on to the shelf, ITEMS for each member, all loads under way at once;
+    RELATIVE ones as weights.
 
-    Beyond the end stands what weighs nothing.
+    Beyond the end stands what weighs nothing, of RELATIVE in a row of no use 1.
     """
     x = pk.local(ITEMS, w.dtype)
+    top = pk.local(1, w.dtype)
+    top[0] = row_scale[1]
     if begin + ITEMS * team.size <= end:
         for m in range(ITEMS):
             x[m] = w[r, begin + m * team.size + team.rank]
@@ -331,7 +334,9 @@ def take(team, w, r, begin, end, log, shelf):
     team.barrier()  # all have read what stood there
     for m in range(ITEMS):
         place = m * team.size + team.rank
-        shelf[place // ITEMS, place % ITEMS] = x[m]
+        shelf[place // ITEMS, place % ITEMS] = (
+            relative(x[m], row_scale[0], top[0]) if log == RELATIVE else x[m]
+        )
     team.barrier()
 
 

@@ -34,6 +34,8 @@ class Summaries:
         n_dims, n_rows = run.x.shape[1:3]
         self.run, self.variances, self.quantiles, self.moments = run, None, None, None
         n_tiles = run.tables.n_tiles
+        if variances or len(levels) or moments is not None:
+            run.keep_weights()
         if variances:
             self.variances = pk.empty((run.n_kept, n_dims, n_rows))
             self._deviations = pk.empty((n_dims, n_rows, n_tiles))

@@ -9,7 +9,9 @@ Arguments that recur
     tile_size    numbers of a tile; a league has n_rows * n_tiles teams
     sweep        numbers of a team where tiles do not matter
     bits         b, at most MOST_BITS: the largest q of a row lies in [2^(b - 1), 2^b]
-    log          compile-time: w holds WEIGHTS or LOGS
+    log          compile-time: w holds WEIGHTS, LOGS, or a filter's RELATIVE log-weights: their exponentials
+                 with the largest of the row as 1, rounded to the type of w, are the weights (1 in a row of no
+                 use), and extremes are those of the log-weights, of which only the largest need be known
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
     extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if
                  the row idles
@@ -24,6 +26,7 @@ import portable as pk
 
 WEIGHTS, LOGS = 0, 1
 IN_FLIGHT = 8  # loads that a member has under way
+RELATIVE = 2  # a third kind of w
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
 WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and patterns in a row
@@ -67,10 +70,10 @@ def exponent(x):
 def scale(extremes, r, bits, log):
     """(usable, subtract, factors) of a row: q = (w or exp(w - subtract)) times two factors, one after the
     other, so that neither overflows; or factors[2], 1, throughout a row that has no positive weight, a
-    negative one or one that is not finite."""
+    negative one or one that is not finite (of RELATIVE the largest weight is 1 all the same)."""
     largest = ordered(extremes[r, 0])
     smallest = ordered(extremes[r, 1])
-    if log:
+    if log != WEIGHTS:
         usable = largest > -math.inf and largest < math.inf
         shift = pk.int64(bits) - 1
     else:
@@ -80,14 +83,23 @@ def scale(extremes, r, bits, log):
     factors = pk.local(3, pk.float64)  # powers of two: exact
     factors[0] = power(half)
     factors[1] = power(shift - half)
-    factors[2] = pk.where(usable, 0.0, 1.0)
+    factors[2] = pk.where(usable or log == RELATIVE, 0.0, 1.0)
     return usable, pk.where(usable, largest, 0.0), factors
 
 
 @pk.function
+def relative(log_w, usable, largest):
+    """exp(log_w), with the largest as 1; 1 in a row of no use."""
+    return pk.exp(pk.where(usable, log_w - largest, 0.0))
+
+
+@pk.function
 def relative_to(x, scale, log):
-    """A weight over the largest, or over 1; 0 in a row without use."""
-    if log:
+    """A weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as `relative` has
+    them."""
+    if log == RELATIVE:
+        w = pk.float64(x)
+    elif log == LOGS:
         w = pk.exp(pk.where(scale[0], pk.float64(x), -math.inf) - scale[1])
     else:
         w = pk.float64(pk.where(scale[0], x, 0.0))
@@ -209,12 +221,10 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
 
 @pk.function
 def lay_out(team, r, offsets, shelf):
-    """Totals of tiles become what lies before each tile; returns their sum. The shelf is scratch for them."""
+    """Totals of tiles, which stand on the shelf, become what lies before each tile; returns their sum."""
     last = offsets.shape[1] - 1
     # neighbours are one member's: one scan for all; odd, as memory has banks
     share = (last + team.size - 1) // team.size | 1
-    for tile in team.thread_range(last):
-        shelf[tile] = offsets[r, tile]
     team.barrier()
     begin = min(team.rank * share, last)
     end = min(begin + share, last)
@@ -240,4 +250,6 @@ def add_up(team, offsets):
     """Totals of tiles become what lies before each tile; one team per row, with scratch for them. 16 bytes a
     tile."""
     shelf = team.scratch(offsets.shape[1], pk.uint64)
+    for tile in team.thread_range(offsets.shape[1] - 1):
+        shelf[tile] = offsets[team.league_rank, tile]
     lay_out(team, team.league_rank, offsets, shelf)

@@ -27,9 +27,9 @@ MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def row_policy(n_rows, n_tiles):
+def row_policy(n_rows, n_tiles, members=ROW_TEAM):
     """A team for each row, with room for what lies before its tiles."""
-    return pk.TeamPolicy(n_rows, ROW_TEAM, scratch_bytes=pk.scratch_bytes((n_tiles + 1, np.float64)))
+    return pk.TeamPolicy(n_rows, members, scratch_bytes=pk.scratch_bytes((n_tiles + 1, np.float64)))
 
 
 def tile_size(n):

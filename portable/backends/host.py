@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import os
 import types
 import weakref
 
@@ -14,9 +15,20 @@ from .contract import Memory
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own start at multiples of 16
 _MANY = 256 << 10  # bytes that are worth waking threads for
+
+
+def _most_kept():
+    """A 128th of the machine's memory, between 256 MiB and 1 GiB."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError):  # not on every system
+        memory = 0
+    return min(max(memory >> 7, 256 << 20), 1 << 30)
+
+
 # Bytes of an array whose memory is kept when it is freed, at least, and of all that is kept: the system hands
 # out fresh memory page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4).
-_LARGE, _MOST_KEPT = 4 << 20, 256 << 20
+_LARGE, _MOST_KEPT = 4 << 20, _most_kept()
 
 
 class Host(Memory):

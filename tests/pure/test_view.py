@@ -579,6 +579,19 @@ def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
     assert not nothing_kept()
 
 
+@pytest.mark.parametrize("gib, kept_mib", [(1, 256), (64, 512), (2000, 1024), (None, 256)])
+def test_how_much_memory_is_kept(gib, kept_mib, monkeypatch):
+    """A share of the machine's, where the system says how much that is."""
+
+    def sysconf(name):
+        if gib is None:
+            raise ValueError("unrecognized configuration name")
+        return {"SC_PHYS_PAGES": gib << 18, "SC_PAGE_SIZE": 4096}[name]
+
+    monkeypatch.setattr(host.os, "sysconf", sysconf, raising=False)
+    assert host._most_kept() == kept_mib << 20
+
+
 def test_where_memory_is_short_what_is_kept_is_given_back(nothing_kept, monkeypatch):
     n, asked = host._LARGE // 8, []
     pk.empty(n, space="serial")

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import portable as pk
 from models import edm
 from models.edm import kept, neighbours, point_kernels, reference, search
+from portable import algorithms
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -192,6 +194,28 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
         both.append((found.predicted, found.variance, found.rho))
     for sorted_, met in zip(*both):
         np.testing.assert_array_equal(sorted_, met)
+
+
+@pytest.mark.parametrize("by_teams", [True, False])
+def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(by_teams, monkeypatch):
+    """As a GPU sorts, and as a CPU does: that one waits to know how many digits differ. NaN make a form of
+    their own, as so many candidates less count."""
+    for name, bound in (("SORTED", 0), ("PAIRS", 0)):
+        monkeypatch.setattr(neighbours, name, bound)
+    monkeypatch.setattr(algorithms, "_by_teams", lambda space: by_teams)
+    monkeypatch.setattr(algorithms, "_tiling", lambda space: (1, 8, 512))
+    series = [logistic_maps(700, 1, seed)[:, 0] for seed in range(3)]
+    series[2][50:60] = np.nan
+    kept._calls.by_form.clear()
+    with mock.patch.object(pk, "argsort", side_effect=pk.argsort) as sorting:
+        again = [edm.simplex(x, 1, space="serial") for x in series]
+        assert sorting.call_count == (2 if by_teams else 3)
+        assert len(kept._calls.by_form) == (2 if by_teams else 0)
+    for x, found in zip(series, again):
+        kept._calls.by_form.clear()
+        alone = edm.simplex(x, 1, space="serial")
+        for name in ("predicted", "variance", "rho"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
 
 
 def test_points_without_neighbours_read_no_target():

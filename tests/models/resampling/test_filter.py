@@ -14,6 +14,7 @@ import pytest
 
 import portable as pk
 from models.resampling import ParticleFilter, row_kernels
+from models.resampling.spreading import LONG
 
 E = pk.errors
 PARAMS = np.array([0.9, 0.5, 0.7])  # phi, s, tau
@@ -343,6 +344,34 @@ def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
         np.testing.assert_array_equal(by_rows.resampled, by_steps.resampled)
         np.testing.assert_allclose(by_rows.means, by_steps.means, rtol=1e-12)
         assert by_rows.resampled.any()
+
+
+@pytest.mark.parametrize("method", ["systematic", "stratified", "multinomial"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_resampling_from_log_weights_is_that_from_weights(space, method, dtype, monkeypatch):
+    """Weights are stored for variances alone. At one observation a particle has all of the weight, so that
+    whole stretches of ancestors are its own; the second row dies there, and resamples from equal weights."""
+    monkeypatch.setattr(row_kernels, "MOST", 0)
+    n = 30 if space == "checked" else 3 * LONG + 5
+    y = np.array([Y[0], Y[1], 40.0, Y[3], Y[4]])
+    params = np.array([[*PARAMS, -1.0], [*PARAMS, 2.0]])
+    options = {"threshold": 1.0, "method": method, "dtype": dtype, "space": space}
+    of_logs, of_weights = (
+        ParticleFilter(initial, propagate, dies_where_told, **options).run(
+            y, n, params=params, seed=3, keep=True, variances=more
+        )
+        for more in (False, True)
+    )
+    for name in ("x", "log_w", "ancestors"):
+        last = len(y) - (name == "ancestors")  # those of the last step's particles were not drawn
+        one, other = (getattr(found.history, name).to_numpy()[:last] for found in (of_logs, of_weights))
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(of_logs.evidence, of_weights.evidence)
+    ancestors, weights = of_logs.history.ancestors.to_numpy(), of_logs.history.log_w.to_numpy()
+    if space != "checked":
+        values, counts = np.unique(ancestors[2, 0], return_counts=True)
+        assert counts.max() > 2 * LONG and values[counts.argmax()] == weights[2, 0].argmax()
+    assert of_logs.died.tolist() == [-1, 2]
 
 
 def test_log_likelihood_alone_is_that_of_a_run(space):
