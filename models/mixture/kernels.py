@@ -420,16 +420,15 @@ def moments(
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
                         part[a, b] = total[q, a, b]
-                t = 0
-                while t < PAD:
+                # a `range`, for at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
+                for t in range(half * PAD, half * PAD + PAD, unroll):
                     for u in range(pk.static(unroll)):
                         for a in range(pk.static(depth)):
-                            r[a] = shares[half * (rows * depth) + a * rows + row, t + u]
+                            r[a] = shares[half * (rows * depth) + a * rows + row, t + u - half * PAD]
                         for b in range(pk.static(n_own)):
-                            feature = features[half * PAD + t + u, column + b * COLUMNS]
+                            feature = features[t + u, column + b * COLUMNS]
                             for a in range(pk.static(depth)):
                                 part[a, b] += r[a] * feature
-                    t += unroll
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
                         total[q, a, b] = part[a, b]
