@@ -27,6 +27,12 @@ def n_features(p, diagonal):
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
 
 
+def record_length(p, diagonal):
+    """Numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so that records
+    begin where loads of 16 bytes do."""
+    return -(-(2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) // 4) * 4
+
+
 @functools.cache
 def triangle(p):
     """Rows and columns of a lower triangle, in the order in which it is kept."""
