@@ -205,13 +205,13 @@ def moments(
         q = 0
         while q < n_places:
             row, column = place(team, q, COLUMNS)
-            # a pack's lanes are columns, so that it loads neighbours; a GPU's member has neighbours of its own
+            # lanes of a pack are columns and load neighbours; a GPU's member has neighbours of its own
             at = column * together if n_places == 1 else column
             if rows * COLUMNS % team.size == 0 or row < rows:
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
                         part[a, b] = total[q, a, b]
-                # a `range`, for at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
+                # at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
                 for t in range(half * PAD, half * PAD + PAD, unroll):
                     for u in range(pk.static(unroll)):
                         for a in range(pk.static(depth)):
