@@ -16,7 +16,7 @@ from ..sharding import Shards, here
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
-from .sums import CANCELS, group_of, n_features, references, triangle
+from .sums import CANCELS, group_of, n_features, record_length, references, triangle
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -61,7 +61,10 @@ class Components:
             rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
             a = np.arange(p)
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
-        return np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]]).astype(dtype).ravel()
+        records = np.zeros((k, record_length(p, diagonal)), dtype)
+        records[:, : rows.shape[1]] = rows
+        records[:, rows.shape[1]] = np.maximum(constant, kernels.LOG_ZERO)
+        return records.ravel()
 
     def references(self, centre, limit):
         return references(self, centre, limit)

@@ -79,7 +79,7 @@ def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, fact
     centre)|^2.
     """
     p = means.shape[0]
-    o = j * (p * (p + 3) // 2 + 1)
+    o = j * (records.shape[0] // means.shape[1])
     bad = factorise(j, p, covariance, factor)
     log_scale, far, away, trace = 0.0, 0.0, 0.0, 0.0
     for a in range(p):

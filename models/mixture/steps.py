@@ -10,7 +10,7 @@ from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import Copy, references, triangle
+from .sums import Copy, record_length, references, triangle
 
 
 class HostSteps:
@@ -75,7 +75,7 @@ class FullSteps:
         with pk.use(points.space):
             self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
             self._log_weights = pk.empty((k,))
-            self._records = pk.empty((k * (p * (p + 3) // 2 + 1),), points.dtype)
+            self._records = pk.zeros((k * record_length(p, False),), points.dtype)
         self._prepare()
 
     def _put(self, array):

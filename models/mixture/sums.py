@@ -8,13 +8,14 @@ import numpy as np
 
 import portable as pk
 
-from . import kernels
+from . import moment_kernels
 
 # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
 SLICE = 1024
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
 _UNROLL = {np.float64: 4, np.float32: 1}  # points of a step of the product: as registers last
+_TOGETHER = {np.float64: 1, np.float32: 4}  # features of a load: two of float64 save nothing
 _SHARE = 64  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
@@ -27,6 +28,12 @@ def n_features(p, diagonal):
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
 
 
+def record_length(p, diagonal):
+    """Numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so that records
+    begin where loads of 16 bytes do."""
+    return -(-(2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) // 4) * 4
+
+
 @functools.cache
 def triangle(p):
     """Rows and columns of a lower triangle, in the order in which it is kept."""
@@ -37,8 +44,8 @@ def group_of(k, dtype):
     """Components of a team of `moments`, and its members: k in even groups, of which each member has as
     many."""
     even = -(-k // -(-k // _GROUP[dtype]))
-    team = max((1 << (even - 1).bit_length()) * _OWN * kernels.COLUMNS // _SHARE, 32)
-    unit = team // kernels.COLUMNS
+    team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE, 32)
+    unit = team // moment_kernels.COLUMNS
     return -(-even // unit) * unit, team
 
 
@@ -68,13 +75,13 @@ class Sums:
 
     def __init__(self, block, k, p, dtype, diagonal, space):
         self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
-        m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
+        m, widest = n_features(p, diagonal), _OWN * moment_kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
-        n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
+        n_own = -(-m // (self._n_blocks * moment_kernels.COLUMNS))
         self.group, self._team = group_of(k, dtype)
-        self._static = [
-            pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])
-        ]
+        together = _TOGETHER[dtype] if n_own % _TOGETHER[dtype] == 0 else 1
+        fixed = p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype], together
+        self._static = list(map(pk.static, fixed))
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
@@ -107,14 +114,14 @@ class Sums:
     def _addition(self, added, n_slices):
         """What `add_slices` is launched with."""
         policy = pk.MDRangePolicy((0, 0), added.shape, space=self._space)
-        return policy, kernels.add_slices, self._slices[:n_slices], added
+        return policy, moment_kernels.add_slices, self._slices[:n_slices], added
 
     def _moments(self, block, n_slices, number, begin, end, about):
         """What `moments` is launched with, for some components and a reference."""
         teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
         return (
             pk.TeamPolicy(teams, self._team, space=self._space),
-            kernels.moments,
+            moment_kernels.moments,
             *self._static,
             n_slices,
             block.x,

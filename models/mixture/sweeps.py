@@ -16,7 +16,7 @@ from ..mapped import Mapped, Part, read
 from ..sharding import Held
 from . import kernels, search_kernels
 from .rows import Landing, Stretch
-from .sums import Sums
+from .sums import Sums, record_length
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
 _ROWS = 4
@@ -111,7 +111,7 @@ class Sweeps:
         space: object,
     ) -> None:
         self.k, self.p, self.dtype, self.diagonal, self._block = k, p, dtype, diagonal, block
-        length = 2 * p + 1 if diagonal else p * (p + 3) // 2 + 1
+        length = record_length(p, diagonal)
         most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
         self._record = -(-k // -(-k // most)), length  # even shares of the components
         with pk.use(space) as self.space:

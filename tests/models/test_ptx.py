@@ -26,6 +26,7 @@ from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import gibbs_kernels as mixture_gibbs
 from models.hawkes import temporal as hawkes_temporal
 from models.mixture import kernels as mixture_kernels
+from models.mixture import moment_kernels as mixture_moments
 from models.mixture import search_kernels as mixture_search
 from models.mixture import step_kernels as mixture_steps
 from models.resampling import (
@@ -386,7 +387,10 @@ MODELS = {
     "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
     "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
     "resampling": (run_resampling, RESAMPLING),
-    "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
+    "mixture": (
+        run_mixture,
+        [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps],
+    ),
     "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }

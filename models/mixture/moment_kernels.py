@@ -1,0 +1,248 @@
+"""Kernels of the sums (3); arguments as in `kernels`."""
+
+import portable as pk
+
+from .kernels import BATCH, NEGLIGIBLE, PAD, passes, place
+
+COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
+FEW_BLOCKS = 3  # of features: so many have code of their own, with numbers that are known
+AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
+
+
+@pk.function
+def products(team, p, base, first, last, at, some, points, features):
+    """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to
+    `last`; d_0 = 1."""
+    for q in range(passes(team, PAD, COLUMNS)):
+        t, column = place(team, q, COLUMNS)
+        if t < PAD:
+            for c in range(pk.static(p // COLUMNS + 1)):
+                b = c * COLUMNS + column
+                own = points[at + t, b]
+                a = first
+                while a < last:
+                    for k in range(pk.static(some.shape[0])):
+                        some[k] = points[at + t, min(a + k, p)]
+                    for k in range(pk.static(some.shape[0])):
+                        f = (a + k) * (a + k + 1) // 2 + b - base
+                        if b <= a + k < last and 0 <= f < features.shape[1]:
+                            features[at + t, f] = some[k] * own
+                    a += some.shape[0]
+
+
+@pk.function
+def powers(team, p, base, at, points, features):
+    """1 and d_a, then d_a^2, of a tile's points, the feature numbered `base` first."""
+    for q in range(passes(team, PAD, COLUMNS)):
+        t, column = place(team, q, COLUMNS)
+        if t < PAD:
+            for c in range(pk.static(p // COLUMNS + 1)):
+                b = c * COLUMNS + column
+                own = points[at + t, b]
+                f = b - base
+                if b <= p and 0 <= f < features.shape[1]:
+                    features[at + t, f] = own
+                if 0 < b <= p and 0 <= f + p < features.shape[1]:
+                    features[at + t, f + p] = own * own
+
+
+@pk.function
+def row_of(f):
+    """The a of feature a (a + 1) / 2 + b."""
+    a = 0
+    while (a + 1) * (a + 2) // 2 <= f:
+        a += 1
+    return a
+
+
+@pk.function
+def fetch_points(team, p, tile, x, ahead):
+    """The first coordinates of a tile's points that a member is to stage, on their way from memory."""
+    for q in range(pk.static(ahead.shape[0])):
+        c, t = place(team, q, PAD)
+        ahead[q] = x[min(c, p - 1), tile * PAD + t]
+
+
+@pk.function
+def stage_points(team, p, tile, at, x, reference, ahead, points):
+    """d of a tile's points, a row each, behind d_0."""
+    for q in range(pk.static(ahead.shape[0])):
+        c, t = place(team, q, PAD)
+        if c < p:
+            points[at + t, c + 1] = ahead[q] - reference[c]
+    for q in range(ahead.shape[0], passes(team, p, PAD)):
+        c, t = place(team, q, PAD)
+        if c < p:
+            points[at + t, c + 1] = x[c, tile * PAD + t] - reference[c]
+
+
+@pk.function
+def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
+    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory."""
+    for q in range(pk.static(ahead.shape[0])):
+        j, t = place(team, q, PAD)
+        ahead[q] = joint[tile, first + (j if group * PAD % team.size == 0 else min(j, group - 1)), t]
+        ahead_lse[q] = lse[0, tile * PAD + t]
+
+
+@pk.function
+def share(log_r):
+    """r_ij from its logarithm."""
+    return pk.where(log_r > NEGLIGIBLE, pk.fast_exp(log_r), 0.0)
+
+
+@pk.function
+def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, shares):
+    """r_ij of a tile's points and a group of components, a row each. One exponential and 8 bytes a pair."""
+    for q in range(pk.static(ahead.shape[0])):
+        j, t = place(team, q, PAD)
+        if group * PAD % team.size == 0 or j < group:
+            shares[at + j, t] = share(ahead[q] - ahead_lse[q])
+    for q in range(ahead.shape[0], passes(team, group, PAD)):
+        j, t = place(team, q, PAD)
+        if group * PAD % team.size == 0 or j < group:
+            shares[at + j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
+
+
+@pk.kernel(teams=2)
+def moments(
+    team,
+    p,
+    diagonal,
+    n_blocks,
+    n_own,
+    group,
+    unroll,
+    together,
+    n_slices,
+    x,
+    joint,
+    lse,
+    begin,
+    end,
+    number,
+    references,
+    chosen,
+    sums,
+):
+    """The sums of (3) for `group` components, a block of features and a slice of points: shares times
+    features.
+
+    Shares and features of a tile of points at a time are staged in one half of scratch, while members that
+    are behind still read the other: a barrier a tile. The product has places: rows of components by COLUMNS
+    of features; a member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as
+    many as half of them hold. 2 operations a pair and feature, and one exponential a pair.
+
+    begin, end      components, in groups of whole `group`s
+    number          of the reference: sums are those of the points less references[number], for components
+                    whose `chosen` it is
+    n_blocks        blocks of features of n_own * COLUMNS each, pk.static
+    n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
+    unroll          points of a step of the product, pk.static
+    together        features that one load of a member of many takes, pk.static
+    """
+    n_groups = (end + group - 1) // group - begin // group
+    first = (begin // group + team.league_rank % n_groups) * group
+    wide = n_own * COLUMNS
+    base = team.league_rank // n_groups % n_blocks * wide
+    own = team.league_rank // n_groups // n_blocks
+    length = (x.shape[1] // PAD + n_slices - 1) // n_slices
+    begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
+    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
+    rows = (group + depth - 1) // depth
+    n_places = passes(team, rows, COLUMNS)
+    beside = together if n_places == 1 else 1
+    points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
+    features = team.scratch((2 * PAD, wide), x.dtype)
+    # rows lie in different banks, as those of points do
+    shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)
+    total = pk.local((n_places, depth, n_own), x.dtype)
+    part = pk.local((depth, n_own), x.dtype)
+    r = pk.local(depth, x.dtype)
+    some = pk.local(min(p + 1, BATCH), x.dtype)
+    ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
+    ahead = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    reference = references[number]
+    for t in range(2 * PAD):
+        for f in team.thread_range(wide):
+            features[t, f] = 0.0
+        for c in team.thread_range(points.shape[1]):
+            points[t, c] = 1.0
+    for j in range(2 * rows * depth):  # also of no components
+        for t in team.thread_range(PAD):
+            shares[j, t] = 0.0
+    q = 0
+    while q < n_places:
+        for a in range(pk.static(depth)):
+            for b in range(pk.static(n_own)):
+                total[q, a, b] = 0.0
+        q += 1
+    team.barrier()
+    fetch_points(team, p, begin_tile, x, ahead_points)
+    stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
+    team.barrier()
+    for tile in range(begin_tile, end_tile):
+        half = (tile - begin_tile) % 2
+        after = min(tile + 1, end_tile - 1)
+        fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse)
+        fetch_points(team, p, after, x, ahead_points)
+        if diagonal:
+            powers(team, p, base, half * PAD, points, features)
+        elif n_blocks == 1:
+            products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
+        elif n_blocks <= FEW_BLOCKS:
+            for s in range(pk.static(n_blocks)):
+                if base == s * wide:
+                    last = min(row_of(s * wide + wide - 1), p) + 1
+                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, features)
+        else:
+            last = min(row_of(base + wide - 1), p) + 1
+            products(team, p, base, row_of(base), last, half * PAD, some, points, features)
+        stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
+        stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
+        team.barrier()
+        q = 0
+        while q < n_places:
+            row, column = place(team, q, COLUMNS)
+            # lanes of a pack are columns and load neighbours; a GPU's member has neighbours of its own
+            at = column * together if n_places == 1 else column
+            if rows * COLUMNS % team.size == 0 or row < rows:
+                for a in range(pk.static(depth)):
+                    for b in range(pk.static(n_own)):
+                        part[a, b] = total[q, a, b]
+                # at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
+                for t in range(half * PAD, half * PAD + PAD, unroll):
+                    for u in range(pk.static(unroll)):
+                        for a in range(pk.static(depth)):
+                            r[a] = shares[half * (rows * depth) + a * rows + row, t + u - half * PAD]
+                        for b in range(pk.static(n_own)):
+                            feature = features[t + u, at + b // beside * (COLUMNS * beside) + b % beside]
+                            for a in range(pk.static(depth)):
+                                part[a, b] += r[a] * feature
+                for a in range(pk.static(depth)):
+                    for b in range(pk.static(n_own)):
+                        total[q, a, b] = part[a, b]
+            q += 1
+    q = 0
+    while q < n_places:
+        row, column = place(team, q, COLUMNS)
+        at = column * together if n_places == 1 else column
+        if rows * COLUMNS % team.size == 0 or row < rows:
+            for a in range(pk.static(depth)):
+                j = first + a * rows + row
+                if j < min(first + group, end) and chosen[j] == number:
+                    for b in range(pk.static(n_own)):
+                        f = base + at + b // beside * (COLUMNS * beside) + b % beside
+                        if f < sums.shape[2]:
+                            sums[own, j, f] = total[q, a, b]
+        q += 1
+
+
+@pk.kernel
+def add_slices(j, f, sums, added):
+    """Add up the slices, always in the same order. 8 n_slices bytes a sum."""
+    total = sums[0, j, f]
+    for s in range(1, sums.shape[0]):
+        total += sums[s, j, f]
+    added[j, f] = total
