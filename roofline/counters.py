@@ -30,8 +30,10 @@ FLOPS = {
     for kind in "df"
     for name, each in (("add", 1), ("mul", 1), ("fma", 2))
 }
-# what all multiprocessors ask of L2, in sectors
-SECTORS = "lts__t_sectors_srcunit_tex.sum"
+# what first caches ask of L2, in sectors: loads that they do not hold, and stores; L2 itself counts several
+# that ask for the same at once as one
+_GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
+SECTORS = f"{_GLOBAL}ld_lookup_miss.sum", f"{_GLOBAL}st.sum"
 BYTES = {"L1": "l1tex__t_bytes.sum", "HBM": "dram__bytes.sum"}
 NEAR = 0.15  # of the bytes that were seen: a prediction that is right
 SECONDS = 300  # more than the whole takes by far
@@ -88,7 +90,8 @@ def rows():
     found, second = [], capacity()
     for (label, policy, kernel, args, reducer), values in zip(planned, seen, strict=True):
         flops = sum(each * values[name] for name, each in FLOPS.items())
-        moved = {level: values[name] for level, name in BYTES.items()} | {"L2": SECTOR * values[SECTORS]}
+        moved = {level: values[name] for level, name in BYTES.items()}
+        moved["L2"] = SECTOR * sum(values[name] for name in SECTORS)
         counts = count(policy, kernel, *args, reducer=reducer)
         told = predicted(policy, kernel, args, reducer, second)
         found.append(Row(label, counts, flops, moved, told))
@@ -108,7 +111,7 @@ def _ncu(command):
     )
     if tool is None:
         raise SpaceUnavailableError("counters: `ncu` is not installed; it is part of NVIDIA's CUDA toolkit")
-    metrics = ",".join([*FLOPS, *BYTES.values(), SECTORS])
+    metrics = ",".join([*FLOPS, *BYTES.values(), *SECTORS])
     done = subprocess.run(
         [tool, "--csv", "--print-units", "base", "--metrics", metrics, *command],
         capture_output=True,

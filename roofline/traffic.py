@@ -1,7 +1,7 @@
 """Bytes that a GPU moves in a launch, predicted by what its text touches.
 
-L2    what its multiprocessors take from there: what each block of threads touches, once, since the first
-      cache keeps it as long as the block runs; an array that this cache holds as a whole once a
+L2    what its multiprocessors ask for: what each block of threads touches, once, since the first cache
+      keeps it as long as the block runs; an array that this cache holds as a whole once a
       multiprocessor at most; of elements at scattered places a sector each
 HBM   what one cache for all, which keeps what was used last, fetches and writes back, in lines of 64 bytes,
       which is what memory gives; where it holds everything, what is read; else it keeps in the end as much
@@ -70,13 +70,25 @@ def predicted(policy, kernel, args, reducer, second):
     """
     data = Data(args, again=False)
     with data:
-        whole, blocks, n_blocks = _Touched(policy, kernel, data.args, reducer), [], 0
+        there = _on_lines(data.args, {})
+        whole, blocks, n_blocks = _Touched(policy, kernel, there, reducer), [], 0
         if not reducer and whole.asked_bytes > AGAIN * whole.bytes:
             facts = pk.explain(policy, kernel, *args).facts
             parts, n_blocks = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
-            blocks = [_Touched(part, kernel, data.args) for part in parts]
+            blocks = [_Touched(part, kernel, there) for part in parts]
     of_second = of_blocks(whole, blocks, n_blocks, pk.concurrency(policy.space) // TEAMS)
     return {"L2": round(of_second), "HBM": round(of_memory(whole, second))}
+
+
+def _on_lines(args, kept):
+    """The arguments, arrays copied to where a line of memory begins, as a device's do; one that comes twice,
+    once."""
+    found = []
+    for a in args:
+        if isinstance(a, np.ndarray) and id(a) not in kept:
+            kept[id(a)] = pk.copy_of(a, "serial")
+        found.append(_on_lines(a, kept) if isinstance(a, tuple) else kept.get(id(a), a))
+    return tuple(found)
 
 
 def of_blocks(whole, blocks, n_blocks, n_processors):

@@ -76,6 +76,15 @@ def test_blocks_take_anew_what_they_share(gpu):
     assert predicted(*few, 1 << 20)["L2"] == 16 * many + 132 * 8 * n
 
 
+def test_arrays_begin_with_a_line_as_a_devices_do(gpu):
+    """Wherever NumPy put the host's copy: else rows of two lines would touch three."""
+    block = np.ones(128 * 128 + 8)
+    off = next(block[k : k + 128 * 128] for k in range(8) if (block.ctypes.data + 8 * k) % LINE == 24)
+    args = off.reshape(128, 128), np.ones(128), np.ones(128)
+    found = predicted(pk.TeamPolicy(128, space="serial"), layer.matvec, args, (), 1 << 20)
+    assert found["L2"] == 128 * (8 * 128 + 8 * 128 + LINE)
+
+
 @pytest.mark.parametrize(
     ("policy", "grid", "threads", "total"),
     [
