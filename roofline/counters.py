@@ -5,7 +5,6 @@ NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it;
 needs it.
 """
 
-import collections
 import csv
 import glob
 import io
@@ -22,7 +21,7 @@ from roofline.cases import counters as workload
 from roofline import measuring
 from roofline.counting import count
 from roofline.counts import Counts
-from roofline.touched import accesses
+from roofline.traffic import SECTOR, predicted
 from roofline.units import scaled
 
 _OPERATION = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -31,12 +30,12 @@ FLOPS = {
     for kind in "df"
     for name, each in (("add", 1), ("mul", 1), ("fma", 2))
 }
-SECTOR, LINE = 32, 64  # bytes that a GPU moves at once, and those of the lines that are counted
-# what all multiprocessors ask of L2, in sectors
-SECTORS = "lts__t_sectors_srcunit_tex.sum"
+# what first caches ask of L2, in sectors: loads that they do not hold, and stores; L2 itself counts several
+# that ask for the same at once as one
+_GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
+SECTORS = f"{_GLOBAL}ld_lookup_miss.sum", f"{_GLOBAL}st.sum"
 BYTES = {"L1": "l1tex__t_bytes.sum", "HBM": "dram__bytes.sum"}
 NEAR = 0.15  # of the bytes that were seen: a prediction that is right
-FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
 SECONDS = 300  # more than the whole takes by far
 
 
@@ -91,9 +90,11 @@ def rows():
     found, second = [], capacity()
     for (label, policy, kernel, args, reducer), values in zip(planned, seen, strict=True):
         flops = sum(each * values[name] for name, each in FLOPS.items())
-        moved = {level: values[name] for level, name in BYTES.items()} | {"L2": SECTOR * values[SECTORS]}
+        moved = {level: values[name] for level, name in BYTES.items()}
+        moved["L2"] = SECTOR * sum(values[name] for name in SECTORS)
         counts = count(policy, kernel, *args, reducer=reducer)
-        found.append(Row(label, counts, flops, moved, predicted(counts, second)))
+        told = predicted(policy, kernel, args, reducer, second)
+        found.append(Row(label, counts, flops, moved, told))
     return found
 
 
@@ -103,36 +104,6 @@ def capacity():
         return measuring.gpu_levels(space, quick=False)[0][1]
 
 
-def predicted(counts, second):
-    """Bytes that a GPU moves, by the counts: from L2 each touched line once, and where threads side by side
-    reach elements far apart, a sector for each; from memory what an L2 of `second` bytes does not hold, which
-    is empty in the beginning, and keeps so much of what is written in the end.
-
-    Parameters
-    ----------
-    counts : Counts
-    second : int, bytes
-
-    Returns
-    -------
-    dict of "L2" and "HBM" to int
-    """
-    asked, of_l2 = collections.Counter(), 0
-    for (_, operation, _), n in counts.text.items():
-        if accesses(operation, ("load ", "store ", "atomic ")):
-            asked[operation.rpartition(" ")[2]] += n
-    for together, (read, written) in counts.lines.items():
-        jumps = [n for n in together.split(", ") if counts.moves.get(n, 0) > asked[n] / 2]
-        if jumps and LINE * max(read, written) > FIRST:
-            of_l2 += SECTOR * sum(asked[name] for name in jumps)
-        else:
-            of_l2 += LINE * (read + written)
-    written = LINE * sum(lines for _, lines in counts.lines.values())
-    passed = counts.passed(second)
-    moved = passed if passed > 0.0 else counts.line_bytes
-    return {"L2": of_l2, "HBM": max(round(moved - min(written, second)), 0)}
-
-
 def _ncu(command):
     """What `ncu` prints about a command's kernels, as CSV."""
     tool = shutil.which("ncu") or next(
@@ -140,7 +111,7 @@ def _ncu(command):
     )
     if tool is None:
         raise SpaceUnavailableError("counters: `ncu` is not installed; it is part of NVIDIA's CUDA toolkit")
-    metrics = ",".join([*FLOPS, *BYTES.values(), SECTORS])
+    metrics = ",".join([*FLOPS, *BYTES.values(), *SECTORS])
     done = subprocess.run(
         [tool, "--csv", "--print-units", "base", "--metrics", metrics, *command],
         capture_output=True,

@@ -17,7 +17,7 @@ HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metri
 
 def printed(n=N_LAUNCHES, value="1,024"):
     """What ncu prints of n kernels."""
-    metrics = [*counters.FLOPS, *counters.BYTES.values(), counters.SECTORS]
+    metrics = [*counters.FLOPS, *counters.BYTES.values(), *counters.SECTORS]
     return HEAD + "".join(f'"{k}","entry","{name}","inst","{value}"\n' for k in range(n) for name in metrics)
 
 

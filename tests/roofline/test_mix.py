@@ -123,3 +123,18 @@ def test_a_listing_without_loops_spills_nothing():
         "\tfmla v0.2d, v1.2d, v2.2d\n"
     )
     assert mix.spilled(aarch64) == (16, 1)
+
+
+def test_machine_code_is_emitted_once_for_launches_of_the_same_types():
+    """Who counts launch after launch on evolving data reads it each time; other types are other code."""
+
+    @pk.kernel
+    def halve(i, x):
+        x[i] *= 0.5
+
+    wide, narrow = np.ones(100), np.ones(100, np.float32)
+    first, again, other = (
+        pk.listing(pk.RangePolicy(0, n, space="serial"), halve, x)
+        for n, x in ((100, wide), (50, wide), (100, narrow))
+    )
+    assert first is again and other != first

@@ -462,6 +462,11 @@ def counted(*launch):
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
+    return _assembly(kernel, policy_kind, specs, reducers)
+
+
+@functools.lru_cache(16)  # who counts launch after launch reads it each time
+def _assembly(kernel, policy_kind, specs, reducers):
     entry = _emitted(policy_kind)(kernel, policy_kind, specs, reducers)
     return engine.assembly(entry.text, kernel.name)
 

@@ -1,0 +1,154 @@
+"""Bytes that a GPU moves in a launch, predicted by what its text touches.
+
+L2    what its multiprocessors ask for: what each block of threads touches, once, since the first cache
+      keeps it as long as the block runs; an array that this cache holds as a whole once a
+      multiprocessor at most; of elements at scattered places a sector each
+HBM   what one cache for all, which keeps what was used last, fetches and writes back, in lines of 64 bytes,
+      which is what memory gives; where it holds everything, what is read; else it keeps in the end as much
+      of what was written as that is of all that went through it
+"""
+
+import collections
+import math
+from dataclasses import replace
+
+import numpy as np
+
+import portable as pk
+from roofline.arguments import Data
+from roofline.touched import SIZES, accesses, beyond, by_names
+
+SECTOR, LINE = 32, 64  # bytes that a GPU's caches move at least, and of the lines that are counted
+FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
+AGAIN = 1.1  # times what is touched: so much is asked for where blocks, or their threads, share it
+SOME = 32  # blocks that are looked at
+TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
+
+
+class _Touched:
+    """What a launch reaches, counted on the host by one thread.
+
+    `asked` is how often it reaches each argument, `asked_bytes` all of that, `lines` the lines (read,
+    written) of arguments that share memory, `jumps` the arguments that are mostly reached on another line
+    than before, `beyond` what caches pass on, by their size.
+    """
+
+    def __init__(self, policy, kernel, args, reducer=()):
+        text = pk.count(replace(policy, space="serial"), kernel, *args, reducer=reducer, build="touched")
+        marks = {key: n for key, n in text.items() if not key[0]}
+        self.asked, self.asked_bytes = collections.Counter(), 0
+        for (place, operation, dtype), n in text.items():
+            for word in ("load ", "store ", "atomic "):
+                if place and accesses(operation, word):
+                    self.asked[operation.rpartition(" ")[2]] += n
+                    self.asked_bytes += n * SIZES[dtype] * (1 + (word == "atomic "))
+        self.lines = {names: lines for names, (_, lines) in by_names(marks)}
+        self.jumps = {
+            name for name, n in self.asked.items() if 2 * marks.get(("", f"moves {name}", ""), 0) > n
+        }
+        self.beyond = beyond(marks)
+
+    @property
+    def bytes(self):
+        """Those of all lines, to be read and to be written."""
+        return LINE * sum(map(sum, self.lines.values()))
+
+
+def predicted(policy, kernel, args, reducer, second):
+    """Bytes that a launch moves on a GPU whose caches are empty in the beginning.
+
+    Parameters
+    ----------
+    policy, kernel, args, reducer
+        The launch.
+    second : int, bytes
+        Of L2.
+
+    Returns
+    -------
+    dict of "L2" and "HBM" to int
+    """
+    data = Data(args, again=False)
+    with data:
+        there = _on_lines(data.args, {})
+        whole, blocks, n_blocks = _Touched(policy, kernel, there, reducer), [], 0
+        if not reducer and whole.asked_bytes > AGAIN * whole.bytes:
+            facts = pk.explain(policy, kernel, *args).facts
+            parts, n_blocks = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
+            blocks = [_Touched(part, kernel, there) for part in parts]
+    of_second = of_blocks(whole, blocks, n_blocks, pk.concurrency(policy.space) // TEAMS)
+    return {"L2": round(of_second), "HBM": round(of_memory(whole, second))}
+
+
+def _on_lines(args, kept):
+    """The arguments, arrays copied to where a line of memory begins, as a device's do; one that comes twice,
+    once."""
+    found = []
+    for a in args:
+        if isinstance(a, np.ndarray) and id(a) not in kept:
+            kept[id(a)] = pk.copy_of(a, "serial")
+        found.append(_on_lines(a, kept) if isinstance(a, tuple) else kept.get(id(a), a))
+    return tuple(found)
+
+
+def of_blocks(whole, blocks, n_blocks, n_processors):
+    """Bytes from L2: of a launch, by some of its `n_blocks` blocks."""
+    found = 0.0
+    for names, lines in whole.lines.items():
+        jumps = whole.jumps.intersection(names.split(", "))
+        if jumps and LINE * max(lines) > FIRST:
+            found += SECTOR * sum(whole.asked[name] for name in jumps)
+            continue
+        each = sum(sum(block.lines.get(names, (0, 0))) for block in blocks) / max(len(blocks), 1)
+        most = n_processors * sum(lines) if LINE * max(lines) <= FIRST else math.inf
+        found += LINE * max(sum(lines), min(each * n_blocks, most))
+    return found
+
+
+def of_memory(whole, second):
+    """Bytes from memory, and back: of a launch, with an L2 of so many bytes."""
+    read, written = (LINE * sum(lines[way] for lines in whole.lines.values()) for way in (0, 1))
+    if read + written <= second or not whole.beyond:
+        return read + max(written - second, 0)
+    sizes, passed = np.log(list(whole.beyond)), np.log(np.maximum(list(whole.beyond.values()), 1))
+    fetched, back = (float(np.exp(np.interp(math.log(second), sizes, passed[:, way]))) for way in (0, 1))
+    return fetched + back - min(second * back / (fetched + back), written)
+
+
+def blocks_of(policy, grid, threads):
+    """(some of the blocks of a launch, as launches of their own; how many there are). Of teams the first one
+    stands for all.
+
+    Parameters
+    ----------
+    policy : RangePolicy, MDRangePolicy or TeamPolicy
+    grid : int or tuple of int, or None
+        Blocks along each axis, the one of the last index first; None of a space without blocks.
+    threads : int
+        Of a block.
+
+    Returns
+    -------
+    (list of policies, int)
+    """
+    if not grid:
+        return [], 0
+    if isinstance(policy, pk.TeamPolicy):
+        return [replace(policy, league_size=1)], policy.league_size
+    total = math.prod(grid) if isinstance(grid, tuple) else grid
+    few = np.random.default_rng(0).permutation(total)[:SOME] if total > SOME else range(total)
+    if isinstance(policy, pk.RangePolicy):
+        width = -(-(policy.end - policy.begin) // total)
+        starts = (policy.begin + width * int(k) for k in few)
+        return [replace(policy, begin=s, end=min(s + width, policy.end)) for s in starts], total
+    extents = policy.extents
+    width = 1 << max(-(-extents[-1] // grid[0]) - 1, 0).bit_length()
+    sides = (*[1] * (len(extents) - 2), threads // width, width)
+    tiles = [-(-n // side) for n, side in zip(extents, sides)]
+    found = []
+    for k in few:
+        at = [int(t) * side for t, side in zip(np.unravel_index(int(k), tiles), sides)]
+        begin = tuple(b + a for b, a in zip(policy.begin, at))
+        end = tuple(min(b + side, e) for b, side, e in zip(begin, sides, policy.end))
+        found.append(replace(policy, begin=begin, end=end))
+    return found, total
