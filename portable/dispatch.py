@@ -30,7 +30,7 @@ from .space import HOST, Space, debugged, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
-compiling = locks.compiling
+compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {
     "int32": struct.Struct("=i4x").pack,
@@ -54,7 +54,7 @@ def _describe(args):
     a list."""
     specs, words, weak = [], [], False
     for a in args:
-        kind = a.__class__
+        kind = type(a)
         if kind is View:
             specs.append(a.spec)
             words.append(a.words)
@@ -231,18 +231,18 @@ def _no_kernel(fn):
 def bind(policy, kernel, args, reducers, scan=None):
     """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
     and compiles where types are new."""
-    if kernel.__class__ is not Kernel:
+    if type(kernel) is not Kernel:
         raise _no_kernel(kernel)
-    if policy.__class__ not in KINDS:
-        policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
+    if type(policy) not in KINDS:
+        policy = _policy(policy) if type(policy) is int else as_policy(policy)
     space = policy.space
-    if space.__class__ is not Space:
+    if type(space) is not Space:
         space = default_space() if space is None else _space(space)
     try:
         specs, words, weak = _describe(args)
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
-    kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
+    kind = scan or (type(policy) if type(policy) is not MDRangePolicy else kind_of(policy))
     key = kind, space.name, space.device, space.debug, specs, reducers
     known = kernel.compiled.get(key)
     if known is None:
@@ -286,18 +286,23 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
-    hooks = events.current()
-    bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
+    hooks = _hooks()
+    bound = (bind if hooks is _NOBODY else hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
-    if hooks is events.NONE:
+    if hooks is _NOBODY:
         space, policy, backend, compiled, words = bound
         if reducers or backend.lock is not None:
             return _run(*bound, reducers, scan, outs)
         try:  # the shortest way
-            return backend.run_for(space, compiled, policy, words)
+            backend.run_for(space, compiled, policy, words)
         except BaseException as error:
             raise interrupted(error)  # noqa: B904  (the same)
+        if policy is not kernel.seen:
+            kernel.seen = policy
+        elif policy is not kernel.last[0] and policy.space is not None:
+            _remember(kernel, args, *bound)
+        return None
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -309,6 +314,17 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return None
     with events.kernel(launch):
         return _run(*bound, reducers, scan, outs)
+
+
+def _remember(kernel, args, space, policy, backend, compiled, words):
+    """A launch whose policy comes for the second time: the next one, of arguments of the same types, begins
+    with what it needs. No argument is kept."""
+    again, kernel.seen = backend.again_for(space, compiled, policy), None
+    if again is not None:
+        specs = _describe(args)[0]
+        known = kernel.compiled.get((policy.__class__, space.name, space.device, space.debug, specs, ()))
+        if known is not None and known[1] is compiled:
+            kernel.last = policy, specs, again, known[2]
 
 
 def repeat(launch, bound):
@@ -437,7 +453,18 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    _launch(policy, kernel, args, label)
+    if type(kernel) is Kernel and kernel.last[0] is policy and _hooks() is _NOBODY:
+        _, known, again, pack_weak = kernel.last
+        try:
+            specs, words, weak = _describe(args)
+        except (InputError, struct.error):
+            specs = None  # what is wrong is told below
+        if specs == known:
+            try:  # the policy of the launch before, and arguments of its types
+                return again(_block(words, pack_weak) if weak else b"".join(words))
+            except BaseException as error:
+                raise interrupted(error)  # noqa: B904  (the same)
+    return _launch(policy, kernel, args, label)
 
 
 @overload

@@ -66,7 +66,10 @@ class RangePolicy:
     chunk: int | None = None
 
     def __post_init__(self):
-        begin, end = check_index(self.begin, "RangePolicy: begin"), check_index(self.end, "RangePolicy: end")
+        begin, end = self.begin, self.end
+        if type(begin) is type(end) is int and -_LARGEST <= begin <= end <= _LARGEST and self.chunk is None:
+            return  # most are these, one a launch
+        begin, end = check_index(begin, "RangePolicy: begin"), check_index(end, "RangePolicy: end")
         if end < begin:
             raise InputError(f"RangePolicy: begin is {begin} and end is {end}; begin <= end is wanted")
         if self.chunk is not None and check_index(self.chunk, "RangePolicy: chunk") < 1:

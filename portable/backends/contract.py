@@ -160,6 +160,11 @@ class Launches(Protocol):
     def run_for(self, space: Space, compiled, policy, words):
         """Every index of the policy has run, or is queued on the space's stream, when this returns."""
 
+    def again_for(self, space: Space, compiled, policy) -> Callable | None:
+        """A callable of `words` that does what run_for does with them, in several threads at a time, with as
+        little as possible left to do; None if there is no shorter way.
+        """
+
     def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
         """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
         has several.

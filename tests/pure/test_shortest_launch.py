@@ -2,6 +2,7 @@
 refuses."""
 
 import struct
+import weakref
 
 import pytest
 from fake_cuda import fake_cuda  # noqa: F401
@@ -84,3 +85,31 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     wanted = words + launches._extra(policy, 0)
     assert compiled.block.raw == wanted.ljust(len(compiled.block), b"\0")
     assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
+
+
+def test_a_policy_that_comes_again_has_a_block_of_its_own(fake_cuda):
+    """From the third launch on; what it holds is what `run_for` puts there."""
+    driver.context(0).alone = True
+    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
+    scale, other = pk.kernel(scaled.fn), pk.RangePolicy(0, 10, space="cuda")
+    for a in (1.0, 2.0, 3.0):
+        pk.parallel_for(policy, scale, a, x)
+    pk.parallel_for(other, scale, 4.0, x)  # the kernel's block is this one's
+    fake_cuda.calls.clear()
+    fake_cuda.launches.clear()
+    fake_cuda.block_bytes = 8 * 4 + 16
+    pk.parallel_for(policy, scale, 5.0, x)
+    assert fake_cuda.calls == ["cuLaunchKernelEx"]
+    assert fake_cuda.launches[0][1] == (1, 1, 1)
+    assert struct.unpack("=d3q2q", fake_cuda.block) == (5.0, x.pointer, 300, 8, 200, 300)
+
+
+def test_no_argument_is_kept(fake_cuda):
+    driver.context(0).alone = True
+    policy, scale = pk.RangePolicy(200, 300, space="cuda"), pk.kernel(scaled.fn)
+    x = pk.zeros(300, space="cuda")
+    for _ in range(4):
+        pk.parallel_for(policy, scale, 1.0, x)
+    gone = weakref.ref(x)
+    del x
+    assert gone() is None
