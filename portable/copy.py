@@ -65,7 +65,8 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
     [1, 2, 3]
     """
     foreign = hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__")
-    source = array if isinstance(array, View) else asview(array) if foreign else np.asarray(array)
+    own = isinstance(array, View) or type(array) is np.ndarray
+    source = array if own else asview(array) if foreign else np.asarray(array)
     target = empty(source.shape, source.dtype, space, label)
     deep_copy(target, source)
     return target
@@ -237,6 +238,11 @@ def to_host(view):
     """The elements as a NumPy array: of the same memory on the host, else a new one."""
     if view.memory == HOST:
         return view._array
+    if _contiguous(view):
+        elements = np.empty(view.shape, view.dtype)
+        if view.size:
+            registry.memory(view.memory).copy_to_host(address(elements), view.pointer, view.nbytes)
+        return elements
     buffer, elements = _span(view)
     if view.size:
         _fetch(view, buffer)

@@ -504,7 +504,7 @@ def _view(metadata, memory, space, label=None):
     set_(view, "memory", memory)
     set_(view, "space", space)
     set_(view, "label", label)
-    set_(view, "pointer", address(metadata))
+    set_(view, "pointer", int.from_bytes(words[:8], "little", signed=True))
     set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
     set_(view, "words", words)
     return view
@@ -528,9 +528,9 @@ def over(interface, owner, producer=None):
 
 def over_new(memory, shape, dtype):
     """The same over what `Memory.allocate` gave."""
-    return over(
-        {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.name, "version": 3}, memory
-    )
+    interface = {"data": (memory.pointer or 64, False), "shape": shape, "typestr": dtype.str, "version": 3}
+    array = np.asarray(_Over(interface, memory, None))
+    return array if array.dtype == dtype else array.view(dtype)
 
 
 def producer_of(view):

@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import ShapeError, SpaceError
 from ..events import Stamp
 from ..space import Space
+from ..view import over_new
 
 
 class Allocated(Protocol):
@@ -43,8 +44,6 @@ class Memory(Protocol):
         """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
         host's.
         """
-        from ..view import over_new
-
         return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
 
     @abstractmethod
