@@ -353,7 +353,7 @@ def interrupted(error):
 
 def _checked_out(out, space):
     """A view that receives one number; its dtype is looked at when the result's is known."""
-    view = asview(out)
+    view = out if type(out) is View else asview(out)
     if view.size != 1:
         raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
     if view.readonly:

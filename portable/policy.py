@@ -115,6 +115,11 @@ class TeamPolicy:
     scratch_bytes: int = 0
 
     def __post_init__(self):
+        size = 1 if self.team_size is AUTO else self.team_size
+        if type(self.league_size) is type(size) is type(self.scratch_bytes) is int and (
+            0 <= self.league_size <= _LARGEST and 0 < size <= _LARGEST and 0 <= self.scratch_bytes <= _LARGEST
+        ):
+            return  # most are these, one a launch
         for name, least in (("league_size", 0), ("team_size", 1), ("scratch_bytes", 0)):
             value = getattr(self, name)
             if value is AUTO and name == "team_size":

@@ -290,7 +290,7 @@ class Results:
 
 def _places(view):
     """(dtype, address) of each number that a view of one element takes."""
-    dtype = view.dtype.name
+    dtype = view.spec[0]  # NumPy makes a dtype's name anew each time
     return [
         (t.part(dtype), view.pointer + k * itemsize(t.part(dtype))) for k in range(1 + (dtype in t.PARTS))
     ]

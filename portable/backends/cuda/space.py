@@ -73,6 +73,7 @@ class Compiled:
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        self.raw = memoryview(self.block).cast("B")
         # the arguments, begin and end: all that a range reads
         put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
         self.put_range = functools.partial(put, self.block, 0)
@@ -103,11 +104,15 @@ class Compiled:
         if entry.policy_kind.startswith("scan"):
             self.tile = entry.tile
 
-    def launch(self, grid, words, shared, stream, handle=None):
-        ctypes.memmove(self.block, words, len(words))
-        self.context.launch(
-            handle or self.handle, grid, self.threads, shared, stream or None, self.parameters
-        )
+    def launch(self, grid, words, shared, stream, handle):
+        self.raw[: len(words)] = words
+        if self.direct and not stream:
+            shape = self.shape
+            shape.x, shape.y, shape.z = grid if grid.__class__ is tuple else (grid, 1, 1)
+            shape.shared_bytes = shared
+            if not cu.launch_as(self.of_shape, handle, self.parameters, None):
+                return
+        self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
 
 class _Faults:
@@ -135,13 +140,16 @@ class _Faults:
         return words
 
 
-@contextlib.contextmanager
 def _watched(space, rows):
     """Wait for these launches, if they are of a debug build, and raise what it found."""
-    faults = rows[0][0].faults if rows else None
-    if faults is None:
-        yield
-        return
+    return _watching(space, rows[0][0].faults) if rows and rows[0][0].faults else _NOBODY
+
+
+_NOBODY = contextlib.nullcontext()  # watches
+
+
+@contextlib.contextmanager
+def _watching(space, faults):
     try:
         yield
     finally:  # what a launch that was interrupted has left is not the next one's
@@ -158,7 +166,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
+    return functools.cache(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
