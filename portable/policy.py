@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -189,6 +189,11 @@ class MDRangePolicy:
         begin <= end in each dimension.
     space : str or Space, optional
 
+    Attributes
+    ----------
+    extents : tuple of int
+        Number of indices in each dimension.
+
     Examples
     --------
     >>> @pk.kernel
@@ -203,6 +208,7 @@ class MDRangePolicy:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     space: SpaceLike | None = None
+    extents: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
         for name in ("begin", "end"):
@@ -223,15 +229,11 @@ class MDRangePolicy:
                 raise InputError(
                     f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted"
                 )
+        object.__setattr__(self, "extents", tuple(map(operator.sub, self.end, self.begin)))
         check_index(
             math.prod(self.extents),
             f"MDRangePolicy: the number of indices between {self.begin} and {self.end}",
         )
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Number of indices in each dimension."""
-        return tuple(high - low for low, high in zip(self.begin, self.end))
 
 
 # How the compiler names a policy's kind, and how many indices its kernels take.
