@@ -31,6 +31,7 @@ from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
 compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
+_FREE = contextlib.nullcontext()  # in place of a backend's lock
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {
     "int32": struct.Struct("=i4x").pack,
@@ -334,7 +335,7 @@ def repeat(launch, bound):
 
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     try:
-        with backend.lock or contextlib.nullcontext():
+        with backend.lock or _FREE:
             if not reducers:
                 return backend.run_for(space, compiled, policy, words)
             return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -595,7 +596,7 @@ def reduce_ahead(policy, kernel, *args, reducer, label=None):
         return lambda: results
     space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
     try:
-        with backend.lock or contextlib.nullcontext():
+        with backend.lock or _FREE:
             return backend.reduce_ahead(space, compiled, policy, words)
     except BaseException as error:
         raise interrupted(error)  # noqa: B904  (the same)

@@ -17,7 +17,7 @@ from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
-from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
@@ -32,7 +32,7 @@ _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
-_EXTRA = struct.Struct(f"={len(EXTRA)}q")
+_EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 
 
 class Compiled:
@@ -229,14 +229,14 @@ def _deep_grid(extents, threads):
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
     """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
-    league, begin, end, bits = 0, 0, 0, 0
+    begin, end, bits = 0, 0, 0
     if policy.__class__ is TeamPolicy:
-        league = policy.league_size
-    elif policy.__class__ is MDRangePolicy:
+        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
+    if policy.__class__ is MDRangePolicy:
         bits = _tile_bits(policy.extents, RANGE_THREADS)
     else:
         begin, end = policy.begin, policy.end
-    return _EXTRA.pack(begin, end, bits, partials, league, shared, counter, *box_words(policy), depth)
+    return _EXTRA.pack(begin, end, bits, partials, 0, shared, counter, *box_words(policy), depth)
 
 
 def run_for(space, compiled, policy, words):
@@ -249,6 +249,12 @@ def run_for(space, compiled, policy, words):
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
+    elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
+        sized, grid, shared = _configure(space, compiled, policy)
+        if 0 < grid <= _MAX_GRID:
+            block = words + _extra(policy, shared)
+            with _lock.held:
+                return sized.launch(grid, block, shared, 0, sized.handle)
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
         rows = _for(space, compiled, policy, words, (), None)
         with _watched(space, rows):
