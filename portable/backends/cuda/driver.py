@@ -115,7 +115,7 @@ class Context(contract.Memory):
             if self.parallel:
                 self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
-            self.fill(pointer, 0, nbytes, wait=True)
+            self.fill(pointer, 0, nbytes, wait=self.parallel)
         return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
 
     def _new(self, nbytes):
@@ -208,7 +208,7 @@ class Context(contract.Memory):
         """Whether a large copy of pageable memory, at address `host`, went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        if nbytes < staging.LEAST_BYTES or device_of(host) is not None:  # small, or pinned already
+        if nbytes < staging.LEAST_BYTES[way] or device_of(host) is not None:  # small, or pinned already
             return False
         with self._stage_lock:
             if self._staging is None:

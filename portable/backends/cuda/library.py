@@ -32,7 +32,6 @@ _SIGNATURES = {
     "cuDevicePrimaryCtxRetain": "PI",
     "cuCtxSetCurrent": "P",
     "cuCtxSynchronize": "",
-    "cuPointerGetAttribute": "PID",
     "cuModuleLoadDataEx": "PPUPP",
     "cuModuleUnload": "P",
     "cuModuleGetFunction": "PPP",
@@ -93,7 +92,8 @@ class Shape(ctypes.Structure):
     ]
 
 
-cu = types.SimpleNamespace()  # the loaded functions, less version suffixes; all but `launch` raise on failure
+# the loaded functions, less version suffixes; all but those with names of our own raise on failure
+cu = types.SimpleNamespace()
 
 
 def available():
@@ -126,6 +126,9 @@ def _load():
         cu.launch = library["cuLaunchKernel"]
         # with four arguments instead of eleven, from CUDA 11.8 on
         cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
+        # asked of every large copy, mostly of memory that it does not know: no error
+        cu.pointer_attribute = library["cuPointerGetAttribute"]
+        cu.pointer_attribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
@@ -249,8 +252,4 @@ def device_of(pointer):
     ordinal = ctypes.c_int()
     if _load():  # a foreign array may be this process's first use of CUDA
         return None
-    try:
-        cu.cuPointerGetAttribute(byref(ordinal), 9, pointer)
-    except DeviceError:
-        return None
-    return ordinal.value
+    return None if cu.pointer_attribute(byref(ordinal), 9, pointer) else ordinal.value
