@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import platform
 import weakref
 from pathlib import Path
 
@@ -154,6 +155,58 @@ def assembly(text, kernel_name):
 call = functools.cache(
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 )
+
+
+_PAST_CACHES = """
+declare void @llvm.x86.sse.sfence()
+define void @past_caches(ptr %block, i64 %begin, i64 %end, i64 %worker) {
+entry.block:
+  %target = load ptr, ptr %block
+  %source.p = getelementptr ptr, ptr %block, i64 1
+  %source = load ptr, ptr %source.p
+  %size = sub i64 %end, %begin
+  %lines = and i64 %size, -64
+  %middle = add i64 %begin, %lines
+  %some = icmp slt i64 %begin, %middle
+  br i1 %some, label %line, label %rest
+line:
+  %i = phi i64 [%begin, %entry.block], [%i.next, %line]
+  %to = getelementptr i8, ptr %target, i64 %i
+  %from = getelementptr i8, ptr %source, i64 %i
+  %words = load <8 x i64>, ptr %from, align 1
+  store <8 x i64> %words, ptr %to, align 64, !nontemporal !0
+  %i.next = add i64 %i, 64
+  %more = icmp slt i64 %i.next, %middle
+  br i1 %more, label %line, label %rest
+rest:
+  %k = phi i64 [%middle, %entry.block], [%middle, %line], [%k.next, %byte]
+  %left = icmp slt i64 %k, %end
+  br i1 %left, label %byte, label %out
+byte:
+  %to.byte = getelementptr i8, ptr %target, i64 %k
+  %from.byte = getelementptr i8, ptr %source, i64 %k
+  %one = load i8, ptr %from.byte
+  store i8 %one, ptr %to.byte
+  %k.next = add i64 %k, 1
+  br label %rest
+out:
+  call void @llvm.x86.sse.sfence()
+  ret void
+}
+!0 = !{i32 1}
+"""
+
+
+@functools.cache
+def past_caches():
+    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a device
+    to read, not for this machine's cores. Chunks begin at multiples of 64 in the target, as it does itself.
+    None where this is no x86."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    code = load(_PAST_CACHES, "past_caches")
+    past_caches.code = code  # kept alive
+    return code("past_caches")
 
 
 _SEQUENCE = """

@@ -47,11 +47,15 @@ class Staging:
     def up(self, target, source, nbytes):
         """Copy from the host to the device."""
         self.context.activate()
-        for at, size, pinned, event in self._cut("up", nbytes)[1]:
-            event.wait()  # for the copy a turn before, which had the same memory
-            self.host.copy_to_host(pinned, source + at, size)
+        n, pieces = self._cut("up", nbytes)
+        pieces = list(pieces)
+        for k, (at, size, pinned, event) in enumerate(pieces):
+            if k >= n:
+                event.wait()  # for the copy a turn before, which had the same memory
+            self.host.copy_for_device(pinned, source + at, size)
             cu.cuMemcpyHtoDAsync(target + at, pinned, size, None)
-            event.record()
+            if k + n < len(pieces):
+                event.record()
         cu.cuStreamSynchronize(None)
 
     def down(self, target, source, nbytes):
