@@ -296,14 +296,9 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         if reducers or backend.lock is not None:
             return _run(*bound, reducers, scan, outs)
         try:  # the shortest way
-            backend.run_for(space, compiled, policy, words)
+            return backend.run_for(space, compiled, policy, words)
         except BaseException as error:
             raise interrupted(error)  # noqa: B904  (the same)
-        if policy is not kernel.seen:
-            kernel.seen = policy
-        elif policy is not kernel.last[0] and policy.space is not None:
-            _remember(kernel, args, *bound)
-        return None
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -317,15 +312,15 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return _run(*bound, reducers, scan, outs)
 
 
-def _remember(kernel, args, space, policy, backend, compiled, words):
-    """A launch whose policy comes for the second time: the next one, of arguments of the same types, begins
-    with what it needs. No argument is kept."""
-    again, kernel.seen = backend.again_for(space, compiled, policy), None
-    if again is not None:
-        specs = _describe(args)[0]
-        known = kernel.compiled.get((policy.__class__, space.name, space.device, space.debug, specs, ()))
-        if known is not None and known[1] is compiled:
-            kernel.last = policy, specs, again, known[2]
+def _remember(policy, kernel, args):
+    """What the next launches with a policy begin with, which comes for the second time. No argument is
+    kept."""
+    space, policy, backend, compiled, _ = bind(policy, kernel, args, ())
+    again = backend.again_for(space, compiled, policy) if backend.lock is None else None
+    specs = _describe(args)[0]
+    known = kernel.compiled.get((type(policy), space.name, space.device, space.debug, specs, ()))
+    lasting = again is not None and known is not None and known[1] is compiled
+    kernel.last = (policy, specs, again, known[2]) if lasting else (policy, None, None, None)
 
 
 def repeat(launch, bound):
@@ -454,17 +449,22 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    if type(kernel) is Kernel and kernel.last[0] is policy and _hooks() is _NOBODY:
-        _, known, again, pack_weak = kernel.last
-        try:
-            specs, words, weak = _describe(args)
-        except (InputError, struct.error):
-            specs = None  # what is wrong is told below
-        if specs == known:
-            try:  # the policy of the launch before, and arguments of its types
-                return again(_block(words, pack_weak) if weak else b"".join(words))
-            except BaseException as error:
-                raise interrupted(error)  # noqa: B904  (the same)
+    if type(policy) is RangePolicy and type(kernel) is Kernel and _hooks() is _NOBODY:
+        last, known, again, pack_weak = kernel.last
+        if last is not policy:
+            if kernel.seen is policy and policy.space is not None:
+                _remember(policy, kernel, args)
+            kernel.seen = policy
+        else:
+            try:
+                specs, words, weak = _describe(args)
+            except (InputError, struct.error):
+                specs = "refused"  # for a reason that is told below
+            if specs == known:
+                try:  # arguments of the types of then
+                    return again(_block(words, pack_weak) if weak else b"".join(words))
+                except BaseException as error:
+                    raise interrupted(error)  # noqa: B904  (the same)
     return _launch(policy, kernel, args, label)
 
 

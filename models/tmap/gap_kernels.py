@@ -133,12 +133,12 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 
 @pk.kernel
 def share_out(index, ends, dealt, counts):
-    """Deal packs to at most as many teams as a row of `dealt` has place for, and one more: neighbours, of like
-    numbers of rows, from the rows that `ends` says are before each pack.
+    """Deal packs, before each of which are so many rows as `ends` says, to teams: neighbours, of like numbers
+    of rows, to at most one team less than a row of `dealt` is long. 40 bytes a team, 8 a pack.
 
-    Into the first row of `dealt` each team's first pack, and behind them the number of packs; into the second
-    the rows of the first packs of the teams before; into `counts` how many teams there are, and rows of all
-    their first packs. 40 bytes a team, 8 a pack.
+    Into the first row of `dealt` comes each team's first pack, and behind them the number of packs; into the
+    second the rows of the first packs of the teams before; into `counts` how many teams there are, and the
+    rows of all their first packs.
     """
     n_packs = ends.shape[0] - 1
     most = dealt.shape[1] - 1

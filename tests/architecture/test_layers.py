@@ -238,6 +238,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (300, "large memory of the host, which is kept for the next array of its size"),
     (
+        1_480,
+        (
+            "a policy that comes again finds its launch ready; launches of teams on a GPU are one call of the"
+            " driver; pinned pieces are filled past the caches"
+        ),
+    ),
+    (
         3_800,
         (
             "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at the end"

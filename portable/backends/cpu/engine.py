@@ -199,8 +199,8 @@ out:
 
 @functools.cache
 def past_caches():
-    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a device
-    to read, not for this machine's cores. Chunks begin at multiples of 64 in the target, as it does itself.
+    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a
+    device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple of 64.
     None where this is no x86."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return None

@@ -18,8 +18,8 @@ from .library import cu
 
 N_PIECES, RING_BYTES = 8, 64 << 20  # pieces of the ring at most; large ones are as few as it holds
 # Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H100, threads
-# awake and asleep, by the driver and by pieces: 1 MiB up in 89 and 96 microseconds, 76 and 138, back in 146 and
-# 161, 88 and 157; 2 MiB up in 183 and 199, 142 and 210).
+# awake and asleep, by the driver and by pieces: 1 MiB up in 89 and 96 microseconds, 76 and 138, back in 146
+# and 161, 88 and 157; 2 MiB up in 183 and 199, 142 and 210).
 LEAST_BYTES = {"up": 2 << 20, "down": 1 << 20}
 # of a piece, at least and at most
 PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}
