@@ -176,7 +176,7 @@ class Likelihood:
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
         # what is taken off times and locations
-        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)
+        self.origin_h, self.centre = float(times[0]), self.sums.centre
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
