@@ -62,10 +62,14 @@ class Sorted:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
         else:
-            self.order = pk.argsort(lengths, space, descending=True)
+            each, keys = pk.RangePolicy(0, runs.n_runs, space=space), lengths
+            if runs.n_gaps < 2**31:  # half the digits
+                keys = pk.empty(lengths.shape, np.int32, space)
+                pk.parallel_for(each, gap_kernels.narrow, lengths, keys, label="tmap.narrow")
+            self.order = pk.argsort(keys, space, descending=True)
             begins = pk.empty(lengths.shape, np.int64, space)
             pk.parallel_scan(
-                pk.RangePolicy(0, runs.n_runs, space=space),
+                each,
                 gap_kernels.length_of,
                 lengths,
                 out=begins,
