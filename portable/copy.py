@@ -246,6 +246,11 @@ def to_host(view):
     """The elements as a NumPy array: of the same memory on the host, else a new one."""
     if view.memory == HOST:
         return view._array
+    if _contiguous(view):
+        elements = np.empty(view.shape, view.dtype)
+        if view.size:
+            registry.memory(view.memory).copy_to_host(address(elements), view.pointer, view.nbytes)
+        return elements
     buffer, elements = _span(view)
     if view.size:
         _fetch(view, buffer)

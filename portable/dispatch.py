@@ -30,7 +30,8 @@ from .space import HOST, Space, debugged, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
-compiling = locks.compiling
+compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
+_FREE = contextlib.nullcontext()  # in place of a backend's lock
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {
     "int32": struct.Struct("=i4x").pack,
@@ -55,7 +56,7 @@ def _describe(args):
     a list."""
     specs, words, weak = [], [], False
     for a in args:
-        kind = a.__class__
+        kind = type(a)
         if kind is View:
             specs.append(a.spec)
             words.append(a.words)
@@ -234,18 +235,18 @@ def _no_kernel(fn):
 def bind(policy, kernel, args, reducers, scan=None):
     """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
     and compiles where types are new."""
-    if kernel.__class__ is not Kernel:
+    if type(kernel) is not Kernel:
         raise _no_kernel(kernel)
-    if policy.__class__ not in KINDS:
-        policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
+    if type(policy) not in KINDS:
+        policy = _policy(policy) if type(policy) is int else as_policy(policy)
     space = policy.space
-    if space.__class__ is not Space:
+    if type(space) is not Space:
         space = default_space() if space is None else _space(space)
     try:
         specs, words, weak = _describe(args)
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
-    kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
+    kind = scan or (type(policy) if type(policy) is not MDRangePolicy else kind_of(policy))
     key = kind, space.name, space.device, space.debug, specs, reducers
     known = kernel.compiled.get(key)
     if known is None:
@@ -290,11 +291,11 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
-    hooks = events.current()
-    bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
+    hooks = _hooks()
+    bound = (bind if hooks is _NOBODY else hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
-    if hooks is events.NONE or hooks.recording is None and not hooks.listeners:
+    if hooks is _NOBODY or hooks.recording is None and not hooks.listeners:
         space, policy, backend, compiled, words = bound
         if reducers or backend.lock is not None:
             return _run(*bound, reducers, scan, outs)
@@ -315,6 +316,17 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return _run(*bound, reducers, scan, outs)
 
 
+def _remember(policy, kernel, args):
+    """What the next launches with a policy begin with, which comes for the second time. No argument is
+    kept."""
+    space, policy, backend, compiled, _ = bind(policy, kernel, args, ())
+    again = backend.again_for(space, compiled, policy) if backend.lock is None else None
+    specs = _describe(args)[0]
+    known = kernel.compiled.get((type(policy), space.name, space.device, space.debug, specs, ()))
+    lasting = again is not None and known is not None and known[1] is compiled
+    kernel.last = (policy, specs, again, known[2]) if lasting else (policy, None, None, None)
+
+
 def repeat(launch, bound):
     """Run a recorded launch, telling nobody."""
     return _run(*bound, launch.reducers, launch.scan, launch.outs)
@@ -322,7 +334,7 @@ def repeat(launch, bound):
 
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     try:
-        with backend.lock or contextlib.nullcontext():
+        with backend.lock or _FREE:
             if not reducers:
                 return backend.run_for(space, compiled, policy, words)
             return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -341,7 +353,7 @@ def interrupted(error):
 
 def _checked_out(out, space):
     """A view that receives one number; its dtype is looked at when the result's is known."""
-    view = asview(out)
+    view = out if type(out) is View else asview(out)
     if view.size != 1:
         raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
     if view.readonly:
@@ -441,7 +453,23 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    _launch(policy, kernel, args, label)
+    if type(policy) is RangePolicy and type(kernel) is Kernel and _hooks() is _NOBODY:
+        last, known, again, pack_weak = kernel.last
+        if last is not policy:
+            if kernel.seen is policy and policy.space is not None:
+                _remember(policy, kernel, args)
+            kernel.seen = policy
+        else:
+            try:
+                specs, words, weak = _describe(args)
+            except (InputError, struct.error):
+                specs = "refused"  # for a reason that is told below
+            if specs == known:
+                try:  # arguments of the types of then
+                    return again(_block(words, pack_weak) if weak else b"".join(words))
+                except BaseException as error:
+                    raise interrupted(error)  # noqa: B904  (the same)
+    return _launch(policy, kernel, args, label)
 
 
 @overload
@@ -572,7 +600,7 @@ def reduce_ahead(policy, kernel, *args, reducer, label=None):
         return lambda: results
     space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
     try:
-        with backend.lock or contextlib.nullcontext():
+        with backend.lock or _FREE:
             return backend.reduce_ahead(space, compiled, policy, words)
     except BaseException as error:
         raise interrupted(error)  # noqa: B904  (the same)

@@ -42,6 +42,8 @@ class _Written:
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # what a backend made of it, by its own key
+        # the policy of the launch before, and what the next one with a policy begins with (dispatch.py)
+        self.seen, self.last = None, (None, None, None, None)
         functools.update_wrapper(self, fn)
         frontend.keep(fn)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -66,7 +66,10 @@ class RangePolicy:
     chunk: int | None = None
 
     def __post_init__(self):
-        begin, end = check_index(self.begin, "RangePolicy: begin"), check_index(self.end, "RangePolicy: end")
+        begin, end = self.begin, self.end
+        if type(begin) is type(end) is int and -_LARGEST <= begin <= end <= _LARGEST and self.chunk is None:
+            return  # most are these, one a launch
+        begin, end = check_index(begin, "RangePolicy: begin"), check_index(end, "RangePolicy: end")
         if end < begin:
             raise InputError(f"RangePolicy: begin is {begin} and end is {end}; begin <= end is wanted")
         if self.chunk is not None and check_index(self.chunk, "RangePolicy: chunk") < 1:
@@ -112,6 +115,11 @@ class TeamPolicy:
     scratch_bytes: int = 0
 
     def __post_init__(self):
+        size = 1 if self.team_size is AUTO else self.team_size
+        if type(self.league_size) is type(size) is type(self.scratch_bytes) is int and (
+            0 <= self.league_size <= _LARGEST and 0 < size <= _LARGEST and 0 <= self.scratch_bytes <= _LARGEST
+        ):
+            return  # most are these, one a launch
         for name, least in (("league_size", 0), ("team_size", 1), ("scratch_bytes", 0)):
             value = getattr(self, name)
             if value is AUTO and name == "team_size":
@@ -181,6 +189,11 @@ class MDRangePolicy:
         begin <= end in each dimension.
     space : str or Space, optional
 
+    Attributes
+    ----------
+    extents : tuple of int
+        Number of indices in each dimension.
+
     Examples
     --------
     >>> @pk.kernel
@@ -195,6 +208,7 @@ class MDRangePolicy:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     space: SpaceLike | None = None
+    extents: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
         for name in ("begin", "end"):
@@ -215,15 +229,11 @@ class MDRangePolicy:
                 raise InputError(
                     f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted"
                 )
+        object.__setattr__(self, "extents", tuple(map(operator.sub, self.end, self.begin)))
         check_index(
             math.prod(self.extents),
             f"MDRangePolicy: the number of indices between {self.begin} and {self.end}",
         )
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Number of indices in each dimension."""
-        return tuple(high - low for low, high in zip(self.begin, self.end))
 
 
 # How the compiler names a policy's kind, and how many indices its kernels take.

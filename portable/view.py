@@ -506,7 +506,7 @@ def _view(metadata, memory, space, label=None):
     set_(view, "memory", memory)
     set_(view, "space", space)
     set_(view, "label", label)
-    set_(view, "pointer", address(metadata))
+    set_(view, "pointer", int.from_bytes(words[:8], "little", signed=True))
     set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
     set_(view, "words", words)
     return view

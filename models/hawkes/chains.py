@@ -371,8 +371,7 @@ def first_memory(likelihood, starts, free, n_rows, widths):
 def _first_cut(likelihood, starts, tolerance):
     """The exponent that meets the bound at the starts; where it does not, it is widened later."""
     cuts = []
-    for start in starts:
-        likelihood.evaluate(start)
-        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
+    for start, inverse_rates in zip(starts, likelihood.inverse_rates_at(starts)):
+        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT

@@ -310,9 +310,13 @@ class Objective:
 
     def params(self, z):
         """Logarithms as parameters; beyond their bounds, at the bounds."""
-        values = np.array(self.start.values())
-        values[self._at] = np.exp(np.clip(z, self.low, math.log(1e15)))
-        return type(self.start)(*values.tolist())
+        return self._params_of(z[None])[0]
+
+    def _params_of(self, places):
+        """The same of several places, shape (n_places, n_free)."""
+        values = np.tile(np.array(self.start.values()), (len(places), 1))
+        values[:, self._at] = np.exp(np.clip(places, self.low, math.log(1e15)))
+        return [type(self.start)(*row) for row in values.tolist()]
 
     def __call__(self, z):
         params = self.params(z)
@@ -334,18 +338,19 @@ class Objective:
 
     def with_information(self, z):
         """All at once: value, gradient and `information`."""
-        points = [self.params(z), *self._around(z)]
+        points = self._params_of(np.vstack([z, self._around(z)]))
         at, *around = zip(points, self.likelihood.log_gradients(points))
         return *self._with_prior(at[0], *at[1]), self._differences(around)
 
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        points = self._around(z)
+        points = self._params_of(self._around(z))
         return self._differences(zip(points, self.likelihood.log_gradients(points)))
 
     def _around(self, z):
-        """Parameters a step to both sides of each parameter."""
-        return [self.params(place) for step in _STEP * np.eye(len(z)) for place in (z - step, z + step)]
+        """Places a step to both sides of each parameter."""
+        steps = _STEP * np.eye(len(z))
+        return np.stack([z - steps, z + steps], axis=1).reshape(-1, len(z))
 
     def _differences(self, found):
         """The information, of what was found there."""

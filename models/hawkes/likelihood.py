@@ -176,7 +176,7 @@ class Likelihood:
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
         # what is taken off times and locations
-        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)
+        self.origin_h, self.centre = float(times[0]), self.sums.centre
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
@@ -458,6 +458,29 @@ class Likelihood:
                 found.append(self.log_gradient(params))
         return found
 
+    def inverse_rates_at(self, several: Sequence[ParametersBase]) -> list[float]:
+        """The sum of 1 / rate over events at each of several parameters, by one launch over pairs where that
+        is possible.
+
+        Parameters
+        ----------
+        several : sequence of Parameters
+
+        Returns
+        -------
+        list of float
+        """
+        found = []
+        for params, windows, sums in (self._shards is None and self._together(several)) or [
+            (params, None, None) for params in several
+        ]:
+            result = sums and self._with_share(params, *sums)
+            if not sums or self._bound(windows, result) > self.error_bound:
+                self.evaluate(params)
+                result = None, self.inverse_rates
+            found.append(result[1])
+        return found
+
     def _one_by_one(self, several):
         """Of each parameters windows and the sums over events, all launched before the first is waited
         for."""
@@ -550,20 +573,12 @@ class Likelihood:
     def _plan(self, params, error_bound):
         """The windows that aim at a bound, and the method for them."""
         given = params.mu0 * self.background.typical if self.background else None
-        choose_windows = functools.partial(
-            choose,
-            params,
-            self.n_dims,
-            self.n_events,
-            self.sums.span_h,
-            error_bound,
-            given=given,
-            largest=self.sums.largest,
-        )
-        windows = choose_windows(in_space=self.asked == "cells")
+        sums = self.sums
+        known = params, self.n_dims, self.n_events, sums.span_h, error_bound, given, sums.largest
+        windows = choose(*known, in_space=self.asked == "cells")
         method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
         if method == "cells" and self.asked == "auto":
-            windows = choose_windows(in_space=True)
+            windows = choose(*known, in_space=True)
         if method == "all_pairs" or not math.isfinite(windows.cut):
             windows, method = EVERYTHING, "all_pairs"
         return windows, method

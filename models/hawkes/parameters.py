@@ -47,15 +47,18 @@ class ParametersBase:
         def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
-        for name in self.names():
-            value = check_positive(getattr(self, name), f"Parameters: {name}")
+        least = self.triggering.least
+        for name, value in zip(self.names(), self.values()):
+            if type(value) is float and 1e-15 <= value <= 1e15 and value > least.get(name, 0.0):
+                continue  # as nearly all are
+            value = check_positive(value, f"Parameters: {name}")
             # Squares, cubes and products of such values stay within float64, and the exponents' factors
             # within float32.
             if not 1e-15 <= value <= 1e15:
                 raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
-            if value <= self.triggering.least.get(name, 0.0):
+            if value <= least.get(name, 0.0):
                 raise InputError(
-                    f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the"
+                    f"Parameters: {name} is {value}; more than {least[name]:g} is wanted: the"
                     " density has no integral else"
                 )
             object.__setattr__(self, name, value)

@@ -185,6 +185,12 @@ def coordinate_name(params_type, name):
 
 
 @functools.cache
+def _coordinates(params_type, free):
+    """Pairs of a parameter and its coordinate."""
+    return [(name, coordinate_name(params_type, name)) for name in free]
+
+
+@functools.cache
 def is_reciprocal(params_type, name):
     """Whether a parameter's coordinate is its reciprocal: it is a length or a duration."""
     return params_type.units()[name] in ("km", "h")
@@ -268,11 +274,11 @@ def log_prior(params, priors, free):
     """The sum of log-densities of the free parameters' coordinates, and its derivatives in their
     logarithms."""
     value, slopes = 0.0, []
-    for name in free:
-        reciprocal = is_reciprocal(type(params), name)
+    for name, coordinate in _coordinates(type(params), tuple(free)):
+        reciprocal = coordinate != name
         v = getattr(params, name)
         v = 1.0 / v if reciprocal else v
-        prior = priors[coordinate_name(type(params), name)]
+        prior = priors[coordinate]
         value += prior.log_density(v)
         slopes.append(-prior.log_slope(v) if reciprocal else prior.log_slope(v))
     return value, np.array(slopes)

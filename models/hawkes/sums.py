@@ -62,12 +62,18 @@ class PairSums:
         self.span_h = float(times[-1])
         # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a
         # wide map, or for short lengths, places take two parts.
-        self.locations, self.times, self.marks = locations - locations.mean(axis=0), times, marks
-        self._rounding = float(np.abs(self.locations - self.locations.astype(dtype)).max())
+        self.centre = locations.mean(axis=0)
+        self.locations, self.times, self.marks = locations - self.centre, times, marks
+        rounded = dtype is not np.float64
+        self._rounding = (
+            float(np.abs(self.locations - self.locations.astype(dtype)).max()) if rounded else 0.0
+        )
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            ties = np.searchsorted(times, times, side="left")
+            ties = np.arange(self.n_events, dtype=np.int64)  # of each event the first of its time
+            ties[1:][times[1:] == times[:-1]] = 0
+            np.maximum.accumulate(ties, out=ties)
             rows = self.locations.T if marks is None else np.vstack([self.locations.T, marks])
-            self._x, self._x_wide = pk.copy_of(rows.astype(dtype)), None
+            self._x, self._x_wide = pk.copy_of(rows.astype(dtype, order="C")), None
             self.event_marks = pk.copy_of(np.zeros(1) if marks is None else marks)
             self.t = pk.copy_of(times)
             self._t_parts = pk.copy_of(_split(times, dtype))

@@ -47,7 +47,7 @@ class Windows:
 EVERYTHING = Windows(math.inf, math.inf, math.inf, math.inf, 0.0)
 
 
-def choose(params, n_dims, n_events, span_h, tolerance, *, given=None, in_space=False, largest=0.0):
+def choose(params, n_dims, n_events, span_h, tolerance, given=None, largest=0.0, *, in_space=False):
     """Windows that aim at an error of `tolerance` an event, half from each sum.
 
     Parameters

@@ -19,15 +19,14 @@ import math
 
 import portable as pk
 
-from .weighing import RELATIVE, fixed, relative, scale, split
+from .weighing import MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
 ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
 BANKS = 32  # members of a team at most
 WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
-STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in the lowest 51 bits, in steps of 2^-20
-LOW, MOST = 2**32 - 1, 2**31 - 1
+LOW = 2**32 - 1
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -90,7 +89,7 @@ def below_multinomial(position, r, start, total, parts, ratio, seed, step, wante
     earlier = record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF
     found = pk.int64((record >> 32) + (((earlier * 0x010101) >> 16) & 255))
     n_here = pk.int64((record >> shift) & 255)
-    limit = pk.int64(part * 2.0**32)
+    limit = as_number(pk.floor(part * 2.0**32))
     stream = key(r, b)
     found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
     block = 1
@@ -110,8 +109,14 @@ def place(position, parts, ratio):
     whole numbers.
     """
     y = min(pk.float64(pk.int64(position)) * ratio, pk.float64(pk.int64(parts)))
-    k = pk.int64(y)
-    return k, y - pk.float64(k)
+    whole = pk.floor(y)
+    return as_number(whole), y - whole
+
+
+@pk.function
+def as_number(whole):
+    """A whole float64 from 0 to below WHOLE as an int64: no conversion, as in `fixed`."""
+    return pk.int64(pk.bits(whole + WHOLE) ^ WHOLE_BITS)
 
 
 @pk.function
@@ -203,7 +208,7 @@ def spreading(begin_row, below, of="weights"):
         if residues:
             per_weight = pk.float64(pk.int64(n_draws)) / pk.float64(pk.int64(weight))
             lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
-            total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
+        total = pk.where(total > 0, total, pk.uint64(1))  # of what weighs nothing nothing will be drawn
         ratio = parts_over(total, parts)
         start = begin_row(r, total, seed, step)
         before = below(carry, r, start, total, parts, ratio, seed, step, wanted, draws) + copies

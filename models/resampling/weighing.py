@@ -24,6 +24,8 @@ import numpy as np
 
 import portable as pk
 
+from .checks import MOST
+
 WEIGHTS, LOGS = 0, 1
 IN_FLIGHT = 8  # loads that a member has under way
 RELATIVE = 2  # a third kind of w
@@ -32,6 +34,7 @@ NAN = 2**63 - 1  # `order` of NaN
 WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and patterns in a row
 WHOLE_BITS = 1075 << 52  # its pattern
 MOST_BITS = 51  # of q: less than WHOLE
+STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in the lowest 51 bits, in steps of 2^-20
 
 
 @pk.function
@@ -129,7 +132,8 @@ def split(position, parts, total, ratio):
     so that the estimate of k is right or too small by one; the rest then fits into 64 bits and is right
     although the products wrap.
     """
-    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, -(2.0**-18)))
+    steps = pk.bits(pk.fma(pk.float64(pk.int64(position)), ratio, STEPS - 2.0**-18))
+    k = ((steps >> 20) & MOST) - 1  # no conversion, as in `fixed`
     rest = pk.int64(position * parts - pk.uint64(k) * total)
     above = rest >= pk.int64(total)
     return k + pk.where(above, 1, 0), rest - pk.where(above, pk.int64(total), 0)

@@ -105,6 +105,12 @@ def add_branches(node, sums, out):
 
 
 @pk.kernel
+def narrow(run, lengths, keys):
+    """Lengths as keys of 32 bits. 12 bytes."""
+    keys[run] = lengths[run]
+
+
+@pk.kernel
 def length_of(run, lengths):
     """For the scan that says where runs begin. 8 bytes."""
     return lengths[run]
@@ -129,6 +135,37 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
         open_end[slot] = still
     if slot % PACK == 0:
         steps[slot // PACK] = length
+
+
+@pk.kernel
+def share_out(index, ends, dealt, counts):
+    """Deal packs, before each of which are so many rows as `ends` says, to teams: neighbours, of like numbers
+    of rows, to at most one team less than a row of `dealt` is long. 40 bytes a team, 8 a pack.
+
+    Into the first row of `dealt` comes each team's first pack, and behind them the number of packs; into the
+    second the rows of the first packs of the teams before; into `counts` how many teams there are, and the
+    rows of all their first packs.
+    """
+    n_packs = ends.shape[0] - 1
+    most = dealt.shape[1] - 1
+    n_rows = ends[n_packs] - ends[0]
+    n_teams = pk.int64(0)
+    n_first = pk.int64(0)
+    last = pk.int64(-1)
+    pack = pk.int64(0)
+    for k in range(most):
+        wanted = ends[0] + k * n_rows // most
+        while ends[pack] < wanted:
+            pack += 1
+        if pack > last:
+            dealt[0, n_teams] = pack
+            dealt[1, n_teams] = n_first
+            n_first += ends[pack + 1] - ends[pack]
+            n_teams += 1
+            last = pack
+    dealt[0, n_teams] = n_packs
+    counts[0] = n_teams
+    counts[1] = n_first
 
 
 @pk.kernel

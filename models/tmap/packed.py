@@ -62,10 +62,14 @@ class Sorted:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
         else:
-            self.order = pk.argsort(lengths, space, descending=True)
+            each, keys = pk.RangePolicy(0, runs.n_runs, space=space), lengths
+            if runs.n_gaps < 2**31:  # half the digits
+                keys = pk.empty(lengths.shape, np.int32, space)
+                pk.parallel_for(each, gap_kernels.narrow, lengths, keys, label="tmap.narrow")
+            self.order = pk.argsort(keys, space, descending=True)
             begins = pk.empty(lengths.shape, np.int64, space)
             pk.parallel_scan(
-                pk.RangePolicy(0, runs.n_runs, space=space),
+                each,
                 gap_kernels.length_of,
                 lengths,
                 out=begins,
@@ -131,7 +135,7 @@ class Part:
 
     def sorted_in(self, space):
         """The runs' Sorted in a space."""
-        name = pk.empty((1,), np.int64, space).space
+        name = _name_of(pk.default_space() if space is None else space)
         return self._made((name,), lambda: Sorted(self.runs, name))
 
     def packed(self, space, dtype, unit=None):
@@ -153,6 +157,12 @@ class Part:
     def _made(self, key, make):
         found = self._prepared.get(key)  # two threads that make the same make it twice
         return self._prepared.setdefault(key, make()) if found is None else found
+
+
+@functools.lru_cache(maxsize=64)
+def _name_of(space):
+    """The name of a space that can run here."""
+    return pk.empty((1,), np.int64, space).space
 
 
 def part_of(piece):
@@ -204,10 +214,11 @@ class Packed:
         self.space, self.dtype, self.unit = whole.space, dtype, unit
         self.censoring, self.resolution = whole.censoring, runs.resolution
         steps = whole.steps[first:end]
-        offset = np.cumsum(steps) - steps
-        self.n_packs, self.n_rows = len(steps), int(steps.sum())
-        self._ends = np.append(offset, self.n_rows)
-        self.offset, self.steps = reached(pk.asview(offset), self.space), whole.steps_there[first:end]
+        self._ends = np.zeros(len(steps) + 1, np.int64)  # rows before each pack, and of all
+        np.cumsum(steps, out=self._ends[1:])
+        self.n_packs, self.n_rows = len(steps), int(self._ends[-1])
+        self.offset = reached(pk.asview(self._ends[:-1]), self.space)
+        self.steps = whole.steps_there[first:end]
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
@@ -272,22 +283,17 @@ class Packed:
         """A team a pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
-    def shares(self):
-        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape
-        (n_teams + 1,)."""
-        n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
-        wanted = self._ends[0] + np.arange(n_teams) * self.n_rows // n_teams
-        first = np.searchsorted(self._ends[:-1], wanted)
-        return np.append(first[np.diff(first, prepend=-1) > 0], self.n_packs)
-
     @functools.cached_property
     def shared(self):
-        """`shares` in the space; for each team its first row among those that are kept of the pack in work,
-        Views of int64; and how many rows that is."""
-        shares = self.shares()
-        longest = self._ends[shares[:-1] + 1] - self._ends[shares[:-1]]
-        both = reached(pk.asview(np.concatenate([shares, np.cumsum(longest) - longest])), self.space)
-        return both[: shares.size], both[shares.size :], int(longest.sum())
+        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows, shape
+        (n_teams + 1,); for each team its first row among those that are kept of the pack in work, Views of
+        int64; and how many rows that is."""
+        most = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
+        dealt, counts = np.zeros((2, most + 1), np.int64), np.empty(2, np.int64)
+        alone = pk.RangePolicy(0, 1, space="serial")  # each depends on the one before
+        pk.parallel_for(alone, gap_kernels.share_out, self._ends, dealt, counts, label="tmap.share_out")
+        there, n_teams, n_rows = reached(pk.asview(dealt), self.space), *counts.tolist()
+        return there[0, : n_teams + 1], there[1, :n_teams], n_rows
 
 
 def tiny(dtype):

@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import ShapeError, SpaceError
 from ..events import Stamp
 from ..space import Space
+from ..view import over_new
 
 
 class Allocated(Protocol):
@@ -43,8 +44,6 @@ class Memory(Protocol):
         """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
         host's.
         """
-        from ..view import over_new
-
         return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
 
     @abstractmethod
@@ -172,6 +171,11 @@ class Launches(Protocol):
     @abstractmethod
     def run_for(self, space: Space, compiled, policy, words):
         """Every index of the policy has run, or is queued on the space's stream, when this returns."""
+
+    def again_for(self, space: Space, compiled, policy) -> Callable | None:
+        """A callable of `words` that does what run_for does with them, in several threads at a time, with as
+        little as possible left to do; None if there is no shorter way.
+        """
 
     def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
         """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer

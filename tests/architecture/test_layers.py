@@ -238,6 +238,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (300, "large memory of the host, which is kept for the next array of its size"),
     (
+        1_480,
+        (
+            "a policy that comes again finds its launch ready; launches of teams on a GPU are one call of the"
+            " driver; pinned pieces are filled past the caches"
+        ),
+    ),
+    (
         3_800,
         (
             "the debug build where a kernel goes on: accesses elsewhere by a select, looks told of at the end"
@@ -249,10 +256,15 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         (
             "a debug build's plans known in each block that asks for it, the first of a block's looks told by"
             " one call; CPU plans by calls of one argument; LLVM's builders made anew"
+        ),
+    ),
+    (
         2_150,
         (
             "a fingerprint of texts and names, under which a launch finds what it has to know, so that it"
             " builds no tree"
+        ),
+    ),
     (1_310, "ragged rows that are long on average, of which a GPU's teams take one each"),
     (600, "launches of teams, and reductions ahead, that are made ready once; memory without a finalizer"),
     (
@@ -261,9 +273,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             "scans of a CPU that go from element to element, blocks side by side, in windows that stay in a"
             " cache"
         ),
-        443,
-        "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches",
     ),
+    (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
 )
 
 

@@ -31,6 +31,38 @@ def test_threads_launch_at_once(space):
         np.testing.assert_array_equal(content(y), np.full(n, 20.0))
 
 
+def test_one_policy_again_and_again(space):
+    """What a kernel remembers of the launch before does not outlive a change of the arguments."""
+    policy, y = pk.RangePolicy(1, 20, space=space), move(np.zeros(20), space)
+    one, two = (move(np.full(20, value), space) for value in (1.0, 2.0))
+    added = np.zeros(20)
+    for a, x in [
+        (1.0, one),
+        (2.0, one),
+        (3.0, one),
+        (4.0, two),
+        (5, two),
+        (np.float32(6.0), one),
+        (7.0, two),
+    ]:
+        pk.parallel_for(policy, axpy, a, x, y)
+        added[1:] += a * content(x)[1:]
+        np.testing.assert_array_equal(content(y), added)
+    single = [move(np.ones(20, np.float32), space) for _ in range(2)]
+    for _ in range(3):
+        pk.parallel_for(policy, axpy, 0.5, *single)
+    np.testing.assert_array_equal(content(single[1])[:2], [1.0, 2.5])
+    for _ in range(2):
+        with pytest.raises(pk.ShapeError, match="takes 3 argument"):
+            pk.parallel_for(policy, axpy, 0.5, one)
+        with pytest.raises(pk.DTypeError, match="argument 'a' is 9223372036854775808, beyond int64"):
+            pk.parallel_for(policy, axpy, 2**63, one, y)
+    with pk.listening(lambda phase, what, launch: heard.append(launch.label)):
+        heard = []
+        pk.parallel_for(policy, axpy, 1.0, one, y, label="told")
+    assert heard == ["told", "told"]
+
+
 @pk.function
 def launching(x):
     pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), axpy, 1.0, x, x)

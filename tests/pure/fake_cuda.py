@@ -49,6 +49,7 @@ class FakeDriver:
         self.used = {0: 0, 1: 0}  # bytes, and the next address: nothing is reused
         self.current, self.handles, self.capturing = None, 100, False
         self.pinned, self._functions = {}, {}
+        self.block, self.block_bytes = b"", 0  # of the launch before, as many bytes as a test wants
         for name, (function, types) in _functions(self).items():
             self._functions[name] = ctypes.CFUNCTYPE(c_int, *types)(self._counted(name, function))
 
@@ -172,6 +173,7 @@ def _functions(fake):
         if not fake.current:
             return 201
         first = ctypes.cast(parameters, POINTER(POINTER(c_uint64)))[0][0]
+        fake.block = ctypes.string_at(ctypes.cast(parameters, POINTER(c_void_p))[0], fake.block_bytes)
         fake.launches.append((function, (gx, gy, gz), (bx, by, bz), shared, stream, first, fake.current - 1))
 
     def launch_as(shape, function, parameters, extra):

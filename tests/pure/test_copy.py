@@ -198,7 +198,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     """Every byte arrives, in both directions, whatever the size is beside the pieces and their ring."""
     from portable.backends.cuda import staging
 
-    monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(staging, "LEAST_BYTES", {"up": 1000, "down": 1000})
     monkeypatch.setattr(staging, "PIECE_BYTES", {"up": (1000, 4096), "down": (1000, 20_000)})
     monkeypatch.setattr(staging, "RING_BYTES", 50_000)
     rng = np.random.default_rng(1)
@@ -218,7 +218,7 @@ def test_pieces_under_way_do_not_overlap(fake_cuda, way):
     from portable.backends.cuda import staging
 
     ring = staging.Staging(pk.zeros(1, space="cuda")._array.base.owner.context)
-    for nbytes in (staging.LEAST_BYTES, 62_000_001, 512 << 20):
+    for nbytes in (staging.LEAST_BYTES[way], 62_000_001, 512 << 20):
         n, pieces = ring._cut(way, nbytes)
         pieces = list(pieces)
         assert [at for at, *_ in pieces] == [0, *np.cumsum([size for _, size, *_ in pieces])[:-1]]
@@ -245,7 +245,7 @@ def test_large_copies_of_the_host_take_all_threads(monkeypatch):
 def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch):
     from portable.backends.cuda import staging
 
-    monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(staging, "LEAST_BYTES", {"up": 1000, "down": 1000})
     fake_cuda.fail["cuMemHostAlloc"] = 2
     source = np.arange(1000.0)
     with pytest.warns(UserWarning, match="pinned memory is refused"):

@@ -377,3 +377,17 @@ def test_signals_are_for_pythons_threads():
     finally:
         pool.close()
     assert pool.native and blocked == [1, 1] and signal.SIGINT not in signal.pthread_sigmask(0, [])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_copies_past_the_caches(n_threads):
+    """Every byte and no other, wherever the source begins, and where the target is at no multiple of 64."""
+    pool = Pool(n_threads)
+    for n in (1, 63, 64, 65, 4096, 99_999, 5_000_001):
+        for at, to in ((0, 0), (1, 0), (8, 0), (0, 16)):
+            source = np.random.default_rng(n).integers(0, 255, n + at, dtype=np.uint8)[at:]
+            raw = np.zeros(n + 256, np.uint8)
+            begin = -raw.ctypes.data % 64 + to
+            pool.copy(raw.ctypes.data + begin, source.ctypes.data, n, past_caches=True)
+            np.testing.assert_array_equal(raw[begin : begin + n], source)
+            assert not raw[:begin].any() and not raw[begin + n :].any()

@@ -2,6 +2,7 @@
 refuses."""
 
 import struct
+import weakref
 
 import pytest
 from fake_cuda import fake_cuda  # noqa: F401
@@ -93,27 +94,6 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
 
 
-def test_a_team_launch_gets_the_words_of_each_call(fake_cuda, monkeypatch):
-    """Its block is kept by the policy; another policy, or other arguments, have their own words there."""
-    driver.context(0).alone = True
-    x, y = pk.zeros(300, space="cuda"), pk.zeros(200, space="cuda")
-    scale = pk.kernel(scaled_by_teams.fn)
-    for league, view in ((3, x), (3, y), (5, x), (3, x), (0, x)):
-        policy = pk.TeamPolicy(league, 64, space="cuda")
-        fake_cuda.launches.clear()
-        pk.parallel_for(policy, scale, 2.0, view)
-        _, _, _, compiled, words = pk.dispatch.bind(policy, scale, (2.0, view), ())
-        again = compiled.ready[policy]
-        assert [launch[1:4] for launch in fake_cuda.launches] == [((league, 1, 1), (64, 1, 1), 0)] * (
-            league > 0
-        )
-        if league:
-            assert again.block.raw == words + launches._extra(policy, 0)
-    for league in range(1, 200):
-        pk.parallel_for(pk.TeamPolicy(league, 64, space="cuda"), scale, 2.0, x)
-    assert len(compiled.ready) <= launches._MOST_READY
-
-
 def test_a_reduction_ahead_is_one_call_of_the_driver(fake_cuda):
     """But for its mark, and the wait for that; another policy of the kernel is another launch."""
     driver.context(0).alone = True
@@ -143,3 +123,31 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
     fake_cuda.calls.clear()
     again = pk.empty(100, space="cuda")
     assert again.pointer == pointer and "cuMemAlloc_v2" not in fake_cuda.calls
+
+
+def test_a_policy_that_comes_again_has_a_block_of_its_own(fake_cuda):
+    """From the third launch on; what it holds is what `run_for` puts there."""
+    driver.context(0).alone = True
+    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
+    scale, other = pk.kernel(scaled.fn), pk.RangePolicy(0, 10, space="cuda")
+    for a in (1.0, 2.0, 3.0):
+        pk.parallel_for(policy, scale, a, x)
+    pk.parallel_for(other, scale, 4.0, x)  # the kernel's block is this one's
+    fake_cuda.calls.clear()
+    fake_cuda.launches.clear()
+    fake_cuda.block_bytes = 8 * 4 + 16
+    pk.parallel_for(policy, scale, 5.0, x)
+    assert fake_cuda.calls == ["cuLaunchKernelEx"]
+    assert fake_cuda.launches[0][1] == (1, 1, 1)
+    assert struct.unpack("=d3q2q", fake_cuda.block) == (5.0, x.pointer, 300, 8, 200, 300)
+
+
+def test_no_argument_is_kept(fake_cuda):
+    driver.context(0).alone = True
+    policy, scale = pk.RangePolicy(200, 300, space="cuda"), pk.kernel(scaled.fn)
+    x = pk.zeros(300, space="cuda")
+    for _ in range(4):
+        pk.parallel_for(policy, scale, 1.0, x)
+    gone = weakref.ref(x)
+    del x
+    assert gone() is None

@@ -187,6 +187,58 @@ call = functools.cache(
 )
 
 
+_PAST_CACHES = """
+declare void @llvm.x86.sse.sfence()
+define void @past_caches(ptr %block, i64 %begin, i64 %end, i64 %worker) {
+entry.block:
+  %target = load ptr, ptr %block
+  %source.p = getelementptr ptr, ptr %block, i64 1
+  %source = load ptr, ptr %source.p
+  %size = sub i64 %end, %begin
+  %lines = and i64 %size, -64
+  %middle = add i64 %begin, %lines
+  %some = icmp slt i64 %begin, %middle
+  br i1 %some, label %line, label %rest
+line:
+  %i = phi i64 [%begin, %entry.block], [%i.next, %line]
+  %to = getelementptr i8, ptr %target, i64 %i
+  %from = getelementptr i8, ptr %source, i64 %i
+  %words = load <8 x i64>, ptr %from, align 1
+  store <8 x i64> %words, ptr %to, align 64, !nontemporal !0
+  %i.next = add i64 %i, 64
+  %more = icmp slt i64 %i.next, %middle
+  br i1 %more, label %line, label %rest
+rest:
+  %k = phi i64 [%middle, %entry.block], [%middle, %line], [%k.next, %byte]
+  %left = icmp slt i64 %k, %end
+  br i1 %left, label %byte, label %out
+byte:
+  %to.byte = getelementptr i8, ptr %target, i64 %k
+  %from.byte = getelementptr i8, ptr %source, i64 %k
+  %one = load i8, ptr %from.byte
+  store i8 %one, ptr %to.byte
+  %k.next = add i64 %k, 1
+  br label %rest
+out:
+  call void @llvm.x86.sse.sfence()
+  ret void
+}
+!0 = !{i32 1}
+"""
+
+
+@functools.cache
+def past_caches():
+    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a
+    device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple of 64.
+    None where this is no x86."""
+    if MACHINE != "x86":
+        return None
+    code = load(_PAST_CACHES, "past_caches")
+    past_caches.code = code  # kept alive
+    return code("past_caches")
+
+
 # What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each launch
 # (function, block, begin, end, chunk, pool or 0). In one module with functions of stop.py's.
 SEQUENCE = """

@@ -30,9 +30,9 @@ class _Threads(_Serial):
     def space(self, name, number):
         return None if number == 0 else Threads(number)
 
-    def copy_bytes(self, target, source, nbytes):
-        """Copy within the host's memory, by all threads."""
-        self.pool(Threads()).copy(target, source, nbytes)
+    def copy_bytes(self, target, source, nbytes, past_caches=False):
+        """Copy within the host's memory, by all threads; see `Pool.copy`."""
+        self.pool(Threads()).copy(target, source, nbytes, past_caches)
 
 
 class _Numba(_Serial):

@@ -115,15 +115,17 @@ class Pool:
             else:
                 self._run_plain(_FN(fn), block, begin, end, chunk)
 
-    def copy(self, target, source, nbytes):
-        """Copy bytes from one address to another, which do not overlap."""
+    def copy(self, target, source, nbytes, past_caches=False):
+        """Copy bytes from one address to another, which do not overlap. `past_caches`: a device will read
+        them, from a multiple of 64 on."""
         if not self.native:
             ctypes.memmove(target, source, nbytes)
             return
         block = (ctypes.c_int64 * 2)(target, source)
         least = min(nbytes // self.n_threads, _HUGE) if nbytes > _LARGE else _COPIED
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
-        self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, chunk)
+        function = (past_caches and not target % 64 and engine.past_caches()) or self._code.copy
+        self.run(function, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
 
     def start(self):
         """Start the threads, unless they run already."""

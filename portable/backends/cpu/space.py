@@ -329,6 +329,17 @@ def run_for(space, compiled, policy, words):
     _call(space, words, compiled.address, begin, end, chunk)()
 
 
+def again_for(space, compiled, policy):
+    """A callable of the words that does what run_for does."""
+    if compiled.planned or policy.__class__ is not RangePolicy:
+        return None
+    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if space.n_threads == 1 or end - begin <= chunk:
+        return lambda words: compiled.call(words, begin, end, 0)
+    run = _pool(space).run
+    return lambda words: run(compiled.address, words, begin, end, chunk)
+
+
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
     with compiled.faults or contextlib.nullcontext():

@@ -54,8 +54,8 @@ class Context(contract.Memory):
         self.alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
         self.capturing = Lock()  # waiting for the whole context ends captures of other threads
-        # bytes -> addresses; whether any queue but the default stream was used
-        self._kept, self.parallel = {}, False
+        # bytes -> addresses, and how many bytes that is; whether any queue but the default stream was used
+        self._kept, self._kept_bytes, self.parallel = {}, 0, False
         self.streamed = False  # the same, but for queues of other libraries
         self._marks = {}  # in the queues of other devices, by their numbers
         cu.cuDeviceGet(byref(device), ordinal)
@@ -101,7 +101,7 @@ class Context(contract.Memory):
     # Memory
 
     def allocate(self, nbytes, zero=False):
-        """Device memory as Kept; OutOfMemoryError if there is no room.
+        """Device memory as Memory; OutOfMemoryError if there is no room.
 
         Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds
         for one.
@@ -112,11 +112,12 @@ class Context(contract.Memory):
         except (KeyError, IndexError):
             pointer = self._new(nbytes)
         else:
+            self._kept_bytes -= nbytes
             if self.parallel:
                 self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
-            self.fill(pointer, 0, nbytes, wait=True)
-        return Kept(self, pointer, nbytes)
+            self.fill(pointer, 0, nbytes, wait=self.parallel)
+        return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
 
     def _new(self, nbytes):
         pointer = ctypes.c_uint64()
@@ -137,16 +138,14 @@ class Context(contract.Memory):
 
     def _keep(self, nbytes, pointer):
         self._kept.setdefault(nbytes, []).append(pointer)
-        most = self.device.memory_bytes // _KEPT_SHARE
-        if nbytes > most >> 12 and self._kept_bytes() > most:  # small pieces are not worth adding up
+        self._kept_bytes += nbytes
+        if self._kept_bytes > self.device.memory_bytes // _KEPT_SHARE:
+            self.activate()
             self.trim()  # perhaps of sizes that nobody asks for any more
-
-    def _kept_bytes(self):
-        return sum(nbytes * len(pointers) for nbytes, pointers in list(self._kept.items()))
 
     def trim(self):
         """Give the driver what is kept."""
-        kept, self._kept = self._kept, {}
+        kept, self._kept, self._kept_bytes = self._kept, {}, 0
         for pointer in itertools.chain(*kept.values()):
             cu.cuMemFree(pointer)
 
@@ -155,14 +154,14 @@ class Context(contract.Memory):
         self.activate()
         pointer = ctypes.c_void_p()
         cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped
-        return Memory(self, pointer.value, nbytes, cu.cuMemFreeHost)
+        return Memory(self, pointer.value, nbytes, functools.partial(_release, self, cu.cuMemFreeHost))
 
     def memory_info(self):
         """(free, total) bytes of the device; what is kept counts as free."""
         self.activate()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         cu.cuMemGetInfo(byref(free), byref(total))
-        return free.value + self._kept_bytes(), total.value
+        return free.value + self._kept_bytes, total.value
 
     def ready(self, stream):
         """Nobody waits here where all that was queued is in the default stream: another one is told to
@@ -210,7 +209,7 @@ class Context(contract.Memory):
         """Whether a large copy of pageable memory, at address `host`, went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        if nbytes < staging.LEAST_BYTES or device_of(host) is not None:  # small, or pinned already
+        if nbytes < staging.LEAST_BYTES[way] or device_of(host) is not None:  # small, or pinned already
             return False
         with self._stage_lock:
             if self._staging is None:
@@ -328,37 +327,31 @@ class _Owner:
 
     def __init__(self, context, handle, release):
         self.context, self.handle = context, handle
-        self._finalizer = weakref.finalize(self, _release, context, handle, release)
+        self._finalizer = weakref.finalize(self, _release, context, release, handle)
         self._finalizer.atexit = False
 
 
-def _release(context, handle, release):
+def _release(context, release, handle):
     with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its handles
         context.activate()
         release(handle)
 
 
-class Memory(_Owner):
-    """Allocated bytes, freed with the last reference. Attributes: pointer (int), nbytes, context."""
+class Memory:
+    """Allocated bytes, freed with the last reference. Attributes: pointer (int), nbytes, context.
+
+    Calls make dozens of them, each of which an _Owner's finalizer would cost two microseconds.
+    """
+
+    __slots__ = ("context", "pointer", "nbytes", "_release")
 
     def __init__(self, context, pointer, nbytes, release):
-        super().__init__(context, pointer, release)
-        self.pointer, self.nbytes = pointer, nbytes
+        self.context, self.pointer, self.nbytes, self._release = context, pointer, nbytes, release
 
-
-class Kept:
-    """Device memory, kept for the next request of its size with the last reference: without a finalizer,
-    which takes as long to make as the memory to find. Attributes as of Memory."""
-
-    __slots__ = ("context", "pointer", "nbytes", "__weakref__")
-
-    def __init__(self, context, pointer, nbytes):
-        self.context, self.pointer, self.nbytes = context, pointer, nbytes
-
-    def __del__(self, at_exit=sys.is_finalizing):
-        if not at_exit():  # when the driver releases all by itself
-            with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its memory
-                self.context._keep(self.nbytes, self.pointer)
+    def __del__(self, ending=sys.is_finalizing, lost=(DeviceError, NestedLaunchError)):
+        if not ending():
+            with contextlib.suppress(*lost):
+                self._release(self.pointer)
 
 
 class Module(_Owner):

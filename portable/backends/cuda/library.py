@@ -33,7 +33,6 @@ _SIGNATURES = {
     "cuCtxSetCurrent": "P",
     "cuCtxSynchronize": "",
     "cuCtxEnablePeerAccess": "PU",
-    "cuPointerGetAttribute": "PID",
     "cuModuleLoadDataEx": "PPUPP",
     "cuModuleUnload": "P",
     "cuModuleGetFunction": "PPP",
@@ -94,7 +93,8 @@ class Shape(ctypes.Structure):
     ]
 
 
-cu = types.SimpleNamespace()  # the loaded functions, less version suffixes; all but `launch` raise on failure
+# the loaded functions, less version suffixes; all but those with names of our own raise on failure
+cu = types.SimpleNamespace()
 
 
 def available():
@@ -127,6 +127,9 @@ def _load():
         cu.launch = library["cuLaunchKernel"]
         # with four arguments instead of eleven, from CUDA 11.8 on
         cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
+        # asked of every large copy, mostly of memory that it does not know: no error
+        cu.pointer_attribute = library["cuPointerGetAttribute"]
+        cu.pointer_attribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
@@ -250,8 +253,4 @@ def device_of(pointer):
     ordinal = ctypes.c_int()
     if _load():  # a foreign array may be this process's first use of CUDA
         return None
-    try:
-        cu.cuPointerGetAttribute(byref(ordinal), 9, pointer)
-    except DeviceError:
-        return None
-    return ordinal.value
+    return None if cu.pointer_attribute(byref(ordinal), 9, pointer) else ordinal.value

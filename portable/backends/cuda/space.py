@@ -16,7 +16,7 @@ from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
-from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
@@ -31,8 +31,7 @@ _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
-_EXTRA = struct.Struct(f"={len(EXTRA)}q")
-_MOST_READY = 64  # policies of a kernel whose launches are kept ready
+_EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 
 
 class Compiled:
@@ -73,6 +72,7 @@ class Compiled:
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        self.raw = memoryview(self.block).cast("B")
         # the arguments, begin and end: all that a range reads
         put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
         self.put_range = functools.partial(put, self.block, 0)
@@ -103,11 +103,15 @@ class Compiled:
         if entry.policy_kind.startswith("scan"):
             self.tile = entry.tile
 
-    def launch(self, grid, words, shared, stream, handle=None):
-        ctypes.memmove(self.block, words, len(words))
-        self.context.launch(
-            handle or self.handle, grid, self.threads, shared, stream or None, self.parameters
-        )
+    def launch(self, grid, words, shared, stream, handle):
+        self.raw[: len(words)] = words
+        if self.direct and not stream:
+            shape = self.shape
+            shape.x, shape.y, shape.z = grid if grid.__class__ is tuple else (grid, 1, 1)
+            shape.shared_bytes = shared
+            if not cu.launch_as(self.of_shape, handle, self.parameters, None):
+                return
+        self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
     def again(self, grid, shared, rest):
         """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
@@ -183,16 +187,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return _BySize(space, kernel, policy_kind, specs, reducers)
-
-
-class _BySize(functools.partial):
-    """A function of the size of teams; and of policies that came before what launches them again."""
-
-    def __new__(cls, *launch):
-        self = super().__new__(cls, _compiled, *launch)
-        self.ready = {}
-        return self
+    return functools.cache(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -255,14 +250,14 @@ def _deep_grid(extents, threads):
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
     """What lies behind the arguments, in the order of compiler.block.EXTRA."""
-    league, begin, end, bits = 0, 0, 0, 0
+    begin, end, bits = 0, 0, 0
     if policy.__class__ is TeamPolicy:
-        league = policy.league_size
-    elif policy.__class__ is MDRangePolicy:
+        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
+    if policy.__class__ is MDRangePolicy:
         bits = _tile_bits(policy.extents, RANGE_THREADS)
     else:
         begin, end = policy.begin, policy.end
-    return _EXTRA.pack(begin, end, bits, partials, league, shared, counter, *box_words(policy), depth)
+    return _EXTRA.pack(begin, end, bits, partials, 0, shared, counter, *box_words(policy), depth)
 
 
 def run_for(space, compiled, policy, words):
@@ -276,23 +271,47 @@ def run_for(space, compiled, policy, words):
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
     elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
-        with _lock.held:
-            again = compiled.ready.get(policy)
-            again = _again(space, compiled, policy) if again is None else again
-            if again and not again(words):
-                return
+        sized, grid, shared = _configure(space, compiled, policy)
+        if 0 < grid <= _MAX_GRID:
+            block = words + _extra(policy, shared)
+            with _lock.held:
+                return sized.launch(grid, block, shared, 0, sized.handle)
     with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
         _launch(space, _for(space, compiled, policy, words, (), None))
 
 
-def _again(space, by_size, policy):
-    """A callable of a team launch's words that queues it, and returns whether that went wrong; False where
-    there is no short way."""
-    compiled, grid, shared = _configure(space, by_size, policy)
-    again = compiled.again(grid, shared, _extra(policy, shared)) if 0 < grid <= _MAX_GRID else False
-    if len(by_size.ready) >= _MOST_READY:
-        by_size.ready.clear()
-    by_size.ready[policy] = again
+def again_for(space, compiled, policy):
+    """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
+    block that begin and end are in, so that no lock is wanted."""
+    if policy.__class__ is not RangePolicy or not compiled.direct or space.stream:
+        return None
+    grid = -(-(policy.end - policy.begin) // compiled.indices)
+    if not 0 < grid <= _MAX_GRID:
+        return None
+    shape = Shape(grid, 1, 1, compiled.threads, 1, 1)
+    of_shape, handle, n_bytes, spare = (
+        ctypes.byref(shape),
+        compiled.handle,
+        8 * compiled.signature.n_words,
+        [],
+    )
+
+    def new():
+        block = ctypes.create_string_buffer(len(compiled.block))
+        struct.pack_into("=2q", block, n_bytes, policy.begin, policy.end)
+        return memoryview(block).cast("B")[:n_bytes], (ctypes.c_void_p * 1)(ctypes.addressof(block))
+
+    def again(words):
+        try:
+            block = spare.pop()
+        except IndexError:  # the first launch, or one while another thread is at one
+            block = new()
+        arguments, parameters = block
+        arguments[:] = words
+        if cu.launch_as(of_shape, handle, parameters, None):
+            run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
+        spare.append(block)
+
     return again
 
 

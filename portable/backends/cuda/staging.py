@@ -17,9 +17,10 @@ from .. import registry
 from .library import cu
 
 N_PIECES, RING_BYTES = 8, 64 << 20  # pieces of the ring at most; large ones are as few as it holds
-# Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H200: 4 MiB in
-# 274 microseconds by the driver, 287 by pieces; 16 MiB in 1,160 and 635).
-LEAST_BYTES = 4 << 20
+# Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H100, threads
+# awake and asleep, by the driver and by pieces: 1 MiB up in 89 and 96 microseconds, 76 and 138, back in 146
+# and 161, 88 and 157; 2 MiB up in 183 and 199, 142 and 210).
+LEAST_BYTES = {"up": 2 << 20, "down": 1 << 20}
 # of a piece, at least and at most
 PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}
 _PAGE = 4096  # pieces begin at its multiples
@@ -46,11 +47,15 @@ class Staging:
     def up(self, target, source, nbytes):
         """Copy from the host to the device."""
         self.context.activate()
-        for at, size, pinned, event in self._cut("up", nbytes)[1]:
-            event.wait()  # for the copy a turn before, which had the same memory
-            self.host.copy_to_host(pinned, source + at, size)
+        n, pieces = self._cut("up", nbytes)
+        pieces = list(pieces)
+        for k, (at, size, pinned, event) in enumerate(pieces):
+            if k >= n:
+                event.wait()  # for the copy a turn before, which had the same memory
+            self.host.copy_for_device(pinned, source + at, size)
             cu.cuMemcpyHtoDAsync(target + at, pinned, size, None)
-            event.record()
+            if k + n < len(pieces):
+                event.record()
         cu.cuStreamSynchronize(None)
 
     def down(self, target, source, nbytes):

@@ -5,9 +5,12 @@ import math
 import numpy as np
 import pytest
 
+import portable as pk
 import roofline
 from models import resampling
+from models.resampling.weighing import split
 
+from ...launching import move
 from .cases import paper_weights, vectors
 
 
@@ -70,3 +73,29 @@ def test_a_row_among_others_is_as_alone(space):
         sizes = resampling.effective_sample_size(log_weights=rows, space=space)
     assert len(launches.events) <= 3
     assert sizes.tolist() == [resampling.effective_sample_size(log_weights=row, space=space) for row in rows]
+
+
+@pk.kernel
+def quotients(i, position, parts, total, k, rest):
+    q, left = split(position[i], parts[i], total[i], pk.float64(parts[i]) / pk.float64(total[i]))
+    k[i] = q
+    rest[i] = left
+
+
+def test_quotients_are_exact(space):
+    """Up to the largest numbers of parts and totals, and next to whole ones."""
+    random = np.random.default_rng(8)
+    totals = [1, 2, 3, 2**31 - 1, 2**51 + 1, 2**62 - 1, 2**62, *(2 ** random.uniform(0, 62, 40)).astype(int)]
+    cases = [
+        (min(max(position, 0), total), parts, total)
+        for total in map(int, totals)
+        for parts in (1, 2, 1000, 2**30 + 1, 2**31 - 1)
+        for near in (0, total // 3, total // 2, total * 999 // 1000, total)
+        for position in (near - 1, near, near + 1)
+    ]
+    given = [move(np.array(column, np.uint64), space) for column in zip(*cases)]
+    found = [move(np.zeros(len(cases), np.int64), space) for _ in range(2)]
+    pk.parallel_for(pk.RangePolicy(0, len(cases), space=space), quotients, *given, *found)
+    k, rest = (pk.asview(array).to_numpy() for array in found)
+    for (position, parts, total), *got in zip(cases, k.tolist(), rest.tolist()):
+        assert got == list(divmod(position * parts, total)), (position, parts, total)

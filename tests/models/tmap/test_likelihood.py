@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, reference
+from models.tmap import Runs, TransientMAP, gap_kernels, packed, reference
 from models.tmap.em import EM
-from models.tmap.packed import Packed
 
 from .problems import MODEL, random_model, random_runs
 
@@ -41,12 +40,27 @@ def test_teams_that_take_several_packs(space, monkeypatch):
     """Seven packs of 32 for three teams or fewer."""
     model, runs = random_model(5, [1, 2]), random_runs(5, 200)
     (whole,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
-    monkeypatch.setattr(Packed, "shares", lambda self: np.array([0, 1, 4, 7]))
+    monkeypatch.setattr(packed, "ROUNDS", 0)
+    monkeypatch.setattr(packed, "LEAST_TEAMS", 3)
     again = runs.subset(slice(None))  # what was packed is kept with the runs
     (shared,) = EM(again, model.orders, 1, np.float64, space).expectation([model])
     for name in ("loglik", "first", "last", "time", "moves"):
         np.testing.assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
     assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
+
+
+@pytest.mark.parametrize("begin", [0, 900])
+@pytest.mark.parametrize("most", [1, 3, 40, 200])
+def test_packs_are_dealt_evenly(begin, most):
+    """As searches for equal shares of the rows say, where a pack may have more than one share."""
+    steps = np.sort(np.random.default_rng(most).geometric(0.1, 200))[::-1]
+    ends = begin + np.append(0, np.cumsum(steps))
+    dealt, counts = np.zeros((2, most + 1), np.int64), np.empty(2, np.int64)
+    pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), gap_kernels.share_out, ends, dealt, counts)
+    firsts = np.unique(np.searchsorted(ends[:-1], begin + np.arange(most) * steps.sum() // most))
+    np.testing.assert_array_equal(dealt[0, : counts[0] + 1], [*firsts, 200])
+    np.testing.assert_array_equal(dealt[1, : counts[0]], np.cumsum(steps[firsts]) - steps[firsts])
+    assert counts[1] == steps[firsts].sum()
 
 
 @pytest.mark.parametrize("zeros", [False, True])
