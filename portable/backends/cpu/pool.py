@@ -26,6 +26,7 @@ import threading
 import warnings
 import weakref
 
+from ... import locks
 from ...errors import InputError
 from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
 from .pool_code import AT, STATE_BYTES, posix
@@ -39,6 +40,7 @@ _LARGE, _HUGE = 4 << 20, 2 << 20
 
 
 @functools.cache
+@locks.alone
 def compiled():
     """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
     text = pool_code.text()

@@ -135,6 +135,8 @@ def _emitted(policy_kind, debug=False):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
+    if space.n_threads > 1:
+        _pool(space)  # made where Ctrl-C waits; its code when a launch wants it
     if space.debug and not reducers:
         from .entry import Entry
 
