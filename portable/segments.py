@@ -48,7 +48,7 @@ from .words import atomic_add, int64, local, static, where
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
 _ALONE = 32  # values, or parts, that a member combines by itself while others wait
 _JOINED = 256  # tiles of a team that joins their rows
-_LONG = 512  # values of a row, on average, from which on a GPU's teams take rows
+_LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
 
 
 # ---- what is found in sorted numbers
