@@ -239,7 +239,7 @@ def moments(
         q += 1
 
 
-# a team that is alone on a GPU's multiprocessor: of twice as many components, for which features are made once
+# a team alone on a multiprocessor: of twice as many components, for which features are made once
 moments_alone = pk.kernel(moments.fn)
 
 
