@@ -16,7 +16,7 @@ from ..sharding import Shards, here
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
-from .sums import CANCELS, group_of, n_features, record_length, references, triangle
+from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, triangle
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -139,7 +139,7 @@ class Points:
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
         size = np.dtype(self.dtype).itemsize
         pairs = _BYTES // size // max(n_features(self.p, diagonal) // _FEATURES, 1)
-        group, _ = group_of(n_components, self.dtype)
+        group, _ = group_of(n_components, self.dtype, blocks_of(self.p, diagonal))
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _FEWEST))
         self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))

@@ -239,6 +239,10 @@ def moments(
         q += 1
 
 
+# a team alone on a multiprocessor: of twice as many components, for which features are made once
+moments_alone = pk.kernel(moments.fn)
+
+
 @pk.kernel
 def add_slices(j, f, sums, added):
     """Add up the slices, always in the same order. 8 n_slices bytes a sum."""

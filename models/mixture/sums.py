@@ -40,10 +40,17 @@ def triangle(p):
     return np.tril_indices(p)
 
 
-def group_of(k, dtype):
+def blocks_of(p, diagonal):
+    """Blocks of features, each of which has teams of its own."""
+    return -(-n_features(p, diagonal) // (_OWN * moment_kernels.COLUMNS))
+
+
+def group_of(k, dtype, n_blocks):
     """Components of a team of `moments`, and its members: k in even groups, of which each member has as
     many."""
-    even = -(-k // -(-k // _GROUP[dtype]))
+    # to make several blocks of features costs more; of many blocks, scratch does not hold as much
+    most = max(_GROUP.values()) if 1 < n_blocks <= moment_kernels.FEW_BLOCKS else _GROUP[dtype]
+    even = -(-k // -(-k // most))
     team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE, 32)
     unit = team // moment_kernels.COLUMNS
     return -(-even // unit) * unit, team
@@ -75,10 +82,12 @@ class Sums:
 
     def __init__(self, block, k, p, dtype, diagonal, space):
         self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
-        m, widest = n_features(p, diagonal), _OWN * moment_kernels.COLUMNS
-        self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
+        m, self._n_blocks = n_features(p, diagonal), blocks_of(p, diagonal)
+        self._n_slices = max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * moment_kernels.COLUMNS))
-        self.group, self._team = group_of(k, dtype)
+        self.group, self._team = group_of(k, dtype, self._n_blocks)
+        is_alone = self.group > _GROUP[dtype]
+        self._kernel = moment_kernels.moments_alone if is_alone else moment_kernels.moments
         together = _TOGETHER[dtype] if n_own % _TOGETHER[dtype] == 0 else 1
         fixed = p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype], together
         self._static = list(map(pk.static, fixed))
@@ -121,7 +130,7 @@ class Sums:
         teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
         return (
             pk.TeamPolicy(teams, self._team, space=self._space),
-            moment_kernels.moments,
+            self._kernel,
             *self._static,
             n_slices,
             block.x,

@@ -301,6 +301,8 @@ def run_mixture():
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
+    many = np.random.default_rng(2).normal(size=(80, 18))  # components and features, for teams alone
+    mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1, space="serial").fit(many)
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
     mixture.cytometry.merge(model, x, n_populations=1)
