@@ -120,14 +120,13 @@ class Compiled:
             return False
         n_bytes, handle = 8 * self.signature.n_words, self.handle
         block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
-        place, shape = ctypes.addressof(block), Shape(grid, 1, 1, self.threads, 1, 1, shared)
-        parameters, of_shape = (ctypes.c_void_p * 1)(place), ctypes.byref(shape)
+        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
 
         def again(words):
-            ctypes.memmove(place, words, n_bytes)
+            ctypes.memmove(block, words, n_bytes)
             return cu.launch_as(of_shape, handle, parameters, None)
 
-        again.block = block
         return again
 
 
@@ -419,10 +418,9 @@ def reduce_ahead(space, compiled, policy, words):
     with _lock.held:
         stream = _workspace(space.device, space.stream)
         work = stream.spare.pop() if stream.spare else _Ahead(stream)
-        if work.known[0] is not compiled or work.known[1] is not policy:
-            work.known = compiled, policy, _ahead(space, compiled, policy, words, work)
-        again = work.known[2]
-        if not again or again(words):
+        if work.known != (compiled, policy):
+            work.known, work.again = (compiled, policy), _ahead(space, compiled, policy, words, work)
+        if not work.again or work.again(words):
             for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
                 compiled.launch(grid, block, shared, space.stream, handle)
         cu.cuEventRecord(work.mark.handle, space.stream or None)
@@ -542,7 +540,8 @@ class _Ahead:
         self.room, self.counter = work.room, work.counter
         self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        self.known = None, None, None  # the last reduction's kernel, its policy, and what launches it again
+        # the last reduction's kernel and policy, and what launches it again
+        self.known = self.again = None
 
 
 @functools.cache
