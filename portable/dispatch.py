@@ -89,7 +89,7 @@ def _describe_rare(a, kind):
     if kind is ScatterView:
         return ("scatter", a.view.spec), a.view.words
     if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
-        if len(_statics) == _MOST_STATICS:
+        if len(_statics) >= _MOST_STATICS:
             _statics.clear()
         return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
     if isinstance(a, np.generic) and a.dtype.name in _SCALARS:

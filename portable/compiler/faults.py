@@ -388,6 +388,7 @@ class Debugging(Emitter):
         fine = {ok: self._of_all(ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
+        # those of one visit of the kernel's text
         groups = [list(group) for _, group in itertools.groupby(looks, lambda look: look[-1])]
         for group in groups:
             bad = [self._alone(look, fine) for look in group]

@@ -136,3 +136,15 @@ def test_a_view_that_is_only_added_to_has_a_copy_in_each_block(fake_cuda):
         for n, shared in ((9, 72), (6 << 10, 0)):
             pk.parallel_for(policy, add, k, pk.ScatterView(pk.zeros(n, "int64", space="cuda")))
             assert fake_cuda.launches[-1][3] == shared
+
+
+@pk.kernel
+def total_of_team(team, x):
+    return x[team.league_rank]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_reduction_over_teams_reads_its_results(fake_cuda, debug):
+    x, sums = pk.zeros(37, space="cuda"), pk.kernel(total_of_team.fn)
+    with pk.use(debug=debug):
+        assert pk.parallel_reduce(pk.TeamPolicy(37, space="cuda"), sums, x) == 0.0

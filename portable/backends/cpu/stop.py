@@ -192,9 +192,7 @@ _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
 code = _known()
-sequence = ctypes.CFUNCTYPE(None)(
-    code("sequence")
-)  # its argument is a reference: an address costs as much again
+sequence = ctypes.CFUNCTYPE(None)(code("sequence"))  # called with ctypes.byref(table), which is not converted
 if HEARS:
     _note_main()
     os.register_at_fork(after_in_child=_note_main)

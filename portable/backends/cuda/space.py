@@ -407,7 +407,8 @@ def run(pattern, space, compiled, policy, words, outs):
             return None
         if not space.debug:  # which has waited
             fence(space)
-        return rows[0][0].results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+        results = rows[0][0].results  # also of teams, of which `compiled` is a function of the size
+        return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
 def reduce_ahead(space, compiled, policy, words):
