@@ -14,8 +14,8 @@ GROUPS = {
     "Reducers": "Reducer Sum Prod Min Max MinLoc MaxLoc LogSumExp ScatterView",
     "Views and copies": "View zeros empty asview copy_of deep_copy create_mirror create_mirror_view pinned",
     "Spaces": (
-        "Space Threads Cuda use default_space instances concurrency queued follow unavailable_because register"
-        " numba"
+        "Space Threads Cuda use default_space instances concurrency queued follow unavailable_because"
+        " register numba"
     ),
     "Sorting, selecting, ragged rows": (
         "argsort sort_by_key top_k compact unique bincount searchsorted segmented_reduce "
