@@ -311,9 +311,14 @@ def _pool(space):
     return registry.backend(space.name).pool(space)
 
 
+def _is_alone(space, begin, end, chunk):
+    """Whether the calling thread takes [begin, end): one chunk holds it, or there is no other thread."""
+    return end - begin <= chunk or space.n_threads == 1
+
+
 def _call(space, block, address, begin, end, chunk):
-    """A callable: [begin, end) on the calling thread if one chunk holds it, else on the pool."""
-    if end - begin <= chunk or space.n_threads == 1:
+    """A callable: [begin, end) on the calling thread if that takes it alone, else on the pool."""
+    if _is_alone(space, begin, end, chunk):
         return functools.partial(engine.call(address), block, begin, end, 0)
     return functools.partial(_pool(space).run, address, block, begin, end, chunk)
 
@@ -336,7 +341,7 @@ def again_for(space, compiled, policy):
     if compiled.planned or policy.__class__ is not RangePolicy:
         return None
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if space.n_threads == 1 or end - begin <= chunk:
+    if _is_alone(space, begin, end, chunk):
         return lambda words: compiled.call(words, begin, end, 0)
     run = _pool(space).run
     return lambda words: run(compiled.address, words, begin, end, chunk)
@@ -374,7 +379,7 @@ def _again(space, block, row):
     """`_call`, for many times: what the calling thread does alone is a call with one argument, the others
     of which take as long as the call does."""
     address, begin, end, chunk = row
-    if end - begin <= chunk or space.n_threads == 1:
+    if _is_alone(space, begin, end, chunk):
         return _native([(address, ctypes.addressof(block), begin, end, chunk, 0)], 0, block)
     return _call(space, block, *row)
 
@@ -422,8 +427,8 @@ def _in_a_row(space, rows, kept):
     """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
     table, pool = [], _pool(space)
     for block, (address, begin, end, chunk) in rows:
-        alone = end - begin <= chunk or space.n_threads == 1
-        table.append((address, block, begin, end, chunk, 0 if alone else pool.handle))
+        handle = 0 if _is_alone(space, begin, end, chunk) else pool.handle
+        table.append((address, block, begin, end, chunk, handle))
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     shared = pool if any(row[-1] for row in table) else None
