@@ -130,7 +130,7 @@ def lagged_map(
     times, still = problem.points[:, None] + lags, without_variation(library=problem.columns, target=target)
     found = []
     with pk.use(pk.default_space() if space is None else space):
-        near = problem.search(problem.k)[:2]
+        near = problem.search(problem.k)
         for one in target.T:
             made = None
             if n_surrogates:

@@ -127,9 +127,9 @@ def smap(
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
-            distances, _, unit = problem.search(problem.k)
+            distances, _ = problem.search(problem.k)
+            unit = problem.summarised.scale(problem.columns.shape[1])
             # rounded otherwise
-            unit = unit or problem.summarised.scale(problem.columns.shape[1])
             limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
         at = _Points(problem, valid, asked, x, y, limit, scale)
         found = [at.fit(theta, values) for values in target.T]

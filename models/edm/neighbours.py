@@ -201,15 +201,14 @@ class Problem:
         return Columns(self.there["library"])
 
     def neighbours(self):
-        """Distances and times of all points' neighbours on the host, and the unit of distances."""
+        """Distances and times of all points' neighbours on the host."""
 
         def compute(*views):
-            distances, times, unit = self._searched(views)
-            return distances, times, unit or self.summarised
+            return *self._searched(views), self.summarised
 
-        distances, times, unit = self._kept("knn", (), compute)
+        distances, times, summarised = self._kept("knn", (), compute)
         distances, times = on_the_host(distances), on_the_host(times)
-        unit = unit if isinstance(unit, float) else unit.scale(self.columns.shape[1])
+        unit = summarised.scale(self.columns.shape[1])
         rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
 
@@ -220,7 +219,7 @@ class Problem:
         """
 
         def compute(*views):
-            distances, times, _ = self._searched(views[: len(self.inputs)])
+            distances, times = self._searched(views[: len(self.inputs)])
             return self.projected(distances, times, *views[len(self.inputs) :])
 
         return self._kept("simplex", () if target is None else (target,), compute)
@@ -300,8 +299,8 @@ class Problem:
         )
 
     def search(self, k):
-        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the
-        default space. The third result is the unit of distances, or None for that of `summarised`.
+        """Distances, in units of `summarised.scale`, and times of the k nearest candidates of points first,
+        first + 1, ...; views of the default space.
         """
         if self._sorts(k):
             return self._search_line(k)
@@ -340,7 +339,7 @@ class Problem:
             times,
             label="edm.nearest_on_line",
         )
-        return distances, times, None
+        return distances, times
 
     def _lined_up(self, front):
         """Candidates and points one after the other, and the steps from one column to the next; made once if
@@ -361,11 +360,11 @@ class Problem:
         space = pk.default_space()
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
-        scale = self.scale()
-        candidates, points = (
-            self.embedded(self.masked / scale, valid),
-            self.embedded(self.point_columns / scale, asked),
-        )
+        front = int(self.lag.max())
+        source, series, stride, point_stride = self._lined_up(front)
+        newest = front - self.lag[:, None]
+        candidates = on_the_host(source)[newest + self.column[:, None] * stride + valid]
+        points = on_the_host(series)[newest + self.column[:, None] * point_stride + asked]
         found = tree.build(candidates, points, k, space.n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None
@@ -376,7 +375,7 @@ class Problem:
         distances[rows], times[rows] = tree.nearest(
             found, candidates, points, valid, asked, radius, k, space.n_threads
         )
-        return pk.copy_of(distances), pk.copy_of(times), scale
+        return pk.copy_of(distances), pk.copy_of(times)
 
     def _search_some(self, n, k):
         """Search for the first n points alone, to see how long that takes."""
@@ -419,7 +418,7 @@ class Problem:
                 times[part],
                 label="edm.nearest",
             )
-        return distances, times, None
+        return distances, times
 
 
 def knn(

@@ -62,6 +62,19 @@ def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, orde
         times[i, m] = times[i, m] if m < n else -1
 
 
+@pk.kernel
+def measure_listed(i, m, candidates, points, rows, near, distances):
+    """Distances from point rows[i] of its candidates near[i], summed as `list_kernels.add_term` does.
+
+    candidates, points : shape (n_coordinates, n)
+    """
+    d = 0.0
+    for e in range(candidates.shape[0]):
+        u = points[e, rows[i]] - candidates[e, near[i, m]]
+        d += u * u
+    distances[i, m] = pk.sqrt(d)
+
+
 @pk.function
 def standard_at(distances, columns, summary, t, q):
     """Target q of time t, standardised, in the dtype of distances."""

@@ -7,6 +7,10 @@ import time
 
 import numpy as np
 
+import portable as pk
+
+from . import point_kernels
+
 FEWEST = 4000  # candidates and points: below, the kernel is always faster
 MOST_DIMS = 10
 SAMPLE = 64  # points whose search is timed
@@ -58,7 +62,7 @@ def kernel_ns(search, n_points):
 
 
 def nearest(tree, candidates, points, times, point_times, radius, k, workers):
-    """Distances and times of the k nearest, as the kernel gives them: ties in the order of times.
+    """Distances and times of the k nearest, the bits that the kernel gives: ties in the order of times.
 
     times, point_times : of candidates and points; candidates within `radius` of a point are left out
     """
@@ -70,11 +74,19 @@ def nearest(tree, candidates, points, times, point_times, radius, k, workers):
         asked = min(asked, n)
         _, near = tree.query(points[:, open_rows].T, k=asked, workers=workers)
         near = near.reshape(len(open_rows), asked)
-        d = np.zeros(near.shape)
-        for row, x in zip(points[:, open_rows], candidates):
-            d += (x[near] - row[:, None]) ** 2
-        d = np.sqrt(d)
-        farthest = d[:, -1]
+        d = np.empty(near.shape)
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), near.shape),
+            point_kernels.measure_listed,
+            candidates,
+            points,
+            open_rows,
+            near,
+            d,
+            label="edm.measure_listed",
+        )
+        pk.fence()
+        farthest = d.max(axis=1)
         d[abs(times[near] - point_times[open_rows, None]) <= radius] = np.inf
         order = np.lexsort((near, d), axis=1)[:, :k]
         d, near = np.take_along_axis(d, order, axis=1), np.take_along_axis(near, order, axis=1)
