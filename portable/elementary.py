@@ -235,6 +235,16 @@ def exp_f32(x):
     return where(tiny, y * SHRINK_32, y)
 
 
+def exp_nonpositive_f64(x):
+    r, _, t = reduce_exp(where(x < -708.5, -708.5, x), LOG2E_64, LN2_64, MAGIC_64)
+    return horner(r, EXP_64) * power_f64(t)
+
+
+def exp_nonpositive_f32(x):
+    r, _, t = reduce_exp(maximum(x, -87.5), LOG2E_32, LN2_32, MAGIC_32)
+    return horner(r, EXP_32) * power_f32(t)
+
+
 def exp2_sum_f64(x, low):
     """2^(x + low); the literal -0.0 costs nothing."""
     x = clamp_f64(x, -1076.0, 1025.0)

@@ -216,6 +216,15 @@ def fast_exp(x: Number) -> float:
     return exp(x)
 
 
+@word(
+    "math", "exp_nonpositive", 1, line="`exp` of x <= 0 in less time: the same bits, or 0 near the subnormals"
+)
+def exp_nonpositive(x: Number) -> float:
+    """exp of a number that is not above 0, such as a difference from the largest of many: the bits of `exp`,
+    but 0 in place of results below 2^-1021 (2^-125 in float32). Of positive numbers it may be anything."""
+    return exp(x)
+
+
 @word("math", "exp2", 1, True, line="`exp2` so, for x < 1024 (128 in float32)")
 def fast_exp2(x: Number) -> float:
     """2^x as `fast_exp` is exp, for x < 1024 (128 in float32): with log2(e) in the constants of x, the least

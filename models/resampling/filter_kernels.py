@@ -21,7 +21,7 @@ import math
 import portable as pk
 
 from .spreading import LOW, key
-from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, relative, scale
+from .weighing import IN_FLIGHT, RELATIVE, fixed, lay_out, order, ordered, power, relative, scale
 
 
 AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
@@ -37,9 +37,9 @@ def user_draw(t):
 @pk.function
 def parent(by_ancestor, r, k, ancestors):
     """The ancestor of particle k, or k itself."""
-    a = pk.int64(k)
+    a = pk.int32(k)
     if by_ancestor:
-        a = pk.int64(ancestors[r, k])
+        a = pk.int32(ancestors[r, k])
     return a
 
 
@@ -214,7 +214,7 @@ def model_kernels(functions, n_dims):
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
         observed = take_observation(at, n_values, y, own_y)
-        parents = pk.local(at_once, pk.int64)
+        parents = pk.local(at_once, pk.int32)
         state = pk.local((at_once, n_dims), x.dtype)
         largest = -math.inf
         if begin < whole:
@@ -292,12 +292,12 @@ def model_kernels(functions, n_dims):
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.function
-    def weigh_one(kept, averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
+    def weigh_one(kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
         """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
-        weight = relative(log_weight, usable, largest)
+        weight = relative(log_weight, row_scale[0], largest)
         if kept:
             w[r, k] = weight
-        q = fixed(weight, row_scale, WEIGHTS)
+        q = fixed(weight, row_scale, RELATIVE)
         if averaged:
             for c in range(n_dims):
                 part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
@@ -317,7 +317,6 @@ def model_kernels(functions, n_dims):
         log_w,
         now,
         w,
-        extremes,
         sums,
         squares,
         parts,
@@ -331,8 +330,7 @@ def model_kernels(functions, n_dims):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
-        usable, largest = largest_log(now, r)
-        row_scale = scale(extremes, r, bits, WEIGHTS)
+        row_scale = scale(now, r, bits, RELATIVE)
         lost = pk.uint64(bits - half)
         begin = tile * tile_size
         end = min(begin + tile_size, log_w.shape[2])
@@ -341,7 +339,7 @@ def model_kernels(functions, n_dims):
         square = pk.uint64(0)
         own = pk.local(IN_FLIGHT, log_w.dtype)
         top = pk.local(1, log_w.dtype)
-        top[0] = largest
+        top[0] = row_scale[1]
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
@@ -357,7 +355,6 @@ def model_kernels(functions, n_dims):
                     r,
                     base + m * team.size + team.rank,
                     own[m],
-                    usable,
                     top[0],
                     row_scale,
                     x,
@@ -367,9 +364,7 @@ def model_kernels(functions, n_dims):
                 total += q
                 square += upper_squared(q, lost)
         for k in team.thread_range(whole, end):
-            q = weigh_one(
-                kept, averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part
-            )
+            q = weigh_one(kept, averaged, slot, r, k, log_w[slot_w, r, k], top[0], row_scale, x, w, part)
             total += q
             square += upper_squared(q, lost)
         total = team.reduce(total)

@@ -234,7 +234,6 @@ class Run:
             self.log_w,
             now,
             tables.values,
-            tables.extremes,
             tables.sums,
             self.squares,
             self.parts,

@@ -19,13 +19,15 @@ import math
 
 import portable as pk
 
-from .weighing import MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split
+from .weighing import COARSE, MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
 ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
 BANKS = 32  # members of a team at most
 WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
+SPAN = 12  # draws that a member fills in at first: most often that is all of them
+REST = WINDOW // BANKS - SPAN
 LOW = 2**32 - 1
 FEW = 128  # multinomial draws that are drawn one by one
 
@@ -64,6 +66,27 @@ def below_systematic(position, r, start, total, n_draws, ratio, seed, step, want
         rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)
         k += pk.where(rest > 0, 1, 0)
     return k
+
+
+@pk.function
+def ends_in_steps(position, start, total, ratio, before, own, own_end):
+    """below_systematic less `before` at a position and, in own_end, behind each of ITEMS neighbours.
+
+    Returns that of the position, and whether one is in doubt: counts are whole parts of numbers in steps of
+    2^-19, right to two of them, and one of these is within four steps of a whole number.
+    """
+    origin = COARSE - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)) - pk.float64(before)
+    here = pk.fma(pk.float64(pk.int64(position)), ratio, origin)
+    steps = pk.bits(here)
+    low = pk.int32((steps >> 19) & LOW)
+    nearest = pk.int32((steps + 4) & (2**19 - 8))
+    passed = pk.uint64(0)
+    for m in range(ITEMS):
+        passed += own[m]
+        steps = pk.bits(pk.fma(pk.float64(pk.int64(passed)), ratio, here))
+        own_end[m] = pk.int32((steps >> 19) & LOW)
+        nearest = min(nearest, pk.int32((steps + 4) & (2**19 - 8)))
+    return low, nearest == 0
 
 
 @pk.function
@@ -170,6 +193,7 @@ def spreading(begin_row, below, of="weights"):
         int64).
     """
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
+    by_steps = below is below_systematic
 
     @pk.function
     def spread_range(
@@ -242,21 +266,32 @@ def spreading(begin_row, below, of="weights"):
             if residues:
                 whole += team.scan(sum_whole)
                 copies = team.broadcast(whole + sum_whole, team.size - 1)
-            for m in range(ITEMS):
-                position += own[m]
-                whole += own_whole[m]
-                o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws) + whole
-                own_end[m] = pk.int32(o_i - before)
-            low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
+            if by_steps:
+                low, doubt = ends_in_steps(position, start, total, ratio, before, own, own_end)
+                if doubt:
+                    at = position
+                    for m in range(ITEMS):
+                        at += own[m]
+                        o_i = below(at, r, start, total, parts, ratio, seed, step, wanted, draws)
+                        own_end[m] = pk.int32(o_i - before)
+                    o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws)
+                    low = pk.int32(o_i - before)
+            else:
+                for m in range(ITEMS):
+                    position += own[m]
+                    whole += own_whole[m]
+                    o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws) + whole
+                    own_end[m] = pk.int32(o_i - before)
+                low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
             here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
             if here <= WINDOW:
-                particle = pk.int32(first - begin + mine)
+                particle = pk.int32(first + mine)
                 for m in range(ITEMS):
                     if own_end[m] > low:
                         marks[low] = particle + m
                     low = own_end[m]
                 team.barrier()
-                write_from_marks(team, r, begin, before, here, marks, ancestors)
+                write_from_marks(team, r, before, here, marks, ancestors)
             else:
                 for m in range(ITEMS):
                     marks[m * team.size + team.rank] = own_end[m]
@@ -338,25 +373,35 @@ def take(team, w, r, begin, end, row_scale, log, shelf):
                 x[m] = w[r, begin + m * team.size + team.rank]
     team.barrier()  # all have read what stood there
     for m in range(ITEMS):
-        place = m * team.size + team.rank
-        shelf[place // ITEMS, place % ITEMS] = (
+        before = m * team.size  # whole rows of the shelf, if teams are wide: one address serves all m
+        place = before % ITEMS + team.rank
+        shelf[before // ITEMS + place // ITEMS, place % ITEMS] = (
             relative(x[m], row_scale[0], top[0]) if log == RELATIVE else x[m]
         )
     team.barrier()
 
 
 @pk.function
-def write_from_marks(team, r, begin, before, here, marks, ancestors):
-    """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
+def write_from_marks(team, r, before, here, marks, ancestors):
+    """Where a parent's draws begin stands its number: the largest so far is the ancestor.
 
     Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide
     team pass on what they found in many steps, so each looks at neighbours by itself first; a narrow one
     moves as a pack, draw by draw.
     """
     if team.size == BANKS:
-        fill_in(team, here, marks)
-        for k in team.thread_range(here):
-            ancestors[r, before + k] = begin + pk.int64(marks[k])
+        parent = fill_in(team, 0, SPAN, pk.int32(0), marks)
+        parents = pk.local(SPAN, pk.int32)
+        for m in range(SPAN):
+            parents[m] = marks[m * BANKS + team.rank]
+        left = here - pk.int32(team.rank)
+        for m in range(SPAN):
+            if left > m * BANKS:
+                ancestors[r, before + (m * BANKS + team.rank)] = parents[m]
+        if here > SPAN * BANKS:
+            fill_in(team, SPAN * BANKS, REST, parent, marks)
+            for k in team.thread_range(SPAN * BANKS, here):
+                ancestors[r, before + k] = marks[k]
     else:
         parent = pk.int32(0)
         for k in range(0, here, team.size):
@@ -364,26 +409,25 @@ def write_from_marks(team, r, begin, before, here, marks, ancestors):
             found = max(max(found, team.scan(found, pk.Max)), parent)
             parent = team.broadcast(found, team.size - 1)
             if k + team.rank < here:
-                ancestors[r, before + k + team.rank] = begin + pk.int64(found)
+                ancestors[r, before + k + team.rank] = found
 
 
 @pk.function
-def fill_in(team, here, marks):
-    """Every place gets the largest so far."""
-    parent = pk.int32(0)
-    row = pk.local(ITEMS, pk.int32)
-    for base in range(0, here, ITEMS * team.size):
-        mine = base + ITEMS * team.rank
-        for m in range(ITEMS):
-            row[m] = marks[mine + m]
-        for m in range(1, ITEMS):
-            row[m] = max(row[m], row[m - 1])
-        before_mine = max(parent, team.scan(row[ITEMS - 1], pk.Max))
-        for m in range(ITEMS):
-            row[m] = max(row[m], before_mine)
-            marks[mine + m] = row[m]
-        parent = team.broadcast(row[ITEMS - 1], team.size - 1)
+def fill_in(team, begin, span, parent, marks):
+    """`span` places a member, from `begin` on, get the largest so far, at least `parent`; returns the
+    last's."""
+    row = pk.local(span, pk.int32)
+    mine = begin + span * team.rank
+    for m in range(span):
+        row[m] = marks[mine + m]
+    for m in range(1, span):
+        row[m] = max(row[m], row[m - 1])
+    before_mine = max(parent, team.scan(row[span - 1], pk.Max))
+    for m in range(span):
+        row[m] = max(row[m], before_mine)
+        marks[mine + m] = row[m]
     team.barrier()
+    return team.broadcast(row[span - 1], team.size - 1)
 
 
 @pk.function

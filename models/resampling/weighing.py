@@ -35,6 +35,7 @@ WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and p
 WHOLE_BITS = 1075 << 52  # its pattern
 MOST_BITS = 51  # of q: less than WHOLE
 STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in the lowest 51 bits, in steps of 2^-20
+COARSE = 1.5 * 2.0**33 + 1  # the same, in steps of 2^-19, so that the whole part ends where 32 bits do
 
 
 @pk.function
@@ -82,7 +83,7 @@ def scale(extremes, r, bits, log):
     else:
         usable = largest > 0.0 and largest < math.inf and smallest >= 0.0
         shift = bits - exponent(pk.where(usable, largest, 1.0))
-    half = shift >> 1
+    half = shift >> 1 if log == WEIGHTS else 0  # of exponentials one factor will do
     factors = pk.local(3, pk.float64)  # powers of two: exact
     factors[0] = power(half)
     factors[1] = power(shift - half)
@@ -93,7 +94,7 @@ def scale(extremes, r, bits, log):
 @pk.function
 def relative(log_w, usable, largest):
     """exp(log_w), with the largest as 1; 1 in a row of no use."""
-    return pk.exp(pk.where(usable, log_w - largest, 0.0))
+    return pk.exp_nonpositive(pk.where(usable, log_w - largest, 0.0))
 
 
 @pk.function
@@ -112,14 +113,20 @@ def relative_to(x, scale, log):
 @pk.function
 def scaled(x, scale, log):
     """A weight times the factors of its row's scale, 1 in a row without use."""
-    return pk.fma(relative_to(x, scale, log) * scale[2][0], scale[2][1], scale[2][2])
+    w = relative_to(x, scale, log)
+    if log == WEIGHTS:
+        w *= scale[2][0]
+    return pk.fma(w, scale[2][1], scale[2][2])
 
 
 @pk.function
 def fixed(x, scale, log):
     """q of a weight. Added to 2^52 it is rounded to a whole number, of which the pattern tells how many: a
     conversion, which must look for what lies beyond the integers, takes three times as long."""
-    y = pk.fma(relative_to(x, scale, log) * scale[2][0], scale[2][1], scale[2][2] + WHOLE)
+    w = relative_to(x, scale, log)
+    if log == WEIGHTS:
+        w *= scale[2][0]
+    y = pk.fma(w, scale[2][1], scale[2][2] + WHOLE)
     return pk.uint64(pk.bits(y) ^ WHOLE_BITS)
 
 

@@ -275,6 +275,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
+    (118, "pk.exp_nonpositive, exp without what numbers above zero and subnormal results need"),
 )
 
 

@@ -94,6 +94,19 @@ def test_the_same_bits_everywhere(space, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exp_nonpositive(space, dtype):
+    """The bits of exp, but 0 below twice the smallest normal number; the checked space has exp there too."""
+    x = -np.abs(inputs(dtype)[0])
+    got, plain = (
+        launch_for(space, len(x), kernel_of(name), x, x, np.zeros_like(x))[2]
+        for name in ("exp_nonpositive", "exp")
+    )
+    near = plain < 2 * np.finfo(dtype).tiny
+    np.testing.assert_array_equal(got[~near], plain[~near])
+    assert space == "checked" or (got[near] == 0.0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fast_exp2(space, dtype):
     """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is
     whole."""

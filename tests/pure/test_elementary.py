@@ -280,6 +280,20 @@ def test_fast_forms(name, dtype):
     assert np.isinf(run("fast_exp", dtype, 1e30))
 
 
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_exp_nonpositive_has_the_bits_of_exp(dtype):
+    """Of zeros, negative numbers, -infinity and NaN; results near the subnormal numbers, and below, are 0."""
+    least = 2 * float(np.finfo(dtype).tiny)
+    x = np.concatenate([-abs(points("exp", dtype)), np.linspace(-800.0, 0.0, 4001), [0.0, -0.0, NAN]]).astype(
+        dtype
+    )
+    for v in x:
+        wanted = run("exp", dtype, v)
+        got = run("exp_nonpositive", dtype, v)
+        assert got == wanted or np.isnan(v) and np.isnan(got) or got == 0.0 and wanted < least, v
+    assert run("exp_nonpositive", dtype, -INF) == 0.0 == run("exp_nonpositive", dtype, -1e30)
+
+
 def test_constants_of_float32_text_are_float32_numbers():
     """Plain Python and compiled text must mean the same number by a constant."""
     for name, value in {**vars(elementary_tables), **vars(elementary), **vars(elementary_c99)}.items():

@@ -7,7 +7,7 @@ import pytest
 
 import portable as pk
 from models import resampling
-from models.resampling import reference, schemes
+from models.resampling import reference, schemes, weighing
 
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
@@ -102,6 +102,22 @@ def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme,
     one = scheme(w, seed=4, space="serial", **options)
     for n_threads in (1, 2, 3):
         np.testing.assert_array_equal(scheme(w, seed=4, space=pk.Threads(n_threads), **options), one)
+
+
+@pytest.mark.parametrize("n_ancestors", [2**18, 2**20 + 1])
+def test_systematic_offspring_are_exact(space, n_ancestors):
+    """Of 2^18 weights several cumulative offspring are so near to a whole number that only products of whole
+    numbers tell which side they are on. Here these have as many bits as they need."""
+    n = 2**8 if space == "checked" else 2**18
+    w = np.random.default_rng(5).random(n)
+    got = resampling.systematic(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space)
+    bits = min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length())
+    scaled = np.rint(np.ldexp(w, bits - np.frexp(w.max())[1])).astype(np.uint64)
+    position = np.cumsum(scaled).astype(object)
+    total = position[-1]
+    start = int(pk.random.randint(SEED, 0, STEP << 32, total))
+    before = (position * n_ancestors - start + total - 1) // total
+    np.testing.assert_array_equal(got, np.repeat(np.arange(n), np.diff(before.astype(np.int64), prepend=0)))
 
 
 def test_calls_of_two_threads_do_not_share_scratch():
