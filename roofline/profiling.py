@@ -33,6 +33,7 @@ AHEAD, TRIPS = (
     2e-4,
     30_000,
 )  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+STAMPED, LEAST = 7, 1e-7  # times that launches are stamped, and seconds that one of a device takes at least
 
 _hearing = []  # profiles that are open
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
@@ -220,6 +221,7 @@ class Profile:
         """The launches in their order, a list of Event; work on a device is waited for."""
         if self._events is None or len(self._events) != len(self._marks):
             first, queues = {}, _queues(mark.space for mark in self._marks)
+            beside = _beside(self._marks[0].space) if self._apart and self.on_device else 0.0
             self._events = []
             for mark in self._marks:
                 begin, host = first.setdefault(mark.space, (mark.begin, mark.host[0]))
@@ -230,7 +232,7 @@ class Profile:
                         mark.region,
                         str(mark.space),
                         mark.launches,
-                        mark.end.seconds_since(mark.begin),
+                        max(mark.end.seconds_since(mark.begin) - beside, beside and LEAST),
                         start,
                         mark.host,
                         queues[mark.space],
@@ -427,6 +429,27 @@ def _occupy(space):
     pk.parallel_for(
         pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space)
     )
+
+
+@functools.cache
+def _beside(space):
+    """Seconds that two stamps of a device tell beside the kernels between them: those of one that does next
+    to nothing, less what a second one adds."""
+    return max(2 * _stamped(space, 1) - _stamped(space, 2), 0.0)
+
+
+def _stamped(space, n):
+    """Seconds between two stamps with so many launches of an index; the least of several."""
+    found = []
+    for _ in range(STAMPED):
+        _occupy(space)
+        begin = pk.stamp(space)
+        for _ in range(n):
+            pk.parallel_for(
+                pk.RangePolicy(0, 1, space=space), microkernels.dependent, 1, 5, 3, _something(space)
+            )
+        found.append(pk.stamp(space).seconds_since(begin))
+    return min(found)
 
 
 @functools.cache

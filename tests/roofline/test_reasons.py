@@ -522,10 +522,11 @@ def test_what_registers_have_no_room_for(with_conversions, slow, named):
 def test_memory_of_a_gpus_threads(machine):
     """How much lies there is known, not how often it is reached: once each at least, with every operation at
     most."""
+    n, ran = 10**6, {("", "fma", "double"): 10**8}
     counts = dataclasses.replace(
-        shown.counted()["axpy"], executed={("", "fma", "double"): 10**8}, ptx={}, local=512
+        shown.counted()["axpy"], executed=ran, ptx={}, local=512, policy=f"{n:,} indices"
     )
-    least, most = 2 * 512 * shown.N / 128e9, 2 * 8 * 2 * 10**8 / 128e9
+    least, most = 2 * 512 * n / 128e9, 2 * 8 * 2 * 10**8 / 128e9
     for slow, named in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):
         kernel = shown_kernel(machine, counts, slow)
         found = [c for c in causes(kernel, machine) if c.name == "spills"]
