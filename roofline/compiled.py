@@ -51,18 +51,26 @@ def _started(counts, ceilings):
 def _conversions(kernel, ceilings):
     """Conversions at their rate; they share the units of arithmetic."""
     counts, wants = kernel.counts, kernel.bound.wants
-    n = {other: _of(counts.conversions, other) for other in ("int64", "float32")}
-    seconds = sum(m / (ceilings.rate(f"convert {other}") or math.inf) for other, m in n.items())
-    if not seconds:
+    if not (seconds := converting(counts, ceilings)):
         return
     rest = wants["arithmetic"]
-    if n.get("float32"):  # what float64 does between two conversions, float32 does at its own rate
+    if _of(
+        counts.conversions, "float32"
+    ):  # what float64 does between two conversions, float32 does at its own rate
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     least = max([rest, moving(counts, ceilings), _started(counts, ceilings), *others])
-    text = f"its {scaled(sum(n.values()))} conversions between types take most of that time"
+    text = f"its {scaled(sum(counts.conversions.values()))} conversions between types take most of that time"
     seconds += wants["arithmetic"]
     yield Cause("conversions", seconds, text, ideal=least, least=least, alone=_in_turn(kernel, ceilings))
+
+
+def converting(counts, ceilings):
+    """Seconds of the conversions alone."""
+    return sum(
+        _of(counts.conversions, other) / (ceilings.rate(f"convert {other}") or math.inf)
+        for other in ("int64", "float32")
+    )
 
 
 def _of(conversions, other):
@@ -123,8 +131,7 @@ def special(kernel, ceilings, took):
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     ran = vectors(kernel.counts, ceilings) if kernel.counts.executed else 0.0
     rest = max(wants["arithmetic"] - of_special, ran)
-    started = _started(kernel.counts, ceilings)
-    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), started, *others)
+    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
     cause = Cause("special", wants["arithmetic"], text, ideal=rest, alone=_in_turn(kernel, ceilings))
     found = cause.without(took, rest, ceilings.rate("launch"))
