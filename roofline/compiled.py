@@ -133,6 +133,6 @@ def special(kernel, ceilings, took):
     rest = max(wants["arithmetic"] - of_special, ran)
     rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
-    cause = Cause("special", wants["arithmetic"], text, ideal=rest, alone=_in_turn(kernel, ceilings))
+    cause = Cause("special", wants["arithmetic"], text, ideal=rest)
     found = cause.without(took, rest, ceilings.rate("launch"))
     return found if found.gain >= WORTH else None
