@@ -140,11 +140,8 @@ def candidates(kernel, ceilings, took):
     found += _of_atomics(counts, ceilings, took)
     if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
-        seconds, ideal = (
-            counts.integer / ceilings.rate("integer int64"),
-            compiled.converting(counts, ceilings),
-        )
-        found.append(Cause("integer", seconds, text, ideal=ideal))
+        seconds = counts.integer / ceilings.rate("integer int64")
+        found.append(Cause("integer", seconds, text, ideal=compiled.converting(counts, ceilings)))
     return [*found, *_of_parallelism(kernel, ceilings, took)]
 
 

@@ -11,9 +11,8 @@ from roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
 IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, where no other thread is in the way
-STARTED = (
-    8  # lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency tells
-)
+# lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency tells
+STARTED = 8
 WORD = 8  # bytes of the largest number that a spill keeps
 
 
@@ -54,9 +53,8 @@ def _conversions(kernel, ceilings):
     if not (seconds := converting(counts, ceilings)):
         return
     rest = wants["arithmetic"]
-    if _of(
-        counts.conversions, "float32"
-    ):  # what float64 does between two conversions, float32 does at its own rate
+    # what float64 does between two conversions, float32 does at its own rate
+    if _of(counts.conversions, "float32"):
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     least = max([rest, moving(counts, ceilings), _started(counts, ceilings), *others])
