@@ -195,8 +195,13 @@ def _of_divisions(counts, ceilings, took):
         if name in DIVISIONS
     )
     if seconds > QUARTER * took:
-        seconds = min(max(took, seconds), seconds + moving(counts, ceilings))
-        yield Cause("integer division", seconds, "its integer divisions want that time")
+        moved = moving(counts, ceilings)
+        seconds, ideal = (
+            min(max(took, seconds), seconds + moved),
+            math.hypot(moved, compiled.started(counts, ceilings)),
+        )
+        text = "its integer divisions want that time"
+        yield Cause("integer division", seconds, text, ideal=ideal, fixed=True)
 
 
 def _of_instructions(kernel, ceilings, took):

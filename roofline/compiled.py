@@ -38,7 +38,7 @@ def _in_turn(kernel, ceilings):
     return IN_TURN * ran / (max(extent, 1) * ceilings.clock)
 
 
-def _started(counts, ceilings):
+def started(counts, ceilings):
     """Seconds in which a GPU starts all arithmetic of its code, integers, loads and stores, not what special
     functions and conversions do inside."""
     if counts.ptx is None or not counts.executed or not ceilings.clock:
@@ -57,7 +57,7 @@ def _conversions(kernel, ceilings):
     if _of(counts.conversions, "float32"):
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    least = max([rest, moving(counts, ceilings), _started(counts, ceilings), *others])
+    least = max([rest, moving(counts, ceilings), started(counts, ceilings), *others])
     text = f"its {scaled(sum(counts.conversions.values()))} conversions between types take most of that time"
     seconds += wants["arithmetic"]
     yield Cause("conversions", seconds, text, ideal=least, least=least, alone=_in_turn(kernel, ceilings))
@@ -101,7 +101,7 @@ def _banks(counts, ceilings):
     taken, least = counts.banks
     if taken > least and "bandwidth shared" in ceilings.items:
         once = counts.scratch / ceilings.bandwidth("shared")
-        without = max(once, _started(counts, ceilings))
+        without = max(once, started(counts, ceilings))
         text = (
             f"its accesses to scratch meet in the same banks, which are asked {taken / least:.2g} times as"
             " often as they had to"
@@ -129,8 +129,9 @@ def special(kernel, ceilings, took):
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     ran = vectors(kernel.counts, ceilings) if kernel.counts.executed else 0.0
     rest = max(wants["arithmetic"] - of_special, ran)
-    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
+    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), started(kernel.counts, ceilings), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
-    cause = Cause("special", wants["arithmetic"], text, ideal=rest)
+    own = _in_turn(kernel, ceilings)  # where it is known, it is why more was seen
+    cause = Cause("special", wants["arithmetic"], text, ideal=rest, alone=own, fixed=own > 0.0)
     found = cause.without(took, rest, ceilings.rate("launch"))
     return found if found.gain >= WORTH else None

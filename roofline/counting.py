@@ -169,18 +169,18 @@ def _alone(policy, kernel, args):
     facts = pk.explain(policy, kernel, *args).facts
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     parts, _ = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
-    return max((_in_a_graph(part, kernel, args) for part in parts[:BLOCKS]), default=0.0)
+    return max((in_a_graph(part, kernel, args) for part in parts[:BLOCKS]), default=0.0)
 
 
-def _in_a_graph(policy, kernel, args):
-    """Seconds of a launch that is one of several in a graph."""
+def in_a_graph(policy, kernel, args, times=IN_A_ROW):
+    """Seconds of a launch that is one of so many in a graph."""
     with pk.use(policy.space) as space, pk.capture(space) as graph:
-        for _ in range(IN_A_ROW):
+        for _ in range(times):
             pk.parallel_for(policy, kernel, *args)
     wait = functools.partial(pk.fence, space)
     graph.replay()
     wait()
-    return min(batch_seconds(graph.replay, wait, 1) for _ in range(REPEATS)) / IN_A_ROW
+    return min(batch_seconds(graph.replay, wait, 1) for _ in range(REPEATS)) / times
 
 
 def _reaches_scratch(text):

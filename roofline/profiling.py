@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
-from roofline.counting import branches, count, in_words
+from roofline.counting import branches, count, in_a_graph, in_words
 from roofline.counts import Counts, mean
 from roofline.grid import grid
 from roofline.memory import high_water
@@ -33,7 +33,8 @@ AHEAD, TRIPS = (
     2e-4,
     30_000,
 )  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
-STAMPED, LEAST = 7, 1e-7  # times that launches are stamped, and seconds that one of a device takes at least
+# times that a launch is stamped, launches of it in a graph, and seconds that one of a device takes at least
+STAMPED, MANY, LEAST = 7, 100, 1e-7
 
 _hearing = []  # profiles that are open
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
@@ -433,22 +434,20 @@ def _occupy(space):
 
 @functools.cache
 def _beside(space):
-    """Seconds that two stamps of a device tell beside the kernels between them: those of one that does next
-    to nothing, less what a second one adds."""
-    return max(2 * _stamped(space, 1) - _stamped(space, 2), 0.0)
+    """Seconds that two stamps of a device tell beside the kernel between them: those of one that does next
+    to nothing, less what it costs in a graph, the least that a launch can cost."""
+    little = pk.RangePolicy(0, 1, space=space), microkernels.dependent, (1, 5, 3, _something(space))
+    return max(_stamped(*little) - in_a_graph(*little, MANY), 0.0)
 
 
-def _stamped(space, n):
-    """Seconds between two stamps with so many launches of an index; the least of several."""
+def _stamped(policy, kernel, args):
+    """Seconds between two stamps with a launch between them; the least of several."""
     found = []
     for _ in range(STAMPED):
-        _occupy(space)
-        begin = pk.stamp(space)
-        for _ in range(n):
-            pk.parallel_for(
-                pk.RangePolicy(0, 1, space=space), microkernels.dependent, 1, 5, 3, _something(space)
-            )
-        found.append(pk.stamp(space).seconds_since(begin))
+        _occupy(policy.space)
+        begin = pk.stamp(policy.space)
+        pk.parallel_for(policy, kernel, *args)
+        found.append(pk.stamp(policy.space).seconds_since(begin))
     return min(found)
 
 

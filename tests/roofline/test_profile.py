@@ -126,8 +126,10 @@ class Stamped:
 
 
 def test_what_two_stamps_tell_beside_a_kernel_is_taken_off(monkeypatch):
-    """One launch that does nothing, 5 microseconds between two stamps, and 1 for a second one: 4 are theirs."""
-    monkeypatch.setattr(profiling, "_stamped", lambda space, n: (4.0 + n) * 1e-6)
+    """One launch that does nothing, 5 microseconds between two stamps, and 1 in a graph: 4 are theirs."""
+    monkeypatch.setattr(profiling, "_something", lambda space: None)
+    monkeypatch.setattr(profiling, "_stamped", lambda *launch: 5e-6)
+    monkeypatch.setattr(profiling, "in_a_graph", lambda policy, kernel, args, times: 1e-6)
     assert profiling._beside.__wrapped__("cuda") == pytest.approx(4e-6)
     monkeypatch.setattr(profiling, "_beside", lambda space: 4e-6)
     for apart, seconds in ((True, [2e-6, 1e-7]), (False, [6e-6, 3e-6])):
