@@ -421,6 +421,37 @@ def test_what_a_gpu_has_to_start_beside_conversions(with_conversions, monkeypatc
     assert found.gain == pytest.approx(kernel.seconds / least)
 
 
+def test_a_gpus_roof_has_no_flops_that_its_code_leaves_out(machine):
+    counts = shown.counted()["axpy"]
+    for n, share in ((shown.N // 4, 0.25), (2 * shown.N, 1.0)):
+        code = replace(counts, ptx={}, executed={("", "fma", "double"): n})
+        assert bound(code, machine).wants["arithmetic"] == pytest.approx(share * counts.flops / 32e9)
+
+
+def test_without_integers_conversions_stay(with_conversions, monkeypatch):
+    n = 2112 * 128
+    text = {("", "+", "int64"): 100 * n, ("", "+", "float64"): n}
+    executed = {("", "sitofp", "i64"): 5 * n}
+    kernel, gpu = on_a_gpu(
+        with_conversions, monkeypatch, shown.counted()["copy"], 100 * n / 8e9, text=text, executed=executed
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "integer"]
+    assert found.gain == pytest.approx(kernel.seconds / (5 * n / 1e9 + 1e-6))
+
+
+def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch):
+    """Where it is known, what was seen beyond their rate does not stretch the rest."""
+    n = 2112 * 128
+    text = {("", "exp", "float64"): 20 * n, ("", "+", "float64"): 20 * n}
+    executed = {("", "fadd", "double"): 20 * n, ("", "special exp", "double"): 20 * n}
+    kernel, gpu = on_a_gpu(
+        machine, monkeypatch, shown.counted()["copy"], 1.5 * 20 * n / 1e9, text=text, executed=executed
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "special"]
+    rest = math.hypot(20 * n / 16e9, moving(kernel.counts, gpu))
+    assert found.gain == pytest.approx(kernel.seconds / (rest + 1e-6 + 4 * 20 / CLOCK))
+
+
 def test_what_a_gpus_second_cache_keeps_is_not_read_again_from_memory(machine, monkeypatch):
     """Each element is asked for four times; memory would deliver all that in the time, and the sample says
     that it sends it once."""
