@@ -1,4 +1,4 @@
-"""Ten pairs of all kinds that a set of rules before this one was held against last; rules have seen them since."""
+"""Ten pairs of all kinds that an earlier set of rules was held against last; rules have seen them since."""
 
 import math
 
