@@ -75,8 +75,9 @@ def bound(counts, ceilings):
     """
     notes = []
     level = ceilings.level_of(counts.compulsory)
-    executed = counts.executed_totals if counts.ptx is None else None  # of the CPU's code
-    arithmetic, special = _arithmetic(counts, executed, ceilings, notes)
+    ran = counts.executed_totals
+    executed = ran if counts.ptx is None else None  # of the CPU's code
+    arithmetic, special = _arithmetic(counts, ran, ceilings, notes)
     wants = {
         "arithmetic": arithmetic,
         "integer": _integer(counts, executed, ceilings),

@@ -17,7 +17,8 @@ class Cause:
     `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
     is known. `least` is the roof of the work without it, where that is not the roof of the work as it is.
     `fixed`: where it explains less than was seen, the work without it still wants no more than `ideal`; else
-    it is taken to want more by as much.
+    it is taken to want more by as much. `alone` is what a thread takes from its begin to its end without it,
+    however many others there are: nothing hides that of those which begin last.
     """
 
     name: str
@@ -28,13 +29,15 @@ class Cause:
     gain: float | None = None
     least: float | None = None
     fixed: bool = False
+    alone: float = 0.0
 
     def without(self, took, least, launch=0.0):
-        """This cause with its gain: all of the time but `launch` shrinks as what it explains does, or to what
-        the work wants without it, where it explains more than was seen; nothing gets faster than `least`."""
-        launch = min(launch, took) if self.name != "launch" else 0.0
-        left = self.ideal * (1.0 if self.fixed else max(1.0, (took - launch) / self.seconds))
-        return replace(self, gain=took / (launch + max(least if self.least is None else self.least, left)))
+        """This cause with its gain: all of the time but `launch` and `alone` shrinks as what it explains
+        does, or to what the work wants without it, where it explains more than was seen; nothing gets faster
+        than `least`."""
+        stays = min(launch + self.alone, took) if self.name != "launch" else 0.0
+        left = self.ideal * (1.0 if self.fixed else max(1.0, (took - stays) / self.seconds))
+        return replace(self, gain=took / (stays + max(least if self.least is None else self.least, left)))
 
     @property
     def told(self):

@@ -35,9 +35,12 @@ parallelism       the roof of that part of the machine which so few indices or t
 special           special functions, where nothing else was found: they are part of the roof, most of its
                   arithmetic, and a third of the time or more; without, the rest
 
-On a CPU the cost of a launch stays, whatever else ends, and bytes move as `attainable.moving` tells. Parts of
+The cost of a launch stays, whatever else ends, and bytes move as `attainable.moving` tells. Parts of
 a time without, of arithmetic and of memory, say, overlap in part: the root of the sum of their squares stands
-for both.
+for both. On a GPU the threads that begin last take their time when others have ended: what one block takes
+alone (measured) stays with idle lanes, and shared out among as many as have room with few threads; of other
+code, which nobody has run, four cycles for each of a thread's operations. And all that the code has to start
+but what ends takes a cycle for 32 lanes of a scheduler.
 
 What none of these explains is waiting: of operations for the one before, of threads for each other.
 """
@@ -57,6 +60,7 @@ from roofline.units import scaled, times
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
+QUARTER = 0.25  # of the time: what is less no bytes hide
 MORE = 1.3  # times what a text has: its code does more
 IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
 LARGE = 10  # times a launch's cost: so long takes one that is about its own work
@@ -76,8 +80,7 @@ def causes(kernel, ceilings):
     n = len(kernel.times)
     took = kernel.seconds / n
     least = max(kernel.bound.seconds, moving(kernel.counts, ceilings))
-    # a device's queue takes the next launch while one runs
-    launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")
+    launch = ceilings.rate("launch")
     found = [
         c.without(took, least, launch)
         for c in candidates(kernel, ceilings, took)
@@ -125,10 +128,11 @@ def candidates(kernel, ceilings, took):
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
-        # bytes are moved once, whoever wants them
-        ideal = math.hypot((1.0 - idle) * took, moving(counts, ceilings))
-        found.append(Cause("divergence", took, text, ideal=ideal))
-    found += _of_divisions(counts, ceilings)
+        # bytes are moved once, whoever wants them; the longest thread stays as long
+        alone = min(compiled.alone(counts, ceilings), took)
+        ideal = math.hypot((1.0 - idle) * (took - alone), moving(counts, ceilings))
+        found.append(Cause("divergence", took, text, ideal=ideal, alone=alone))
+    found += _of_divisions(counts, ceilings, took)
     if counts.executed and counts.ptx is None and ceilings.clock:
         found += _of_instructions(kernel, ceilings, took)
     found += compiled.of_code(kernel, ceilings, took)
@@ -136,7 +140,8 @@ def candidates(kernel, ceilings, took):
     found += _of_atomics(counts, ceilings, took)
     if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
         text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
-        found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
+        seconds = counts.integer / ceilings.rate("integer int64")
+        found.append(Cause("integer", seconds, text, ideal=compiled.converting(counts, ceilings)))
     return [*found, *_of_parallelism(kernel, ceilings, took)]
 
 
@@ -181,15 +186,22 @@ def _meeting(counts, ceilings):
     return min(1.0, others / places) if places else 0.0
 
 
-def _of_divisions(counts, ceilings):
-    """Integer divisions of the code, which no unit does in one step."""
+def _of_divisions(counts, ceilings, took):
+    """Integer divisions of the code, which no unit does in one step; at most they take as long beside the
+    bytes that are moved, if neither hides the other."""
     seconds = sum(
         n * lanes_and_type(of)[0] / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
         for (_, name, of), n in (counts.executed or {}).items()
         if name in DIVISIONS
     )
-    if seconds:
-        yield Cause("integer division", seconds, "its integer divisions want that time")
+    if seconds > QUARTER * took:
+        moved = moving(counts, ceilings)
+        seconds, ideal = (
+            min(max(took, seconds), seconds + moved),
+            math.hypot(moved, compiled.started(counts, ceilings)),
+        )
+        text = "its integer divisions want that time"
+        yield Cause("integer division", seconds, text, ideal=ideal, fixed=True)
 
 
 def _of_instructions(kernel, ceilings, took):
@@ -336,7 +348,7 @@ def _of_memory(kernel, ceilings, took):
         ideal = moving(counts, ceilings)
         yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=ideal, fixed=True)
     asked = kernel.near_bytes - scratch
-    behind = list(kernel.level_bytes(ceilings).items())[1:] if counts.ptx is None else []
+    behind = list(kernel.level_bytes(ceilings).items())[1:]
     for name, passed in behind:
         if passed > 1.5 * max(moved, lines):  # lines that come once are overfetch
             text = (
@@ -345,8 +357,9 @@ def _of_memory(kernel, ceilings, took):
             )
             ideal = _in_order(counts, ceilings, math.inf)
             yield Cause("reread", passed / ceilings.bandwidth(name), text, ideal=ideal)
-    if moved and asked > 1.5 * moved and not behind:
-        at = [(asked / ceilings.bandwidth(name), name) for name in levels[: levels.index(level) + 1]]
+    if moved and asked > 1.5 * moved and (counts.ptx is not None or not behind):
+        nearer = [name for name in levels[: levels.index(level) + 1] if name not in dict(behind)]
+        at = [(asked / ceilings.bandwidth(name), name) for name in nearer]
         if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
             at.append((asked / ceilings.bandwidth("shared"), "the first cache"))
         seconds, name = min(at, key=lambda one: abs(math.log(one[0] / took)))
@@ -405,8 +418,10 @@ def _of_parallelism(kernel, ceilings, took):
         )
         text = f"{own} a part of the machine only, which has room for {most:,} at once"
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
-        least, most = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
-        yield Cause("parallelism", min(max(took, least), most), text, ideal=kernel.bound.seconds)
+        least, longest = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
+        seconds, alone = min(max(took, least), longest), compiled.alone(kernel.counts, ceilings)
+        # shared out among as many as there is room for, each has so much less to do
+        yield Cause("parallelism", seconds, text, ideal=kernel.bound.seconds, alone=alone * extent / most)
 
 
 def _waiting(kernel, ceilings, took):

@@ -2,13 +2,17 @@
 
 import math
 
+import portable as pk
 from roofline.attainable import moving
 from roofline.cause import HALF, WORTH, Cause, extent_of
 from roofline.counting import WARP
-from roofline.mix import FLOPS, lanes_and_type
+from roofline.mix import FLOPS, STARTS, lanes_and_type
 from roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
+IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, where no other thread is in the way
+# lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency tells
+STARTED = 8
 WORD = 8  # bytes of the largest number that a spill keeps
 
 
@@ -19,20 +23,52 @@ def of_code(kernel, ceilings, took):
     yield from _banks(kernel.counts, ceilings)
 
 
+def alone(counts, ceilings):
+    """Seconds of one block alone beyond a launch that does nothing; 0 where that was not measured."""
+    return max(counts.alone - ceilings.rate("launch"), 0.0)
+
+
+def _in_turn(kernel, ceilings):
+    """Seconds of the arithmetic of a GPU's thread, one operation after the other, in packs of 32 threads; 0
+    of a CPU, and of teams, whose threads nobody knows."""
+    counts, (extent, unit) = kernel.counts, extent_of(kernel)
+    if counts.ptx is None or not counts.executed or unit == "teams" or not ceilings.clock:
+        return 0.0
+    ran = sum(n for (_, name, _), n in counts.executed.items() if name in FLOPS)
+    return IN_TURN * ran / (max(extent, 1) * ceilings.clock)
+
+
+def started(counts, ceilings):
+    """Seconds in which a GPU starts all arithmetic of its code, integers, loads and stores, not what special
+    functions and conversions do inside."""
+    if counts.ptx is None or not counts.executed or not ceilings.clock:
+        return 0.0
+    ran = sum(n * lanes_and_type(of)[0] for (_, name, of), n in counts.executed.items() if name in STARTS)
+    return ran / (STARTED * pk.concurrency(ceilings.space) * ceilings.clock)
+
+
 def _conversions(kernel, ceilings):
     """Conversions at their rate; they share the units of arithmetic."""
     counts, wants = kernel.counts, kernel.bound.wants
-    n = {other: _of(counts.conversions, other) for other in ("int64", "float32")}
-    seconds = sum(m / (ceilings.rate(f"convert {other}") or math.inf) for other, m in n.items())
-    if not seconds:
+    if not (seconds := converting(counts, ceilings)):
         return
     rest = wants["arithmetic"]
-    if n.get("float32"):  # what float64 does between two conversions, float32 does at its own rate
+    # what float64 does between two conversions, float32 does at its own rate
+    if _of(counts.conversions, "float32"):
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
-    least = max([rest, moving(counts, ceilings), *others])
-    text = f"its {scaled(sum(n.values()))} conversions between types take most of that time"
-    yield Cause("conversions", seconds + wants["arithmetic"], text, ideal=least, least=least)
+    least = max([rest, moving(counts, ceilings), started(counts, ceilings), *others])
+    text = f"its {scaled(sum(counts.conversions.values()))} conversions between types take most of that time"
+    seconds += wants["arithmetic"]
+    yield Cause("conversions", seconds, text, ideal=least, least=least, alone=_in_turn(kernel, ceilings))
+
+
+def converting(counts, ceilings):
+    """Seconds of the conversions alone."""
+    return sum(
+        _of(counts.conversions, other) / (ceilings.rate(f"convert {other}") or math.inf)
+        for other in ("int64", "float32")
+    )
 
 
 def _of(conversions, other):
@@ -56,19 +92,21 @@ def _spills(kernel, ceilings, took):
         least = max(2 * counts.local * threads / near, kernel.bound.seconds)
         most = 2 * WORD * sum(ran.values()) / near
         text = f"registers are too few: {counts.local:,} bytes of each thread lie in memory"
-        yield Cause("spills", min(max(took, least), max(least, most)), text, ideal=kernel.bound.seconds)
+        seconds, ideal = min(max(took, least), max(least, most)), kernel.bound.seconds
+        yield Cause("spills", seconds, text, ideal=ideal, alone=_in_turn(kernel, ceilings))
 
 
 def _banks(counts, ceilings):
     """Accesses to scratch of which several words are in one bank, which gives one at a time."""
     taken, least = counts.banks
     if taken > least and "bandwidth shared" in ceilings.items:
-        alone = counts.scratch / ceilings.bandwidth("shared")
+        once = counts.scratch / ceilings.bandwidth("shared")
+        without = max(once, started(counts, ceilings))
         text = (
             f"its accesses to scratch meet in the same banks, which are asked {taken / least:.2g} times as"
             " often as they had to"
         )
-        yield Cause("banks", alone * taken / least, text, ideal=alone, least=alone, fixed=True)
+        yield Cause("banks", once * taken / least, text, ideal=without, least=without, fixed=True)
 
 
 def vectors(counts, ceilings):
@@ -91,9 +129,9 @@ def special(kernel, ceilings, took):
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     ran = vectors(kernel.counts, ceilings) if kernel.counts.executed else 0.0
     rest = max(wants["arithmetic"] - of_special, ran)
-    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), *others)
+    rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), started(kernel.counts, ceilings), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
-    cause = Cause("special", wants["arithmetic"], text, ideal=rest)
-    launch = 0.0 if ceilings.space.startswith("cuda") else ceilings.rate("launch")
-    found = cause.without(took, rest, launch)
+    own = _in_turn(kernel, ceilings)  # where it is known, it is why more was seen
+    cause = Cause("special", wants["arithmetic"], text, ideal=rest, alone=own, fixed=own > 0.0)
+    found = cause.without(took, rest, ceilings.rate("launch"))
     return found if found.gain >= WORTH else None

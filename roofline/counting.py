@@ -27,10 +27,14 @@ from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
 from roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
+from roofline.side import batch_seconds
 from roofline.touched import SIZES, accesses, beyond, by_data, by_names, compulsory, scattered, summed
+from roofline.traffic import blocks_of
 
 WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
+# of a launch, that are timed alone; launches of each in a graph, and replays, of which the fastest counts
+BLOCKS, IN_A_ROW, REPEATS = 4, 20, 3
 
 
 def count(
@@ -86,7 +90,7 @@ def count(
             data.restore()
         if executed and not on_device:
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx, apart, alike, occupancy, local = None, 0, 0, "", 0
+    ptx, apart, alike, occupancy, local, alone = None, 0, 0, "", 0, 0.0
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
         if not reducer:
@@ -104,6 +108,7 @@ def count(
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
+            alone = 0.0 if reducer else _alone(policy, kernel, args)
     counts = Counts(
         kernel.name,
         kernel.place,
@@ -124,6 +129,7 @@ def count(
         local,
         banks,
         by_data(kernel),
+        alone,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
@@ -156,6 +162,25 @@ def _explained(found, text, moves, policy):
     )
     occupancy = f"{registers} registers a thread leave room for {room} of its threads" if room else ""
     return apart, alike, occupancy
+
+
+def _alone(policy, kernel, args):
+    """Seconds of one block of a launch by itself, of the slowest of some, on a device's data as they are."""
+    facts = pk.explain(policy, kernel, *args).facts
+    policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
+    parts, _ = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
+    return max((in_a_graph(part, kernel, args) for part in parts[:BLOCKS]), default=0.0)
+
+
+def in_a_graph(policy, kernel, args, times=IN_A_ROW):
+    """Seconds of a launch that is one of so many in a graph."""
+    with pk.use(policy.space) as space, pk.capture(space) as graph:
+        for _ in range(times):
+            pk.parallel_for(policy, kernel, *args)
+    wait = functools.partial(pk.fence, space)
+    graph.replay()
+    wait()
+    return min(batch_seconds(graph.replay, wait, 1) for _ in range(REPEATS)) / times
 
 
 def _reaches_scratch(text):

@@ -89,6 +89,9 @@ class Counts:
         if no two words of a warp were in one bank.
     by_data : frozenset of str
         Arguments that are read or written at places which data tell.
+    alone : float
+        Seconds of a launch of one block or team, the slowest of some, in a graph of several; measured, not
+        counted (cuda, without reducers).
     """
 
     kernel: str
@@ -110,6 +113,7 @@ class Counts:
     local: int = 0
     banks: tuple[int, int] = (0, 0)
     by_data: frozenset[str] = frozenset()
+    alone: float = 0.0
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())

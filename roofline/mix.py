@@ -39,6 +39,7 @@ _INTEGER = {
 ARITHMETIC = {"fadd", "fsub", "fmul", "fdiv", "fma", "fmuladd"}
 _INTEGER |= {f"{name} by constant" for name in ("sdiv", "udiv", "srem", "urem")}
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
+STARTS = {*FLOPS, "sqrt", *_INTEGER, *_LOADS, *_STORES}  # an instruction of a GPU each, or several
 _PTX_TYPES = {
     "f64": "float64",
     "f32": "float32",

@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
-from roofline.counting import branches, count, in_words
+from roofline.counting import branches, count, in_a_graph, in_words
 from roofline.counts import Counts, mean
 from roofline.grid import grid
 from roofline.memory import high_water
@@ -33,6 +33,8 @@ AHEAD, TRIPS = (
     2e-4,
     30_000,
 )  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+# times that a launch is stamped, launches of it in a graph, and seconds that one of a device takes at least
+STAMPED, MANY, LEAST = 7, 100, 1e-7
 
 _hearing = []  # profiles that are open
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
@@ -220,6 +222,7 @@ class Profile:
         """The launches in their order, a list of Event; work on a device is waited for."""
         if self._events is None or len(self._events) != len(self._marks):
             first, queues = {}, _queues(mark.space for mark in self._marks)
+            beside = _beside(self._marks[0].space) if self._apart and self.on_device else 0.0
             self._events = []
             for mark in self._marks:
                 begin, host = first.setdefault(mark.space, (mark.begin, mark.host[0]))
@@ -230,7 +233,7 @@ class Profile:
                         mark.region,
                         str(mark.space),
                         mark.launches,
-                        mark.end.seconds_since(mark.begin),
+                        max(mark.end.seconds_since(mark.begin) - beside, beside and LEAST),
                         start,
                         mark.host,
                         queues[mark.space],
@@ -427,6 +430,25 @@ def _occupy(space):
     pk.parallel_for(
         pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space)
     )
+
+
+@functools.cache
+def _beside(space):
+    """Seconds that two stamps of a device tell beside the kernel between them: those of one that does next
+    to nothing, less what it costs in a graph, the least that a launch can cost."""
+    little = pk.RangePolicy(0, 1, space=space), microkernels.dependent, (1, 5, 3, _something(space))
+    return max(_stamped(*little) - in_a_graph(*little, MANY), 0.0)
+
+
+def _stamped(policy, kernel, args):
+    """Seconds between two stamps with a launch between them; the least of several."""
+    found = []
+    for _ in range(STAMPED):
+        _occupy(policy.space)
+        begin = pk.stamp(policy.space)
+        pk.parallel_for(policy, kernel, *args)
+        found.append(pk.stamp(policy.space).seconds_since(begin))
+    return min(found)
 
 
 @functools.cache

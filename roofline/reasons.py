@@ -112,10 +112,10 @@ def _outside(analysis, ceilings):
 
 
 def _in_a_graph(kernel, ceilings):
-    """Seconds of one launch of a kernel in a graph: on a CPU its work comes after what launching costs, and
-    one thread does what is done sooner than others are woken."""
+    """Seconds of one launch of a kernel in a graph: of a GPU what it takes by itself; on a CPU its work comes
+    after what launching costs, and one thread does what is done sooner than others are woken."""
     if ceilings.space.startswith("cuda"):
-        return kernel.bound.seconds
+        return max(kernel.bound.seconds, kernel.seconds / len(kernel.times))
     work = max((s for name, s in kernel.bound.wants.items() if name != "launch"), default=0.0)
     alone = pk.concurrency(ceilings.space) * work
     return ceilings.rate("launch") + (alone if alone < (ceilings.rate("launch call") or 0.0) else work)

@@ -33,9 +33,7 @@ NEAR = 1.3  # times as much or as little: a predicted gain that is right
 # short samples of each side, of which the fastest counts: longer ones would all hold other work; on a quiet
 # machine few of them show that it stands
 ROUNDS, AT_ONCE = 25, 5
-# times the cost of a launch: a clean one that takes so long is about its own work; a device's queue hides
-# what a launch costs the host
-AMPLE, QUEUED = 6, 4
+AMPLE = 6  # times the cost of a launch: a clean one that takes so long is about its own work
 LASTS, FEW = 1e-3, 5  # seconds of a sample, at least; single launches, of which the quickest tells its cost
 SIDES = "with", "without"
 STEP, LARGEST = 16, 4096  # times as much work at once, and in all
@@ -156,12 +154,12 @@ def _ample(pair, space, known, random):
         launches = pair.make(space, random(), scale)
         call, wait = _call(launches[1]), functools.partial(pk.fence, space)
         took, least = (
-            min(timing.measure(call, wait, min_time=1e-3, repeats=3).values),
+            min(timing.measure(call, wait, min_time=LASTS, repeats=3, most=ROUNDS, enough=steady).values),
             known(()).rate("launch call"),
         )
         if on_device and not callable(launches[1]):
             least = max(least, min(batch_seconds(call, wait, 1, host_only=True) for _ in range(FEW)))
-        ample = (QUEUED if on_device else AMPLE) * least
+        ample = AMPLE * least
         if took >= ample or scale >= LARGEST:
             return launches
         scale *= min(STEP, 1.2 * ample / took)

@@ -8,7 +8,7 @@ drawn when a pair is made, so that no rule can be fitted to them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofline.truth import arithmetic, last, later, machine, pairs
+from roofline.truth import arithmetic, before, last, later, machine, pairs
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Pair:
 
 def corpus():
     """All pairs, in the order in which they are told."""
-    every = [*pairs.ALL, *arithmetic.ALL, *machine.ALL, *later.ALL, *last.ALL]
+    every = [*pairs.ALL, *arithmetic.ALL, *machine.ALL, *later.ALL, *before.ALL, *last.ALL]
     return [Pair(make.__name__.replace("_", " "), causes, make) for causes, make in every]

@@ -115,6 +115,32 @@ def test_apart_a_graph_is_as_many_events_as_launches(space, views):
     )
 
 
+class Stamped:
+    """A stamp of a device at some second."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def seconds_since(self, other):
+        return self.at - other.at
+
+
+def test_what_two_stamps_tell_beside_a_kernel_is_taken_off(monkeypatch):
+    """One launch that does nothing, 5 microseconds between two stamps, and 1 in a graph: 4 are theirs."""
+    monkeypatch.setattr(profiling, "_something", lambda space: None)
+    monkeypatch.setattr(profiling, "_stamped", lambda *launch: 5e-6)
+    monkeypatch.setattr(profiling, "in_a_graph", lambda policy, kernel, args, times: 1e-6)
+    assert profiling._beside.__wrapped__("cuda") == pytest.approx(4e-6)
+    monkeypatch.setattr(profiling, "_beside", lambda space: 4e-6)
+    for apart, seconds in ((True, [2e-6, 1e-7]), (False, [6e-6, 3e-6])):
+        p = profiling.Profile(apart=apart)
+        p._marks = [
+            profiling._Mark("k", "cuda", (), "", Stamped(0.0), Stamped(end), (0.0, 0.0))
+            for end in (6e-6, 3e-6)
+        ]
+        assert [e.seconds for e in p.events] == pytest.approx(seconds)
+
+
 def test_nothing_launched_is_an_empty_profile():
     with roofline.profile() as p:
         pass

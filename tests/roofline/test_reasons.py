@@ -1,6 +1,8 @@
 """Why a kernel stays below its roof: each cause from evidence that is made to show it."""
 
 import dataclasses
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -368,10 +370,103 @@ def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, mon
     assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if named else [])
 
 
-def test_divisions_of_a_gpus_code(with_gathers):
+@pytest.mark.parametrize("slow, named", [(0.4, False), (1.4, True), (2.5, True), (4.1, False)])
+def test_divisions_of_a_gpus_code(with_gathers, slow, named):
+    """Bytes hide them at most in part, where they take a quarter of the time or more."""
     executed = {("", "sdiv", "<2 x i64>"): shown.N // 2}
-    counts = dataclasses.replace(shown.counted()["copy"], executed=executed, ptx={})
-    assert why(with_gathers, counts, shown.N / 1e8)[0] == "integer division"
+    counts = dataclasses.replace(shown.counted()["copy"], executed=executed, ptx={}, alone=1e-6)
+    narrow = {"bandwidth L2": 32e8}  # half as long for the bytes as for the divisions
+    items = {name: Ceiling(name, "B", Samples((rate,)), "made up") for name, rate in narrow.items()}
+    machine = replace(with_gathers, items=with_gathers.items | items, levels=with_gathers.levels[1:])
+    kernel = shown_kernel(machine, counts, slow * shown.N / 1e8)
+    assert ("integer division" in [c.name for c in causes(kernel, machine)]) is named
+
+
+def on_a_gpu(machine, monkeypatch, counts, seconds, n=2112 * 128, **more):
+    """A kernel of so many indices on a made-up GPU of 132 multiprocessors, and its Ceilings."""
+    monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
+    gpu = replace(machine, space="cuda")
+    made = replace(counts, ptx={}, policy=f"{n:,} indices", **more)
+    return shown_kernel(gpu, made, seconds), gpu
+
+
+def test_the_longest_thread_stays_where_lanes_are_idle_no_longer(machine, monkeypatch):
+    kernel, gpu = on_a_gpu(
+        machine, monkeypatch, shown.counted()["axpy"], 101e-6, masked=0.75, alone=21e-6, executed=None
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "divergence"]
+    share = math.hypot(0.25 * (101e-6 - 20e-6), moving(kernel.counts, gpu))
+    assert found.gain == pytest.approx(101e-6 / (1e-6 + 20e-6 + share))
+
+
+def test_a_thread_among_many_has_its_share_to_do(machine, monkeypatch):
+    """Few threads that do all, and take as long alone: as many as have room share it."""
+    for alone in (0.0, 150e-6):
+        kernel, gpu = on_a_gpu(
+            machine, monkeypatch, shown.counted()["axpy"], 151e-6, n=2112, alone=alone and alone + 1e-6
+        )
+        (found,) = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
+        assert found.gain == pytest.approx(151e-6 / (1e-6 + alone / 128 + kernel.bound.seconds))
+
+
+def test_what_a_gpu_has_to_start_beside_conversions(with_conversions, monkeypatch):
+    """Integer operations, as many as take longer than the arithmetic: eight lanes a cycle and team."""
+    n, ran = 2112 * 128, 4000 * 2112 * 128
+    executed = {("", "fptrunc", "double"): 100 * n, ("", "add", "i64"): ran, ("", "fma", "double"): 10 * n}
+    least = (ran + 10 * n) / (8 * 2112 * CLOCK) + 4 * 10 / CLOCK + 1e-6
+    kernel, gpu = on_a_gpu(
+        with_conversions, monkeypatch, shown.counted()["axpy"], 100 * n / 2e9, executed=executed
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "conversions"]
+    assert found.gain == pytest.approx(kernel.seconds / least)
+
+
+def test_a_gpus_roof_has_no_flops_that_its_code_leaves_out(machine):
+    counts = shown.counted()["axpy"]
+    for n, share in ((shown.N // 4, 0.25), (2 * shown.N, 1.0)):
+        code = replace(counts, ptx={}, executed={("", "fma", "double"): n})
+        assert bound(code, machine).wants["arithmetic"] == pytest.approx(share * counts.flops / 32e9)
+
+
+def test_without_integers_conversions_stay(with_conversions, monkeypatch):
+    n = 2112 * 128
+    text = {("", "+", "int64"): 100 * n, ("", "+", "float64"): n}
+    executed = {("", "sitofp", "i64"): 5 * n}
+    kernel, gpu = on_a_gpu(
+        with_conversions, monkeypatch, shown.counted()["copy"], 100 * n / 8e9, text=text, executed=executed
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "integer"]
+    assert found.gain == pytest.approx(kernel.seconds / (5 * n / 1e9 + 1e-6))
+
+
+def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch):
+    """Where it is known, what was seen beyond their rate does not stretch the rest."""
+    n = 2112 * 128
+    text = {("", "exp", "float64"): 20 * n, ("", "+", "float64"): 20 * n}
+    executed = {("", "fadd", "double"): 20 * n, ("", "special exp", "double"): 20 * n}
+    kernel, gpu = on_a_gpu(
+        machine, monkeypatch, shown.counted()["copy"], 1.5 * 20 * n / 1e9, text=text, executed=executed
+    )
+    (found,) = [c for c in causes(kernel, gpu) if c.name == "special"]
+    rest = math.hypot(20 * n / 16e9, moving(kernel.counts, gpu))
+    assert found.gain == pytest.approx(kernel.seconds / (rest + 1e-6 + 4 * 20 / CLOCK))
+
+
+def test_what_a_gpus_second_cache_keeps_is_not_read_again_from_memory(machine, monkeypatch):
+    """Each element is asked for four times; memory would deliver all that in the time, and the sample says
+    that it sends it once."""
+    counts = shown.counted()["copy"]
+    asked = {key: 4 * n for key, n in counts.text.items()}
+    levels = [("L2", 1024), ("DRAM", None)]
+    seconds = 4 * counts.compulsory / machine.bandwidth("DRAM")
+    for times, named in ((1, False), (4, True)):
+        sample = {512: (times * counts.compulsory, 0), 2048: (times * counts.compulsory, 0)}
+        kernel, gpu = on_a_gpu(
+            replace(machine, levels=levels), monkeypatch, counts, seconds, text=asked, beyond=sample,
+            executed=None,
+        )  # fmt: skip
+        found = [c.text for c in causes(kernel, gpu) if c.name == "reread"]
+        assert bool(found) is named
 
 
 def test_atomics_that_cost_no_more_where_they_meet(machine):
@@ -522,10 +617,11 @@ def test_what_registers_have_no_room_for(with_conversions, slow, named):
 def test_memory_of_a_gpus_threads(machine):
     """How much lies there is known, not how often it is reached: once each at least, with every operation at
     most."""
+    n, ran = 10**6, {("", "fma", "double"): 10**8}
     counts = dataclasses.replace(
-        shown.counted()["axpy"], executed={("", "fma", "double"): 10**8}, ptx={}, local=512
+        shown.counted()["axpy"], executed=ran, ptx={}, local=512, policy=f"{n:,} indices"
     )
-    least, most = 2 * 512 * shown.N / 128e9, 2 * 8 * 2 * 10**8 / 128e9
+    least, most = 2 * 512 * n / 128e9, 2 * 8 * 2 * 10**8 / 128e9
     for slow, named in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):
         kernel = shown_kernel(machine, counts, slow)
         found = [c for c in causes(kernel, machine) if c.name == "spills"]
@@ -596,6 +692,7 @@ def test_a_gain_that_is_known_does_not_shrink_with_what_was_seen():
     known, shared = (Cause("overfetch", 1.0, "", ideal=0.5, fixed=fixed) for fixed in (True, False))
     assert [c.without(2.0, 0.1).gain for c in (known, shared)] == [pytest.approx(4.0), pytest.approx(2.0)]
     assert Cause("conversions", 1.0, "", ideal=0.2, least=0.2).without(1.0, 0.9).gain == pytest.approx(5.0)
+    assert replace(known, alone=0.4).without(2.0, 0.1, 0.1).gain == pytest.approx(2.0)
 
 
 def test_what_is_only_written_is_fetched_before(machine):

@@ -95,6 +95,20 @@ def test_there_is_as_much_work_as_a_launch_is_dear(monkeypatch):
     assert scales[0] == 1 and 9e-6 + 1e-6 * scales[-1] >= 54e-6 and scales[-1] < 1000
 
 
+def test_a_host_that_is_slow_at_first_does_not_pass_for_work(monkeypatch):
+    """Launches of which the first ones are late and the later ones take 10 microseconds are too short."""
+    late, scales = itertools.chain((9e-5 * 0.9**k for k in range(8)), itertools.repeat(1e-5)), []
+
+    def make(space, random, scale):
+        scales.append(scale)
+        return planted().make(space, random, scale)
+
+    roofs = type("Roofs", (), {"rate": lambda self, name: 9e-6})()
+    monkeypatch.setattr(timing, "batch_seconds", lambda *_: next(late))
+    validate._ample(Pair("planted", (), make), "serial", lambda special: roofs, lambda: None)
+    assert scales[1] == pytest.approx(1.2 * 54 / 10)
+
+
 def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypatch):
     """A GPU that is lent for minutes ends a run wherever it is."""
 
