@@ -48,6 +48,7 @@ from .words import atomic_add, int64, local, static, where
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
 _ALONE = 32  # values, or parts, that a member combines by itself while others wait
 _JOINED = 256  # tiles of a team that joins their rows
+_LOOKED_AT = Min, Sum, Sum, Max  # of offsets: see rows.py
 _LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
 
 
@@ -585,20 +586,31 @@ def segmented_scan(
     [1.0, 2.0, 6.0]
     """
     values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
-    n, n_rows, inclusive = values.shape[0], offsets.shape[0] - 1, static(bool(inclusive))
-    are_long = _are_long(space, n, n_rows)
-    check = _checked_rows(values, offsets, space, row_length, offsets) if are_long else None
-    out = empty(values.shape, dtype, space)
-    if are_long and check() <= MOST:
-        given = inclusive, neutral, values, offsets, out
-        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, label="segments.scan")
-    else:
-        _scan_marked(space, reducer, inclusive, neutral, values, offsets, out)
-    return out
+    sizes = space, values.shape[0], offsets.shape[0] - 1
+    given = static(bool(inclusive)), neutral, values, offsets
+    if _are_long(*sizes):
+        return _scan_long_rows(sizes, reducer, given, dtype)
+    return _scan_marked(space, reducer, given, empty(values.shape, dtype, space))
 
 
-def _scan_marked(space, reducer, inclusive, neutral, values, offsets, out):
+def _scan_long_rows(sizes, reducer, given, dtype):
+    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST. Nobody waits for
+    the look at offsets where the call before had rows of these sizes, and none longer."""
+    (space, _, n_rows), (_, _, values, offsets) = sizes, given
+    check = _checked_rows(values, offsets, space, row_length, offsets)
+    out, known = empty(values.shape, dtype, space), _kept.__dict__
+    were_short = known.get("short") == sizes
+    are_short = were_short or check() <= MOST
+    if are_short:
+        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, out, label="segments.scan")
+        are_short = not were_short or check() <= MOST
+    known["short"] = sizes if are_short else None
+    return out if are_short else _scan_marked(space, reducer, given, out)
+
+
+def _scan_marked(space, reducer, given, out):
     """Prefixes of rows as those of all values, which start anew where a row is marked to begin."""
+    inclusive, neutral, values, offsets = given
     n = _range(space, values.shape[0])
     begins, total = _workspace(space, (n.end, "bool"), (1, out.dtype))
     parallel_for(n, _clear, begins, label="segments.clear")
@@ -608,6 +620,7 @@ def _scan_marked(space, reducer, inclusive, neutral, values, offsets, out):
         n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
     check()
+    return out
 
 
 def segmented_sort(
@@ -663,7 +676,7 @@ def _ragged(values, offsets, reducer, space):
 def _added_up(reducer, dtype):
     """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
     wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
-    return wide, np.dtype(wide).type(reducer.identity(wide))
+    return np.dtype(wide), np.dtype(wide).type(reducer.identity(wide))
 
 
 @functools.lru_cache(maxsize=256)
@@ -685,7 +698,7 @@ def _reduce_long_rows(space, reducer, neutral, values, offsets, dtype):
     """Each row combined; what is beyond MOST values where there is a longer row."""
     check = _checked_rows(values, offsets, space, row_length, offsets)
     out = empty(offsets.shape[0] - 1, dtype, space)  # the device is at work already
-    given = static(MOST), neutral, values, offsets
+    given = MOST, neutral, values, offsets
     parallel_for(_teams(space, out.shape[0]), reduction_of_row(reducer), *given, out, label="segments.reduce")
     if check() > MOST:
         (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-values.shape[0] // MOST)
@@ -737,9 +750,7 @@ def _checked_rows(values, offsets, space, kernel, *args):
     number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
     queued, so that the device goes on: until then nothing may trust the offsets."""
     n_rows = offsets.shape[0] - 1
-    found = reduce_ahead(
-        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum, Max), label="segments.check"
-    )
+    found = reduce_ahead(_range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check")
 
     def check():
         least, *ends, longest = found()

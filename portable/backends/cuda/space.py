@@ -113,19 +113,29 @@ class Compiled:
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
-    def again(self, grid, shared, rest):
+    def again(self, grid, shared, rest, refused):
         """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
-        one call of the driver, whose code it returns; False where that cannot be."""
-        if not self.context.alone or not cu.launch_as:
-            return False
-        n_bytes, handle = 8 * self.signature.n_words, self.handle
-        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
+        one call of the driver, and calls `refused` with them where that will not; None if there is no such
+        call. Each call takes a block that `rest` is in, so that no lock is wanted."""
+        if not self.direct or not 0 < grid <= _MAX_GRID:
+            return None
+        n_bytes, handle, spare = 8 * self.signature.n_words, self.handle, []
         of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+
+        def new():
+            block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
+            return memoryview(block).cast("B")[:n_bytes], (ctypes.c_void_p * 1)(ctypes.addressof(block))
 
         def again(words):
-            ctypes.memmove(block, words, n_bytes)
-            return cu.launch_as(of_shape, handle, parameters, None)
+            try:
+                block = spare.pop()
+            except IndexError:  # the first launch, or one while another thread is at one
+                block = new()
+            arguments, parameters = block
+            arguments[:] = words
+            if cu.launch_as(of_shape, handle, parameters, None):
+                refused(words)  # which says why, or knows what a thread's first wants
+            spare.append(block)
 
         return again
 
@@ -280,38 +290,12 @@ def run_for(space, compiled, policy, words):
 
 
 def again_for(space, compiled, policy):
-    """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
-    block that begin and end are in, so that no lock is wanted."""
-    if policy.__class__ is not RangePolicy or not compiled.direct or space.stream:
+    """A callable of the words that does what run_for does, as the shortest way does it."""
+    if policy.__class__ is MDRangePolicy or space.stream or space.debug:
         return None
-    grid = -(-(policy.end - policy.begin) // compiled.indices)
-    if not 0 < grid <= _MAX_GRID:
-        return None
-    shape = Shape(grid, 1, 1, compiled.threads, 1, 1)
-    of_shape, handle, n_bytes, spare = (
-        ctypes.byref(shape),
-        compiled.handle,
-        8 * compiled.signature.n_words,
-        [],
-    )
-
-    def new():
-        block = ctypes.create_string_buffer(len(compiled.block))
-        struct.pack_into("=2q", block, n_bytes, policy.begin, policy.end)
-        return memoryview(block).cast("B")[:n_bytes], (ctypes.c_void_p * 1)(ctypes.addressof(block))
-
-    def again(words):
-        try:
-            block = spare.pop()
-        except IndexError:  # the first launch, or one while another thread is at one
-            block = new()
-        arguments, parameters = block
-        arguments[:] = words
-        if cu.launch_as(of_shape, handle, parameters, None):
-            run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
-        spare.append(block)
-
-    return again
+    refused = functools.partial(run_for, space, compiled, policy)
+    compiled, grid, shared = _configure(space, compiled, policy)
+    return compiled.again(grid, shared, _extra(policy, shared), refused)
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -411,34 +395,38 @@ def run(pattern, space, compiled, policy, words, outs):
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def reduce_ahead(space, compiled, policy, words):
-    """A callable that gives the results, and waits for the reduction alone, which is one of a range."""
-    if space.debug:
-        results = run("reduce", space, compiled, policy, words, ())
-        return lambda: results
-    with _lock.held:
-        stream = _workspace(space.device, space.stream)
-        work = stream.spare.pop() if stream.spare else _Ahead(stream)
-        if work.known != (compiled, policy):
-            work.known, work.again = (compiled, policy), _ahead(space, compiled, policy, words, work)
-        if not work.again or work.again(words):
-            for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
-                compiled.launch(grid, block, shared, space.stream, handle)
+def reduce_ahead(space, compiled, policy):
+    """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
+    waits for it alone."""
+    stream = _workspace(space.device, space.stream)
+
+    def long_way(work, words):
+        with _lock.held:
+            _launch(space, _reduce(space, compiled, policy, words, (), work))
+
+    def ahead(words):
+        try:
+            work = stream.spare.pop()
+        except IndexError:
+            work = _Ahead(stream)
+        if work.known is not ahead:  # all but the words stays as it is
+            with _lock.held:
+                ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
+            refused = functools.partial(long_way, work)
+            again = None if space.stream else compiled.again(grid, shared, block[len(words) :], refused)
+            work.known, work.again = ahead, again or refused
+        work.again(words)
         cu.cuEventRecord(work.mark.handle, space.stream or None)
 
-    def results():
-        cu.cuEventSynchronize(work.mark.handle)
-        found = compiled.results.read(work.words)
-        stream.spare.append(work)
-        return found
+        def results():
+            cu.cuEventSynchronize(work.mark.handle)
+            found = compiled.results.read(work.words)
+            stream.spare.append(work)
+            return found
 
-    return results
+        return results
 
-
-def _ahead(space, compiled, policy, words, work):
-    """A callable of the words that queues this reduction again: all but them stays as it is."""
-    ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
-    return False if space.stream else compiled.again(grid, shared, block[len(words) :])
+    return ahead
 
 
 def plan_for(space, compiled, policy, words):
@@ -541,8 +529,7 @@ class _Ahead:
         self.room, self.counter = work.room, work.counter
         self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        # the last reduction's kernel and policy, and what launches it again
-        self.known = self.again = None
+        self.known = self.again = None  # whose it was last, and what launches that again
 
 
 @functools.cache
