@@ -1,4 +1,4 @@
-"""Scans on CUDA in one launch: blocks take tiles by number, each two of them.
+"""Scans on CUDA in one launch: blocks take tiles by their numbers, each two of them.
 
     tile t           its total, left for others
     tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
@@ -9,9 +9,10 @@ combines what the group's tiles left, and the last group of a section what lies 
 
 A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
 what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
-indices: shared memory turns one order into the other.
+indices: shared memory turns one order into the other, for each warp by itself.
 
-Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
+Since blocks begin in the order of their numbers, all that comes before is done or at work: a block may wait
+for it, whatever LAG is. CUB's scans rely on the same (agent_scan.cuh).
 The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
 
     the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
@@ -36,7 +37,18 @@ from ...compiler.types import VARYING
 from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import WARP, barrier, fold_block, fold_warp, grid, scan_block, shared_words, thread
+from .lanes import (
+    WARP,
+    barrier,
+    barrier_of_warp,
+    block,
+    fold_block,
+    fold_warp,
+    grid,
+    scan_block,
+    shared_words,
+    thread,
+)
 
 ITEMS, WORDS = 8, 16  # at most, of a thread
 GROUP = WARP  # a lane asks for one of those before
@@ -48,13 +60,13 @@ _STORE = ir.InlineAsm(
 
 
 _LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
-_EIGHT = ir.Constant(I64, 3)  # bits of the items between two words of padding
+_ROW = ir.Constant(I64, 4)  # bits of the words that shared memory takes or gives at once
 
 
 def words_of_tiles(n_tiles, state_words):
     """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
-    word an entry."""
-    return 1 + 2 * state_words * _LEVELS * (n_tiles + 1)
+    word an entry, of whole groups."""
+    return 1 + 2 * state_words * _LEVELS * GROUP * (n_tiles // GROUP + 1)
 
 
 class ScanEntry(Scanned, cuda.Entry):
@@ -77,24 +89,35 @@ class ScanEntry(Scanned, cuda.Entry):
         self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
         lower, b = self.lower, self.lower.b
         self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
-        self.shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+        n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
+        self.shelves = [shared_words(lower, n_words, "tile") for _ in range(n_shelves)]
         self._take_tiles(self.extra("depth"))
         b.ret_void()
 
     def _take_tiles(self, lag):
-        """The next number, and what is to be done for tiles with it and before."""
-        b = self.lower.b
-        self.last = b.sub(b.sub(grid(self.lower), lag), ir.Constant(I64, 1))
-        number = self._take_number()
-        with b.if_then(b.icmp_signed("<=", number, self.last)):
-            self._total(number)
+        """The total of the block's tile, and what is to be done for tiles before."""
+        lower, b = self.lower, self.lower.b
+        self.last = b.sub(b.sub(grid(lower), lag), ir.Constant(I64, 1))
+        number, rank = block(lower), thread(lower)
+        self.first = self._equal(rank, 0)
+        self.lane = b.and_(rank, ir.Constant(I64, WARP - 1))
+        self._ask_mark()
+        with b.if_else(b.icmp_signed("<=", number, self.last)) as (whole, behind):
+            with whole:
+                self._total(number)
+            with behind:
+                barrier(lower)
         half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
         group, place = self._split(half)
-        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)):
+        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0))):
             self._total_of_group(group)
         behind = b.sub(number, lag)
         with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
             self._prefixes(behind)
+
+    def _is_warp(self, number):
+        """Whether this thread is one of the warp of that number."""
+        return self._equal(self.lower.b.sub(thread(self.lower), self.lane), number * WARP)
 
     def _all(self, *conditions):
         return functools.reduce(self.lower.b.and_, conditions)
@@ -112,25 +135,25 @@ class ScanEntry(Scanned, cuda.Entry):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
 
-    def _take_number(self):
-        """The next number, and the launch's mark, an odd one of 32 bits.
+    def _ask_mark(self):
+        """The first thread asks for the launch's mark, an odd one of 32 bits: behind the next barrier `_mark`
+        is there.
 
-        Both are in the first word. Who takes the last number gives the next launch another mark.
+        It is in the first word, with the number of those who have asked. Who asks last gives the next launch
+        another one.
         """
         lower, b = self.lower, self.lower.b
-        self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
-        self.first = self._equal(thread(lower), 0)
-        self.in_warp = b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))
+        self.words, self.asked = self.extra("partials", PTR), shared_words(lower, 1, "asked")
         with b.if_then(self.first):
-            ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
-            b.store(ticket, taken)
+            found = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
+            b.store(found, self.asked)
             last = b.sub(grid(lower), ir.Constant(I64, 1))
-            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
-                b.store(b.add(b.sub(ticket, last), ir.Constant(I64, 2 << 32)), self.words)
-        barrier(lower)
-        ticket = b.load(taken, typ=I64)
-        self.mark = b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
-        return b.and_(ticket, _LOW)
+            with b.if_then(b.icmp_signed("==", b.and_(found, _LOW), last)):
+                b.store(b.add(b.sub(found, last), ir.Constant(I64, 2 << 32)), self.words)
+
+    def _mark(self):
+        b = self.lower.b
+        return b.or_(b.lshr(b.load(self.asked, typ=I64), _HALF), ir.Constant(I64, 1))
 
     # ---- a tile
     def _start(self, tile):
@@ -140,22 +163,28 @@ class ScanEntry(Scanned, cuda.Entry):
     def _coalesced(self, start):
         """The indices of this thread's items when neighbours are neighbours."""
         b = self.lower.b
-        first = b.add(start, thread(self.lower), flags=("nsw",))
-        return [b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",)) for k in range(self.items)]
+        first = b.add(start, self._place(), flags=("nsw",))
+        return [b.add(first, ir.Constant(I64, k * WARP), flags=("nsw",)) for k in range(self.items)]
+
+    def _place(self):
+        """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
+        b = self.lower.b
+        warp = b.sub(thread(self.lower), self.lane)
+        return b.add(b.mul(warp, ir.Constant(I64, self.items)), self.lane)
 
     def _shelf(self, first, further):
-        """A place of the tile in shared memory, one word in nine of which is padding against bank conflicts.
+        """A place of the tile in shared memory, one word in 17 of which is padding against bank conflicts.
 
-        Both parts are counted with padding: no carry of the one reaches the other's eights, so that a thread
-        has one address and constants.
+        Both parts are counted with padding: no carry of the one reaches the other's sixteens, so that a
+        thread has one address and constants.
         """
         b = self.lower.b
-        word = b.add(b.add(first, b.ashr(first, _EIGHT)), ir.Constant(I64, further + further // 8))
+        word = b.add(b.add(first, b.ashr(first, _ROW)), ir.Constant(I64, further + further // 16))
         return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
 
     def _across(self, k):
         """The place of this thread's item k when neighbours are neighbours."""
-        return self._shelf(thread(self.lower), k * self.threads)
+        return self._shelf(self._place(), k * WARP)
 
     def _items(self):
         """The places of this thread's neighbouring items."""
@@ -171,12 +200,14 @@ class ScanEntry(Scanned, cuda.Entry):
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
                     self._write(state, self._across(k))
+                barrier_of_warp(lower)
             with part:
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
+                barrier(lower)
                 self.steps(thread(lower), rest, ir.Constant(I64, self.threads), lambda k: self._one(start, k))
+                barrier(lower)
         lower.begin_pack(None)
-        barrier(lower)
 
     def _one(self, start, place):
         """The contribution at a place of a tile."""
@@ -223,9 +254,9 @@ class ScanEntry(Scanned, cuda.Entry):
         lower, b = self.lower, self.lower.b
         found = shared_words(lower, len(self.state), "before")
         places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
-        with b.if_then(self.in_warp):
+        with b.if_then(self._is_warp(self.threads // WARP - 1)):  # the first has left the total meanwhile
             state = self._before(tile)
-            with b.if_then(self.first):
+            with b.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
         start = self._start(tile)
         self._run_kernel(start)
@@ -235,30 +266,34 @@ class ScanEntry(Scanned, cuda.Entry):
             self.write_results([self._combined(prefix, total)])
         lower.begin_pack(None)
         if self.outs:
-            self._keep_prefixes(self._combined(prefix, before))
-            barrier(lower)
-            self._store(start)
+            like = self._keep_prefixes(self._combined(prefix, before))
+            barrier_of_warp(lower)
+            self._store(start, like)
 
     def _keep_prefixes(self, running):
-        """This thread's items become prefixes."""
+        """This thread's items become prefixes, finished, which have fewer words than states as a rule;
+        returned as the last one is."""
+        lower, exclusive, prefix = self.lower, self.policy_kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
-            self._write(running if self.policy_kind == "scan exclusive" else after, places)
+            prefix = flat(finished(lower, self.reducer, running if exclusive else after))
+            for x, place in zip(prefix, places):
+                lower.b.store(lower.get(x), place)
             running = after
+        return prefix
 
-    def _store(self, start):
+    def _store(self, start, like):
         lower, b = self.lower, self.lower.b
         for k, index in enumerate(self._coalesced(start)):
             with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
-                prefix = finished(lower, self.reducer, self._read(self._across(k)))
-                for out, x in zip(self.outs, flat(prefix)):
+                for out, x in zip(self.outs, self._loaded(like, self._across(k))):
                     lower.store(out, [lower.lanes(index)], x)
 
     # ---- what lies before a tile
     def _before(self, tile):
         """By one warp, of which the first thread gets it. Waits for the tile's own total too: who made it has
         read the tile, which may now be overwritten by its prefixes."""
-        (group, place), lane = self._split(tile), thread(self.lower)
+        (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
             self._member(0, group, self.lower.b.add(place, ir.Constant(I64, 1))),
@@ -277,7 +312,7 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _member(self, level, group, n=GROUP):
         """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
-        b, lane = self.lower.b, thread(self.lower)
+        b, lane = self.lower.b, self.lane
         n = ir.Constant(I64, n) if isinstance(n, int) else n
         return level, b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
 
@@ -291,37 +326,40 @@ class ScanEntry(Scanned, cuda.Entry):
         return [t.BITS[v.dtype] // 32 for v in self.state]
 
     def _places(self, level, number):
-        """Where the halves of a state are left; the same half of neighbours lies side by side."""
-        b, one = self.lower.b, ir.Constant(I64, 1)
-        stride = b.add(grid(self.lower), one)
-        for half in range(sum(self._halves())):
-            row = b.mul(stride, ir.Constant(I64, level * sum(self._halves()) + half))
-            word = b.add(b.add(row, number), one)
-            yield b.gep(self.words, [word], source_etype=I64)
+        """Where the halves of a state are left: the same half of a group's members side by side, and then the
+        next half, so that a thread has one address and constants."""
+        b, n_halves = self.lower.b, sum(self._halves())
+        entries = b.and_(b.add(grid(self.lower), ir.Constant(I64, GROUP)), ir.Constant(I64, -GROUP))
+        entry = b.add(b.mul(entries, ir.Constant(I64, level)), number)
+        place = b.and_(entry, ir.Constant(I64, GROUP - 1))
+        group = b.mul(b.sub(entry, place), ir.Constant(I64, n_halves))
+        first = b.gep(self.words, [b.add(group, place)], source_etype=I64)
+        return [b.gep(first, [ir.Constant(I64, 1 + k * GROUP)], source_etype=I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Leave a state for the tiles behind."""
-        b, words = self.lower.b, []
+        b, words, mark = self.lower.b, [], self._mark()
         for v, n_halves in zip(state, self._halves()):
             bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
             bits = b.zext(bits, I64) if n_halves == 1 else bits
             words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
         for place, word in zip(self._places(level, number), words):
-            b.call(_STORE, [place, b.or_(word, self.mark)])
+            b.call(_STORE, [place, b.or_(word, mark)])
 
     def _await(self, *wanted):
         """The states of (level, number, condition) each, once they are there; the neutral one where the
         condition does not hold."""
         b = self.lower.b
         places = [
-            list(self._places(level, b.select(there, number, ir.Constant(I64, 0))))
+            self._places(level, b.select(there, number, ir.Constant(I64, 0)))
             for level, number, there in wanted
         ]
+        mark = self._mark()
         self.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
         rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
         missing = [
-            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), self.mark))
+            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), mark))
             for row, (_, _, there) in zip(rows, wanted)
             for word in row
         ]
