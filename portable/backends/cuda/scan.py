@@ -1,4 +1,4 @@
-"""Scans on CUDA in one launch: blocks take tiles by their numbers, each two of them.
+"""Scans on CUDA in one launch: blocks take tiles by number, each two of them.
 
     tile t           its total, left for others
     tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
@@ -11,8 +11,7 @@ A thread scans neighbouring states, ITEMS of them or WORDS words (one state if t
 what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
 indices: shared memory turns one order into the other, for each warp by itself.
 
-Since blocks begin in the order of their numbers, all that comes before is done or at work: a block may wait
-for it, whatever LAG is. CUB's scans rely on the same (agent_scan.cuh).
+Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
 The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
 
     the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
@@ -37,11 +36,11 @@ from ...compiler.types import VARYING
 from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
+from .engine import KEEPING, KEEPS
 from .lanes import (
     WARP,
     barrier,
     barrier_of_warp,
-    block,
     fold_block,
     fold_warp,
     grid,
@@ -59,6 +58,7 @@ _STORE = ir.InlineAsm(
 )
 
 
+_LETTERS = {"double": ("d", 64), "i64": ("l", 64), "float": ("f", 32), "i32": ("r", 32)}
 _LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
 _ROW = ir.Constant(I64, 4)  # bits of the words that shared memory takes or gives at once
 
@@ -67,6 +67,32 @@ def words_of_tiles(n_tiles, state_words):
     """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
     word an entry, of whole groups."""
     return 1 + 2 * state_words * _LEVELS * GROUP * (n_tiles // GROUP + 1)
+
+
+class Hints:
+    """Loads and stores of a view's elements that tell the second cache what to keep: with a policy, what is
+    read; without one, nothing. What is no number of 32 or 64 bits goes without."""
+
+    def __init__(self, b, policy=None):
+        self.b, self.policy = b, policy
+
+    def load(self, pointer, align, typ):
+        if str(typ) not in _LETTERS:
+            return self.b.load(pointer, align=align, typ=typ)
+        (letter, bits), operands = _LETTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
+        text = "ld.global" + (KEEPS if self.policy else ".cs.b{} $0, [$1];")
+        return self._call(text.format(bits), f"={letter}", typ, operands, ",l" * len(operands))
+
+    def store(self, x, pointer, align):
+        if str(x.type) not in _LETTERS:
+            return self.b.store(x, pointer, align=align)
+        letter, bits = _LETTERS[str(x.type)]
+        return self._call(f"st.global.cs.b{bits} [$0], $1;", "l", ir.VoidType(), [pointer, x], f",{letter}")
+
+    def _call(self, text, first, kind, operands, others):
+        function = ir.FunctionType(kind, [v.type for v in operands])
+        stores = isinstance(kind, ir.VoidType)
+        return self.b.call(ir.InlineAsm(function, text, first + others, stores), operands)
 
 
 class ScanEntry(Scanned, cuda.Entry):
@@ -91,22 +117,17 @@ class ScanEntry(Scanned, cuda.Entry):
         self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
         self.shelves = [shared_words(lower, n_words, "tile") for _ in range(n_shelves)]
+        self.keeping = b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
         self._take_tiles(self.extra("depth"))
         b.ret_void()
 
     def _take_tiles(self, lag):
-        """The total of the block's tile, and what is to be done for tiles before."""
-        lower, b = self.lower, self.lower.b
-        self.last = b.sub(b.sub(grid(lower), lag), ir.Constant(I64, 1))
-        number, rank = block(lower), thread(lower)
-        self.first = self._equal(rank, 0)
-        self.lane = b.and_(rank, ir.Constant(I64, WARP - 1))
-        self._ask_mark()
-        with b.if_else(b.icmp_signed("<=", number, self.last)) as (whole, behind):
-            with whole:
-                self._total(number)
-            with behind:
-                barrier(lower)
+        """The next number, and what is to be done for tiles with it and before."""
+        b = self.lower.b
+        self.last = b.sub(b.sub(grid(self.lower), lag), ir.Constant(I64, 1))
+        number = self._take_number()
+        with b.if_then(b.icmp_signed("<=", number, self.last)):
+            self._total(number)
         half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
         group, place = self._split(half)
         with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0))):
@@ -118,6 +139,10 @@ class ScanEntry(Scanned, cuda.Entry):
     def _is_warp(self, number):
         """Whether this thread is one of the warp of that number."""
         return self._equal(self.lower.b.sub(thread(self.lower), self.lane), number * WARP)
+
+    def _hint(self, policy):
+        """How the kernel's elements are read from here on; those of loops are read more often than twice."""
+        self.lower.hints = None if self.has_loops else Hints(self.lower.b, policy)
 
     def _all(self, *conditions):
         return functools.reduce(self.lower.b.and_, conditions)
@@ -135,25 +160,25 @@ class ScanEntry(Scanned, cuda.Entry):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
 
-    def _ask_mark(self):
-        """The first thread asks for the launch's mark, an odd one of 32 bits: behind the next barrier `_mark`
-        is there.
+    def _take_number(self):
+        """The next number, and the launch's mark, an odd one of 32 bits.
 
-        It is in the first word, with the number of those who have asked. Who asks last gives the next launch
-        another one.
+        Both are in the first word. Who takes the last number gives the next launch another mark.
         """
         lower, b = self.lower, self.lower.b
-        self.words, self.asked = self.extra("partials", PTR), shared_words(lower, 1, "asked")
+        self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
+        rank = thread(lower)
+        self.first, self.lane = self._equal(rank, 0), b.and_(rank, ir.Constant(I64, WARP - 1))
         with b.if_then(self.first):
-            found = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
-            b.store(found, self.asked)
+            ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
+            b.store(ticket, taken)
             last = b.sub(grid(lower), ir.Constant(I64, 1))
-            with b.if_then(b.icmp_signed("==", b.and_(found, _LOW), last)):
-                b.store(b.add(b.sub(found, last), ir.Constant(I64, 2 << 32)), self.words)
-
-    def _mark(self):
-        b = self.lower.b
-        return b.or_(b.lshr(b.load(self.asked, typ=I64), _HALF), ir.Constant(I64, 1))
+            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
+                b.store(b.add(b.sub(ticket, last), ir.Constant(I64, 2 << 32)), self.words)
+        barrier(lower)
+        ticket = b.load(taken, typ=I64)
+        self.mark = b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+        return b.and_(ticket, _LOW)
 
     # ---- a tile
     def _start(self, tile):
@@ -230,6 +255,7 @@ class ScanEntry(Scanned, cuda.Entry):
     def _total(self, tile):
         """A tile's total, left for others."""
         lower, b = self.lower, self.lower.b
+        self._hint(self.keeping)
         self._run_kernel(self._start(tile))
         parts = fold_block(lower, self._own(), self._combined, self.threads)
         with b.if_then(self.first):
@@ -258,6 +284,7 @@ class ScanEntry(Scanned, cuda.Entry):
             state = self._before(tile)
             with b.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
+        self._hint(None)
         start = self._start(tile)
         self._run_kernel(start)
         before, total = scan_block(lower, self._own(), self._neutral(), self._combined, self.threads)
@@ -338,13 +365,13 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _leave(self, level, number, state):
         """Leave a state for the tiles behind."""
-        b, words, mark = self.lower.b, [], self._mark()
+        b, words = self.lower.b, []
         for v, n_halves in zip(state, self._halves()):
             bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
             bits = b.zext(bits, I64) if n_halves == 1 else bits
             words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
         for place, word in zip(self._places(level, number), words):
-            b.call(_STORE, [place, b.or_(word, mark)])
+            b.call(_STORE, [place, b.or_(word, self.mark)])
 
     def _await(self, *wanted):
         """The states of (level, number, condition) each, once they are there; the neutral one where the
@@ -354,12 +381,11 @@ class ScanEntry(Scanned, cuda.Entry):
             self._places(level, b.select(there, number, ir.Constant(I64, 0)))
             for level, number, there in wanted
         ]
-        mark = self._mark()
         self.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
         rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
         missing = [
-            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), mark))
+            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), self.mark))
             for row, (_, _, there) in zip(rows, wanted)
             for word in row
         ]

@@ -113,29 +113,19 @@ class Compiled:
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
-    def again(self, grid, shared, rest, refused):
+    def again(self, grid, shared, rest):
         """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
-        one call of the driver, and calls `refused` with them where that will not; None if there is no such
-        call. Each call takes a block that `rest` is in, so that no lock is wanted."""
-        if not self.direct or not 0 < grid <= _MAX_GRID:
-            return None
-        n_bytes, handle, spare = 8 * self.signature.n_words, self.handle, []
+        one call of the driver, whose code it returns; False where that cannot be."""
+        if not self.context.alone or not cu.launch_as:
+            return False
+        n_bytes, handle = 8 * self.signature.n_words, self.handle
+        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
         of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
-
-        def new():
-            block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
-            return memoryview(block).cast("B")[:n_bytes], (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
 
         def again(words):
-            try:
-                block = spare.pop()
-            except IndexError:  # the first launch, or one while another thread is at one
-                block = new()
-            arguments, parameters = block
-            arguments[:] = words
-            if cu.launch_as(of_shape, handle, parameters, None):
-                refused(words)  # which says why, or knows what a thread's first wants
-            spare.append(block)
+            ctypes.memmove(block, words, n_bytes)
+            return cu.launch_as(of_shape, handle, parameters, None)
 
         return again
 
@@ -290,12 +280,25 @@ def run_for(space, compiled, policy, words):
 
 
 def again_for(space, compiled, policy):
-    """A callable of the words that does what run_for does, as the shortest way does it."""
+    """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
+    block that all but the words are in, so that no lock is wanted."""
     if policy.__class__ is MDRangePolicy or space.stream or space.debug:
         return None
-    refused = functools.partial(run_for, space, compiled, policy)
-    compiled, grid, shared = _configure(space, compiled, policy)
-    return compiled.again(grid, shared, _extra(policy, shared), refused)
+    sized, grid, shared = _configure(space, compiled, policy)
+    if not sized.direct or not 0 < grid <= _MAX_GRID:
+        return None
+    rest, spare = _extra(policy, shared), []
+
+    def again(words):
+        try:
+            call = spare.pop()
+        except IndexError:  # the first launch, or one while another thread is at one
+            call = sized.again(grid, shared, rest)
+        if call(words):
+            run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
+        spare.append(call)
+
+    return again
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
@@ -400,22 +403,18 @@ def reduce_ahead(space, compiled, policy):
     waits for it alone."""
     stream = _workspace(space.device, space.stream)
 
-    def long_way(work, words):
-        with _lock.held:
-            _launch(space, _reduce(space, compiled, policy, words, (), work))
-
     def ahead(words):
         try:
             work = stream.spare.pop()
         except IndexError:
             work = _Ahead(stream)
-        if work.known is not ahead:  # all but the words stays as it is
+        if work.known is not ahead or not work.again or work.again(words):
             with _lock.held:
-                ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
-            refused = functools.partial(long_way, work)
-            again = None if space.stream else compiled.again(grid, shared, block[len(words) :], refused)
-            work.known, work.again = ahead, again or refused
-        work.again(words)
+                rows = _reduce(space, compiled, policy, words, (), work)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            work.known, direct = ahead, compiled.direct and not space.stream
+            work.again = direct and compiled.again(grid, shared, block[len(words) :])
         cu.cuEventRecord(work.mark.handle, space.stream or None)
 
         def results():
@@ -527,7 +526,10 @@ class _Ahead:
 
     def __init__(self, work):
         self.room, self.counter = work.room, work.counter
-        self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
+        self.results, self.mark = (
+            work.context.allocate_pinned(512),
+            driver.Event(work.context, 2),
+        )  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
         self.known = self.again = None  # whose it was last, and what launches that again
 
