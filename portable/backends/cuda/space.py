@@ -29,7 +29,7 @@ _lock = Lock()  # compiled code has one argument block, and a stream one workspa
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
+_LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 
