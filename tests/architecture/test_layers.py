@@ -275,6 +275,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
+    (
+        740,
+        (
+            "scans of a GPU that tell its cache what is read again, and wait for each other at fewer barriers;"
+            " prefixes of rows that are queued before the answer"
+        ),
+    ),
 )
 
 
