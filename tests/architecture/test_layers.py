@@ -278,8 +278,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (
         740,
         (
-            "scans of a GPU that tell its cache what is read again, and wait for each other at fewer barriers;"
-            " prefixes of rows that are queued before the answer"
+            "scans of a GPU that tell its cache what is read again, and have fewer barriers; prefixes of rows"
+            " that are queued before the answer"
         ),
     ),
 )
