@@ -23,7 +23,16 @@ from .backends import registry
 from .compiler.types import COMPLEX, HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import KINDS, WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
+from .policy import (
+    KINDS,
+    WITH_PREFIXES,
+    MDRangePolicy,
+    RangePolicy,
+    TeamPolicy,
+    as_policy,
+    kind_of,
+    n_indices,
+)
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import HOST, Space, debugged, default_space, require, resolve
@@ -49,6 +58,7 @@ _OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's 
 _MOST_STATICS = 4096
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
+_AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered by
 
 
 def _describe(args):
@@ -453,7 +463,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    if type(policy) is RangePolicy and type(kernel) is Kernel and _hooks() is _NOBODY:
+    if type(policy) in _AGAIN and type(kernel) is Kernel and _hooks() is _NOBODY:
         last, known, again, pack_weak = kernel.last
         if last is not policy:
             if kernel.seen is policy and policy.space is not None:
@@ -598,10 +608,16 @@ def reduce_ahead(policy, kernel, *args, reducer, label=None):
     if events.current() is not events.NONE:  # whoever listens hears of an end when it is there
         results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
         return lambda: results
-    space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
+    specs, words, weak = _describe(args)
+    wanted, (known, ahead) = (policy, reducer, specs), kernel.ahead
+    if weak or known != wanted:
+        space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
+        ahead = backend.reduce_ahead(space, compiled, policy)
+        kernel.ahead = None if backend.interprets else wanted, ahead
+    else:
+        words = b"".join(words)
     try:
-        with backend.lock or _FREE:
-            return backend.reduce_ahead(space, compiled, policy, words)
+        return ahead(words)
     except BaseException as error:
         raise interrupted(error)  # noqa: B904  (the same)
 

@@ -174,8 +174,9 @@ def prefixes_of_row(reducer):
 
     @kernel
     def scan_row(team, inclusive, neutral, values, offsets, out):
-        """A row's values once, and its prefixes."""
+        """A row's values once, and its prefixes; nothing of a row that is longer than MOST."""
         begin, end = _row(team.league_rank, values, offsets)
+        end = end if end - begin <= MOST else begin
         carry, ahead = neutral, local(_AHEAD, values.dtype)
         for base in range(begin, end, _AHEAD * team.size):
             for m in range(_AHEAD):

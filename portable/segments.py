@@ -48,6 +48,7 @@ from .words import atomic_add, int64, local, static, where
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
 _ALONE = 32  # values, or parts, that a member combines by itself while others wait
 _JOINED = 256  # tiles of a team that joins their rows
+_LOOKED_AT = Min, Sum, Sum, Max  # of offsets: see rows.py
 _LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
 
 
@@ -531,25 +532,24 @@ def segmented_reduce(
     >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), ends, space="serial").to_numpy().tolist()
     [1.0, 0.0, 6.0]
     """
-    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
+    values, offsets, dtype, neutral, sizes = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
         raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
-    if _are_long(space, values.shape[0], offsets.shape[0] - 1):
-        return _reduce_long_rows(space, reducer, neutral, values, offsets, dtype)
-    return _reduce_tiles(space, reducer, neutral, values, offsets, dtype)
+    way = _reduce_long_rows if _are_long(*sizes) else _reduce_tiles
+    return way(sizes, reducer, neutral, values, offsets, dtype)
 
 
-def _reduce_tiles(space, reducer, neutral, values, offsets, dtype):
+def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
     """Each row combined, by tiles of values and ends of rows."""
-    n, n_rows = values.shape[0], offsets.shape[0] - 1
+    space, n, n_rows = sizes
     tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
     # the row at which each tile begins, and what each has of a row from before and of one that goes on
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
     if _by_teams(space):
-        check = _checked_rows(values, offsets, space, row_length_and_tiles, tile, offsets, rows)
+        check = _checked_rows(sizes, offsets, row_length_and_tiles, tile, offsets, rows)
         reduce_tile = _staged_tile_reduction(reducer)
     else:
-        check = _checked_rows(values, offsets, space, row_length, offsets)
+        check = _checked_rows(sizes, offsets, row_length, offsets)
         parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
         reduce_tile = _tile_reduction(reducer)
     out = empty(n_rows, dtype, space)  # the device is at work already
@@ -584,30 +584,41 @@ def segmented_scan(
     >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
     [1.0, 2.0, 6.0]
     """
-    values, offsets, dtype, neutral, space = _ragged(values, offsets, reducer, space)
-    n, n_rows, inclusive = values.shape[0], offsets.shape[0] - 1, static(bool(inclusive))
-    are_long = _are_long(space, n, n_rows)
-    check = _checked_rows(values, offsets, space, row_length, offsets) if are_long else None
-    out = empty(values.shape, dtype, space)
-    if are_long and check() <= MOST:
-        given = inclusive, neutral, values, offsets, out
-        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, label="segments.scan")
-    else:
-        _scan_marked(space, reducer, inclusive, neutral, values, offsets, out)
-    return out
+    values, offsets, dtype, neutral, sizes = _ragged(values, offsets, reducer, space)
+    given = static(bool(inclusive)), neutral, values, offsets
+    if _are_long(*sizes):
+        return _scan_long_rows(sizes, reducer, given, dtype)
+    return _scan_marked(sizes, reducer, given, empty(values.shape, dtype, sizes[0]))
 
 
-def _scan_marked(space, reducer, inclusive, neutral, values, offsets, out):
+def _scan_long_rows(sizes, reducer, given, dtype):
+    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST. Nobody waits for
+    the look at offsets where the call before had rows of these sizes, and none longer."""
+    (space, n, n_rows), (*_, offsets) = sizes, given
+    check = _checked_rows(sizes, offsets, row_length, offsets)
+    out, known = empty(n, dtype, space), _kept.__dict__
+    were_short = known.get("short") == sizes
+    are_short = were_short or check() <= MOST
+    if are_short:
+        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, out, label="segments.scan")
+        are_short = not were_short or check() <= MOST
+    known["short"] = sizes if are_short else None
+    return out if are_short else _scan_marked(sizes, reducer, given, out)
+
+
+def _scan_marked(sizes, reducer, given, out):
     """Prefixes of rows as those of all values, which start anew where a row is marked to begin."""
-    n = _range(space, values.shape[0])
-    begins, total = _workspace(space, (n.end, "bool"), (1, out.dtype))
+    (space, n, _), (inclusive, neutral, values, offsets) = sizes, given
+    begins, total = _workspace(space, (n, "bool"), (1, out.dtype))
+    n = _range(space, n)
     parallel_for(n, _clear, begins, label="segments.clear")
-    check = _checked_rows(values, offsets, space, row_length_and_begin, offsets, begins)
+    check = _checked_rows(sizes, offsets, row_length_and_begin, offsets, begins)
     given = inclusive, neutral, begins, values
     parallel_scan(
         n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
     check()
+    return out
 
 
 def segmented_sort(
@@ -631,39 +642,39 @@ def segmented_sort(
     >>> values.to_numpy().tolist()
     [4, 5, 1, 3]
     """
-    values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
-    _checked_rows(values, offsets, space, row_length, offsets)()
-    rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
-    parallel_for(
-        RangePolicy(0, values.shape[0], space=space), row_numbers, offsets, rows, label="segments.rows"
-    )
+    values, offsets, _, _, sizes = _ragged(values, offsets, Sum, space)
+    _checked_rows(sizes, offsets, row_length, offsets)()
+    space, n, n_rows = sizes
+    rows = empty(n, "int32" if n_rows < 2**31 - 1 else "int64", space)
+    parallel_for(RangePolicy(0, n, space=space), row_numbers, offsets, rows, label="segments.rows")
     order = argsort(values, space, descending=descending)
     order = _taken(argsort(_taken(order, rows, space), space), order, space)
     return _taken(order, values, space), order
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, the dtype in which values add up, the neutral number, space), all but the offsets'
-    numbers checked."""
+    """(values, offsets, the dtype in which values add up, the neutral number, (space, number of values, of
+    rows)), all but the offsets' numbers checked."""
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
             f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
         )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)
-    if offsets.dtype.kind != "i" or offsets.shape[0] < 1:
+    n_rows = offsets.shape[0] - 1
+    if offsets.dtype.kind != "i" or n_rows < 0:
         raise DTypeError(
             f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
             " wanted"
         )
-    return values, offsets, *_added_up(reducer, values.dtype), space
+    return values, offsets, *_added_up(reducer, values.dtype), (space, values.shape[0], n_rows)
 
 
 @functools.lru_cache(maxsize=256)
 def _added_up(reducer, dtype):
     """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
     wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
-    return wide, np.dtype(wide).type(reducer.identity(wide))
+    return np.dtype(wide), np.dtype(wide).type(reducer.identity(wide))
 
 
 @functools.lru_cache(maxsize=256)
@@ -681,17 +692,17 @@ def _are_long(space, n, n_rows):
     return _by_teams(space) and 0 < n_rows * _LONG <= n
 
 
-def _reduce_long_rows(space, reducer, neutral, values, offsets, dtype):
+def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
     """Each row combined; what is beyond MOST values where there is a longer row."""
-    check = _checked_rows(values, offsets, space, row_length, offsets)
-    out = empty(offsets.shape[0] - 1, dtype, space)  # the device is at work already
-    given = static(MOST), neutral, values, offsets
-    parallel_for(_teams(space, out.shape[0]), reduction_of_row(reducer), *given, out, label="segments.reduce")
+    check, (space, n, n_rows) = _checked_rows(sizes, offsets, row_length, offsets), sizes
+    teams, out = _teams(space, n_rows), empty(n_rows, dtype, space)  # the device is at work already
+    given = MOST, neutral, values, offsets
+    parallel_for(teams, reduction_of_row(reducer), *given, out, label="segments.reduce")
     if check() > MOST:
-        (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-values.shape[0] // MOST)
-        (parts,) = _workspace(space, (n_blocks, out.dtype))
+        (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-n // MOST)
+        (parts,) = _workspace(space, (n_blocks, dtype))
         parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
-        parallel_for(_teams(space, out.shape[0]), join_row, *given, parts, out, label="segments.join")
+        parallel_for(teams, join_row, *given, parts, out, label="segments.join")
     return out
 
 
@@ -732,24 +743,22 @@ def _tiling(space):
     return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
 
 
-def _checked_rows(values, offsets, space, kernel, *args):
+def _checked_rows(sizes, offsets, kernel, *args):
     """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
     number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
     queued, so that the device goes on: until then nothing may trust the offsets."""
-    n_rows = offsets.shape[0] - 1
-    found = reduce_ahead(
-        _range(space, n_rows), kernel, *args, reducer=(Min, Sum, Sum, Max), label="segments.check"
-    )
+    space, n, n_rows = sizes
+    found = reduce_ahead(_range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check")
 
     def check():
         least, *ends, longest = found()
         if n_rows == 0:
             ends = [int(offsets.to_numpy()[0])] * 2
-        if ends != [0, values.shape[0]] or n_rows and least < 0:
+        if ends != [0, n] or n_rows and least < 0:
             raise InputError(
                 f"offsets begins with {ends[0]}, ends with {ends[1]}"
                 + f" and falls by {-least}" * (n_rows > 0 > least)
-                + f"; it must rise from 0 to {values.shape[0]}, the number of values"
+                + f"; it must rise from 0 to {n}, the number of values"
             )
         return longest
 

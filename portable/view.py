@@ -524,9 +524,15 @@ def over(interface, owner, producer=None):
     return _over(check_dtype(interface["typestr"]), dict(interface), owner, producer)
 
 
+class _New(ctypes.c_char * _MAX_BYTES):
+    """New memory as a buffer, which is as long as the array over it says."""
+
+
 def over_new(memory, shape, dtype):
-    """The same over what `Memory.allocate` gave."""
-    return _over(dtype, {"data": (memory.pointer, False), "shape": shape, "version": 3}, memory, None)
+    """The same over what `Memory.allocate` gave, in less than half the time."""
+    buffer = _New.from_address(memory.pointer or 64)
+    buffer.owner = memory
+    return np.ndarray(shape, dtype, buffer)
 
 
 def _over(dtype, interface, owner, producer):

@@ -186,12 +186,17 @@ class Launches(Protocol):
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
-    def reduce_ahead(self, space: Space, compiled, policy, words) -> Callable:
-        """A callable that gives what `run` of a "reduce" returns, and waits for it alone: what is queued in
-        the meantime need not be done.
+    def reduce_ahead(self, space: Space, compiled, policy) -> Callable:
+        """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
+        alone: what is queued in the meantime need not be done.
         """
-        results = self.run("reduce", space, compiled, policy, words, ())
-        return lambda: results
+
+        def ahead(words):
+            with self.lock or contextlib.nullcontext():
+                results = self.run("reduce", space, compiled, policy, words, ())
+            return lambda: results
+
+        return ahead
 
     def plan_for(self, space: Space, compiled, policy, words) -> Callable:
         """A callable that does what run_for does, with as little as possible left to do."""

@@ -118,7 +118,10 @@ class Results:
 
     def read(self, buffer):
         """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""
-        numbers = iter(self.format.unpack_from(buffer))
+        found = self.format.unpack_from(buffer)
+        if not any(self.shapes):
+            return found
+        numbers = iter(found)
         return tuple(
             next(numbers)
             if n is None

@@ -29,6 +29,12 @@ class Memory(Ops):
     """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be
     live), `slot`, `dummy`, `before_the_loop`."""
 
+    hints = None  # what loads and stores single elements of views as `b` does, and tells caches more
+
+    def port(self, view):
+        """What loads and stores an element of a view: a private array's stays in registers."""
+        return self.b if view.lanes_last or self.hints is None else self.hints
+
     # ---- addresses
     def bytes_times(self, index, stride):
         """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
@@ -181,7 +187,8 @@ class Memory(Ops):
         element, align = self.memory_type(view.dtype), itemsize(view.dtype)
         vector = ir.VectorType(element, self.W)
         if how == "uniform":
-            return self.b.load(pointer if self.W == 1 else self.guarded(pointer), align=align, typ=element)
+            pointer = pointer if self.W == 1 else self.guarded(pointer)
+            return self.port(view).load(pointer, align=align, typ=element)
         if how == "apart":
             x = ir.Constant(vector, ir.Undefined)
             for k, place in enumerate(pointer):
@@ -259,7 +266,7 @@ class Memory(Ops):
         if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
             x = self.stored(value, dtype)
             pointer = pointer if self.W == 1 else self.guarded(pointer)
-            self.b.store(self.b.zext(x, I8) if dtype == "bool" else x, pointer, align=align)
+            self.port(view).store(self.b.zext(x, I8) if dtype == "bool" else x, pointer, align=align)
             return
         x = self.stored(value, dtype, VARYING)
         if dtype == "bool":

@@ -276,6 +276,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
     (118, "pk.exp_nonpositive, exp without what numbers above zero and subnormal results need"),
+    (
+        740,
+        (
+            "scans of a GPU that tell its cache what is read again, and have fewer barriers; prefixes of rows"
+            " that are queued before the answer"
+        ),
+    ),
 )
 
 

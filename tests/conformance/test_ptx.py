@@ -268,3 +268,41 @@ def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
     assert ptx.count(".visible .entry") == (1 if kind == "team" else 1)
     assemble(ptx, CAPABILITIES[-1], tmp_path)
+
+
+@pk.kernel
+def widened(i, decay, near):
+    return decay[i], near[i] * 1.0
+
+
+@pk.kernel
+def summed(i, decay, near):
+    total = 0.0
+    for j in range(i):
+        total += decay[j] * near[j]
+    return total, 1.0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+@pytest.mark.parametrize("near, n_bits", [("float32", (32, 64)), ("int64", (64,)), ("int8", (64,))])
+def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_path):
+    """The first read of a tile is kept, where the machine has words for it; the second and the prefixes are
+    not. A short number is read without such words."""
+    decay, near = ("view", "float64", 1, True, False), ("view", near, 1, True, False)
+    entry = ScanEntry(widened, "scan inclusive", (decay, near, ("tuple", (decay, decay), ())), (MAPS,), 0)
+    ptx = engine.ptx(entry.text, capability, "widened")
+    assert ptx.count("createpolicy") == (capability >= (8, 0))
+    for n in (32, 64):
+        kept, once = f"ld.global.L2::cache_hint.b{n}", f"ld.global.cs.b{n}"
+        assert (once in ptx) == (n in n_bits)
+        assert ptx.count(kept) == (ptx.count(once) if capability >= (8, 0) else 0)
+    assert "st.global.cs.b64" in ptx
+    if capability == CAPABILITIES[-1]:
+        assemble(ptx, capability, tmp_path)
+
+
+def test_what_a_scan_reads_in_loops_is_left_to_the_cache():
+    decay = "view", "float64", 1, True, False
+    entry = ScanEntry(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
+    ptx = engine.ptx(entry.text, CAPABILITIES[-1], "summed")
+    assert "cache_hint" not in ptx and ".cs." not in ptx

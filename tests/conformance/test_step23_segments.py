@@ -120,6 +120,18 @@ def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
     assert sums.tolist() == np.concatenate(wanted).tolist()
 
 
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_prefixes_of_rows_of_the_sizes_of_the_call_before(space, inclusive, long_rows):
+    """As many rows and values, of which now one is longer than a team takes, now none: a GPU goes on before
+    it is known."""
+    x = np.random.default_rng(11).integers(1, 9, 48)
+    for lengths in ([16] * 3, [15, 16, 17], [16] * 3, [16, 15, 17], [0, 48, 0], [16] * 3, [16] * 3):
+        offsets = np.cumsum([0, *lengths])
+        found = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
+        wanted = [np.cumsum(row) - (0 if inclusive else row) for row in rows_of(x, offsets)]
+        assert found.tolist() == np.concatenate(wanted).tolist(), lengths
+
+
 def later(a, b):
     return pk.where(b != 0, b, a)
 

@@ -89,6 +89,27 @@ def test_long_rows_take_more_launches_if_one_is_longer(fake_cuda, monkeypatch, l
             assert fake_cuda.launches[0][1:3] == ((5, 1, 1), (32, 1, 1))
 
 
+def test_prefixes_of_long_rows_are_queued_before_the_answer(fake_cuda, monkeypatch):
+    """Where the call before had rows of these sizes, none of them too long: else the host waits first. What
+    was queued for rows that are too long is made again."""
+    monkeypatch.setattr(segments, "_kept", threading.local())
+    n = 6 * segments._LONG
+    x, offsets = pk.zeros(n, space="cuda"), pk.zeros(6, "int64", space="cuda")
+
+    def looked_at(*given, **options):
+        return lambda: fake_cuda.launches.append("the answer") or (1, 0, n, longest)
+
+    monkeypatch.setattr(segments, "reduce_ahead", looked_at)
+    seen = []
+    for longest in (1, 1, segments.MOST + 1, segments.MOST + 1, 1, 1):
+        fake_cuda.launches.clear()
+        pk.segmented_scan(x, offsets, space="cuda")
+        seen.append(["answer" if what == "the answer" else "launch" for what in fake_cuda.launches])
+    last = ["launch", "launch", "answer"]  # marks are cleared, prefixes made, and offsets were looked at
+    first = ["answer", "launch"]
+    assert seen == [first, first[::-1], [*first[::-1], *last], ["answer", *last], first, first[::-1]]
+
+
 def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):
     """Its launch writes there: memory that is given back meanwhile is another's, or nobody's."""
     made, alive = [], []

@@ -142,6 +142,25 @@ def test_a_policy_that_comes_again_has_a_block_of_its_own(fake_cuda):
     assert struct.unpack("=d3q2q", fake_cuda.block) == (5.0, x.pointer, 300, 8, 200, 300)
 
 
+def test_teams_that_come_again_have_a_block_of_their_own(fake_cuda):
+    """From the third launch on, as ranges have; what it holds is what `run_for` puts there."""
+    driver.context(0).alone = True
+    x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled_by_teams.fn)
+    policy, other = (pk.TeamPolicy(n, 256, space="cuda", scratch_bytes=128) for n in (7, 5))
+    for a in (1.0, 2.0, 3.0):
+        pk.parallel_for(policy, scale, a, x)
+    pk.parallel_for(other, scale, 4.0, x)
+    space, _, _, _, words = pk.dispatch.bind(policy, scale, (5.0, x), ())
+    fake_cuda.block_bytes = len(words + launches._extra(policy, 128))
+    for _ in range(2):
+        fake_cuda.calls.clear()
+        fake_cuda.launches.clear()
+        pk.parallel_for(policy, scale, 5.0, x)
+        assert fake_cuda.calls == ["cuLaunchKernelEx"]
+        assert fake_cuda.launches[0][1:4] == ((7, 1, 1), (256, 1, 1), 128)
+        assert fake_cuda.block == words + launches._extra(policy, 128)
+
+
 def test_no_argument_is_kept(fake_cuda):
     driver.context(0).alone = True
     policy, scale = pk.RangePolicy(200, 300, space="cuda"), pk.kernel(scaled.fn)

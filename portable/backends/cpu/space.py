@@ -359,10 +359,14 @@ def run(pattern, space, compiled, policy, words, outs):
     return None if outs else compiled.results.read(buffer)
 
 
-def reduce_ahead(space, compiled, policy, words):
-    """A callable that gives the results, which are there already."""
-    results = run("reduce", space, compiled, policy, words, ())
-    return lambda: results
+def reduce_ahead(space, compiled, policy):
+    """A callable of the words that gives a callable of the results, which are there already."""
+
+    def ahead(words):
+        results = run("reduce", space, compiled, policy, words, ())
+        return lambda: results
+
+    return ahead
 
 
 def plan_for(space, compiled, policy, words):

@@ -10,6 +10,9 @@ from ... import cache, locks
 from ...compiler.optimise import optimise
 
 
+# The policy of a load whose line the second cache keeps, such a load, and what older machines have instead
+KEEPING, KEEPS = "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", ".L2::cache_hint.b{} $0, [$1], $2;"
+_OLDER = [(KEEPING, "mov.b64 $0, 0;"), *((KEEPS.format(n), f".b{n} $0, [$1];") for n in (32, 64))]
 # LLVM's, less variants
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 
@@ -29,6 +32,8 @@ def machine(capability):
 @locks.alone
 def ptx(text, capability, kernel_name):
     """PTX of an IR text, compiled or taken from the cache."""
+    for new, old in _OLDER if capability < (8, 0) else ():
+        text = text.replace(new, old)
     key = cache.key("ptx", capability, llvm.llvm_version_info, text)
     code = cache.get(key)
     if code is None:

@@ -33,6 +33,10 @@ def barrier(lower):
     lower.call("llvm.nvvm.barrier.cta.sync.aligned.all", [ir.Constant(I32, 0)], _VOID)
 
 
+def barrier_of_warp(lower):
+    lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
+
+
 def shared_words(lower, n_words, name):
     """A fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
     array = ir.GlobalVariable(
@@ -124,7 +128,7 @@ class CudaTeam(Members):
         )
 
     def barrier(self, lower):
-        barrier(lower) if self.n > WARP else lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
+        barrier(lower) if self.n > WARP else barrier_of_warp(lower)
 
     def scratch_base(self, lower):
         return self.buffer

@@ -9,7 +9,7 @@ combines what the group's tiles left, and the last group of a section what lies 
 
 A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
 what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
-indices: shared memory turns one order into the other.
+indices: shared memory turns one order into the other, for each warp by itself.
 
 Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
 The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
@@ -36,7 +36,18 @@ from ...compiler.types import VARYING
 from ...compiler.values import I32, I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import WARP, barrier, fold_block, fold_warp, grid, scan_block, shared_words, thread
+from .engine import KEEPING, KEEPS
+from .lanes import (
+    WARP,
+    barrier,
+    barrier_of_warp,
+    fold_block,
+    fold_warp,
+    grid,
+    scan_block,
+    shared_words,
+    thread,
+)
 
 ITEMS, WORDS = 8, 16  # at most, of a thread
 GROUP = WARP  # a lane asks for one of those before
@@ -47,14 +58,41 @@ _STORE = ir.InlineAsm(
 )
 
 
+_LETTERS = {"double": ("d", 64), "i64": ("l", 64), "float": ("f", 32), "i32": ("r", 32)}
 _LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
-_EIGHT = ir.Constant(I64, 3)  # bits of the items between two words of padding
+_ROW = ir.Constant(I64, 4)  # bits of the words that shared memory takes or gives at once
 
 
 def words_of_tiles(n_tiles, state_words):
     """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
-    word an entry."""
-    return 1 + 2 * state_words * _LEVELS * (n_tiles + 1)
+    word an entry, of whole groups."""
+    return 1 + 2 * state_words * _LEVELS * GROUP * (n_tiles // GROUP + 1)
+
+
+class Hints:
+    """Loads and stores of a view's elements that tell the second cache what to keep: with a policy, what is
+    read; without one, nothing. What is no number of 32 or 64 bits goes without."""
+
+    def __init__(self, b, policy=None):
+        self.b, self.policy = b, policy
+
+    def load(self, pointer, align, typ):
+        if str(typ) not in _LETTERS:
+            return self.b.load(pointer, align=align, typ=typ)
+        (letter, bits), operands = _LETTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
+        text = "ld.global" + (KEEPS if self.policy else ".cs.b{} $0, [$1];")
+        return self._call(text.format(bits), f"={letter}", typ, operands, ",l" * len(operands))
+
+    def store(self, x, pointer, align):
+        if str(x.type) not in _LETTERS:
+            return self.b.store(x, pointer, align=align)
+        letter, bits = _LETTERS[str(x.type)]
+        return self._call(f"st.global.cs.b{bits} [$0], $1;", "l", ir.VoidType(), [pointer, x], f",{letter}")
+
+    def _call(self, text, first, kind, operands, others):
+        function = ir.FunctionType(kind, [v.type for v in operands])
+        stores = isinstance(kind, ir.VoidType)
+        return self.b.call(ir.InlineAsm(function, text, first + others, stores), operands)
 
 
 class ScanEntry(Scanned, cuda.Entry):
@@ -77,7 +115,9 @@ class ScanEntry(Scanned, cuda.Entry):
         self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
         lower, b = self.lower, self.lower.b
         self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
-        self.shelves = [shared_words(lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+        n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
+        self.shelves = [shared_words(lower, n_words, "tile") for _ in range(n_shelves)]
+        self.keeping = b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
         self._take_tiles(self.extra("depth"))
         b.ret_void()
 
@@ -90,11 +130,19 @@ class ScanEntry(Scanned, cuda.Entry):
             self._total(number)
         half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
         group, place = self._split(half)
-        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self.in_warp)):
+        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0))):
             self._total_of_group(group)
         behind = b.sub(number, lag)
         with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
             self._prefixes(behind)
+
+    def _is_warp(self, number):
+        """Whether this thread is one of the warp of that number."""
+        return self._equal(self.lower.b.sub(thread(self.lower), self.lane), number * WARP)
+
+    def _hint(self, policy):
+        """How the kernel's elements are read from here on; those of loops are read more often than twice."""
+        self.lower.hints = None if self.has_loops else Hints(self.lower.b, policy)
 
     def _all(self, *conditions):
         return functools.reduce(self.lower.b.and_, conditions)
@@ -119,8 +167,8 @@ class ScanEntry(Scanned, cuda.Entry):
         """
         lower, b = self.lower, self.lower.b
         self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
-        self.first = self._equal(thread(lower), 0)
-        self.in_warp = b.icmp_signed("<", thread(lower), ir.Constant(I64, WARP))
+        rank = thread(lower)
+        self.first, self.lane = self._equal(rank, 0), b.and_(rank, ir.Constant(I64, WARP - 1))
         with b.if_then(self.first):
             ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
             b.store(ticket, taken)
@@ -140,22 +188,28 @@ class ScanEntry(Scanned, cuda.Entry):
     def _coalesced(self, start):
         """The indices of this thread's items when neighbours are neighbours."""
         b = self.lower.b
-        first = b.add(start, thread(self.lower), flags=("nsw",))
-        return [b.add(first, ir.Constant(I64, k * self.threads), flags=("nsw",)) for k in range(self.items)]
+        first = b.add(start, self._place(), flags=("nsw",))
+        return [b.add(first, ir.Constant(I64, k * WARP), flags=("nsw",)) for k in range(self.items)]
+
+    def _place(self):
+        """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
+        b = self.lower.b
+        warp = b.sub(thread(self.lower), self.lane)
+        return b.add(b.mul(warp, ir.Constant(I64, self.items)), self.lane)
 
     def _shelf(self, first, further):
-        """A place of the tile in shared memory, one word in nine of which is padding against bank conflicts.
+        """A place of the tile in shared memory, one word in 17 of which is padding against bank conflicts.
 
-        Both parts are counted with padding: no carry of the one reaches the other's eights, so that a thread
-        has one address and constants.
+        Both parts are counted with padding: no carry of the one reaches the other's sixteens, so that a
+        thread has one address and constants.
         """
         b = self.lower.b
-        word = b.add(b.add(first, b.ashr(first, _EIGHT)), ir.Constant(I64, further + further // 8))
+        word = b.add(b.add(first, b.ashr(first, _ROW)), ir.Constant(I64, further + further // 16))
         return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
 
     def _across(self, k):
         """The place of this thread's item k when neighbours are neighbours."""
-        return self._shelf(thread(self.lower), k * self.threads)
+        return self._shelf(self._place(), k * WARP)
 
     def _items(self):
         """The places of this thread's neighbouring items."""
@@ -171,12 +225,14 @@ class ScanEntry(Scanned, cuda.Entry):
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
                     self._write(state, self._across(k))
+                barrier_of_warp(lower)
             with part:
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
+                barrier(lower)
                 self.steps(thread(lower), rest, ir.Constant(I64, self.threads), lambda k: self._one(start, k))
+                barrier(lower)
         lower.begin_pack(None)
-        barrier(lower)
 
     def _one(self, start, place):
         """The contribution at a place of a tile."""
@@ -199,6 +255,7 @@ class ScanEntry(Scanned, cuda.Entry):
     def _total(self, tile):
         """A tile's total, left for others."""
         lower, b = self.lower, self.lower.b
+        self._hint(self.keeping)
         self._run_kernel(self._start(tile))
         parts = fold_block(lower, self._own(), self._combined, self.threads)
         with b.if_then(self.first):
@@ -223,10 +280,11 @@ class ScanEntry(Scanned, cuda.Entry):
         lower, b = self.lower, self.lower.b
         found = shared_words(lower, len(self.state), "before")
         places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
-        with b.if_then(self.in_warp):
+        with b.if_then(self._is_warp(self.threads // WARP - 1)):  # the first has left the total meanwhile
             state = self._before(tile)
-            with b.if_then(self.first):
+            with b.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
+        self._hint(None)
         start = self._start(tile)
         self._run_kernel(start)
         before, total = scan_block(lower, self._own(), self._neutral(), self._combined, self.threads)
@@ -235,30 +293,34 @@ class ScanEntry(Scanned, cuda.Entry):
             self.write_results([self._combined(prefix, total)])
         lower.begin_pack(None)
         if self.outs:
-            self._keep_prefixes(self._combined(prefix, before))
-            barrier(lower)
-            self._store(start)
+            like = self._keep_prefixes(self._combined(prefix, before))
+            barrier_of_warp(lower)
+            self._store(start, like)
 
     def _keep_prefixes(self, running):
-        """This thread's items become prefixes."""
+        """This thread's items become prefixes, finished, which have fewer words than states as a rule;
+        returned as the last one is."""
+        lower, exclusive, prefix = self.lower, self.policy_kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
-            self._write(running if self.policy_kind == "scan exclusive" else after, places)
+            prefix = flat(finished(lower, self.reducer, running if exclusive else after))
+            for x, place in zip(prefix, places):
+                lower.b.store(lower.get(x), place)
             running = after
+        return prefix
 
-    def _store(self, start):
+    def _store(self, start, like):
         lower, b = self.lower, self.lower.b
         for k, index in enumerate(self._coalesced(start)):
             with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
-                prefix = finished(lower, self.reducer, self._read(self._across(k)))
-                for out, x in zip(self.outs, flat(prefix)):
+                for out, x in zip(self.outs, self._loaded(like, self._across(k))):
                     lower.store(out, [lower.lanes(index)], x)
 
     # ---- what lies before a tile
     def _before(self, tile):
         """By one warp, of which the first thread gets it. Waits for the tile's own total too: who made it has
         read the tile, which may now be overwritten by its prefixes."""
-        (group, place), lane = self._split(tile), thread(self.lower)
+        (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
             self._member(0, group, self.lower.b.add(place, ir.Constant(I64, 1))),
@@ -277,7 +339,7 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _member(self, level, group, n=GROUP):
         """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
-        b, lane = self.lower.b, thread(self.lower)
+        b, lane = self.lower.b, self.lane
         n = ir.Constant(I64, n) if isinstance(n, int) else n
         return level, b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
 
@@ -291,13 +353,15 @@ class ScanEntry(Scanned, cuda.Entry):
         return [t.BITS[v.dtype] // 32 for v in self.state]
 
     def _places(self, level, number):
-        """Where the halves of a state are left; the same half of neighbours lies side by side."""
-        b, one = self.lower.b, ir.Constant(I64, 1)
-        stride = b.add(grid(self.lower), one)
-        for half in range(sum(self._halves())):
-            row = b.mul(stride, ir.Constant(I64, level * sum(self._halves()) + half))
-            word = b.add(b.add(row, number), one)
-            yield b.gep(self.words, [word], source_etype=I64)
+        """Where the halves of a state are left: the same half of a group's members side by side, and then the
+        next half, so that a thread has one address and constants."""
+        b, n_halves = self.lower.b, sum(self._halves())
+        entries = b.and_(b.add(grid(self.lower), ir.Constant(I64, GROUP)), ir.Constant(I64, -GROUP))
+        entry = b.add(b.mul(entries, ir.Constant(I64, level)), number)
+        place = b.and_(entry, ir.Constant(I64, GROUP - 1))
+        group = b.mul(b.sub(entry, place), ir.Constant(I64, n_halves))
+        first = b.gep(self.words, [b.add(group, place)], source_etype=I64)
+        return [b.gep(first, [ir.Constant(I64, 1 + k * GROUP)], source_etype=I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Leave a state for the tiles behind."""
@@ -314,7 +378,7 @@ class ScanEntry(Scanned, cuda.Entry):
         condition does not hold."""
         b = self.lower.b
         places = [
-            list(self._places(level, b.select(there, number, ir.Constant(I64, 0))))
+            self._places(level, b.select(there, number, ir.Constant(I64, 0)))
             for level, number, there in wanted
         ]
         self.jump("ask")

@@ -29,7 +29,7 @@ _lock = Lock()  # compiled code has one argument block, and a stream one workspa
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_LAG = 0.4  # of the blocks that run at once: how many tiles behind a block's first its second is
+_LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 
@@ -281,35 +281,22 @@ def run_for(space, compiled, policy, words):
 
 def again_for(space, compiled, policy):
     """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
-    block that begin and end are in, so that no lock is wanted."""
-    if policy.__class__ is not RangePolicy or not compiled.direct or space.stream:
+    block that all but the words are in, so that no lock is wanted."""
+    if policy.__class__ is MDRangePolicy or space.stream or space.debug:
         return None
-    grid = -(-(policy.end - policy.begin) // compiled.indices)
-    if not 0 < grid <= _MAX_GRID:
+    sized, grid, shared = _configure(space, compiled, policy)
+    if not sized.direct or not 0 < grid <= _MAX_GRID:
         return None
-    shape = Shape(grid, 1, 1, compiled.threads, 1, 1)
-    of_shape, handle, n_bytes, spare = (
-        ctypes.byref(shape),
-        compiled.handle,
-        8 * compiled.signature.n_words,
-        [],
-    )
-
-    def new():
-        block = ctypes.create_string_buffer(len(compiled.block))
-        struct.pack_into("=2q", block, n_bytes, policy.begin, policy.end)
-        return memoryview(block).cast("B")[:n_bytes], (ctypes.c_void_p * 1)(ctypes.addressof(block))
+    rest, spare = _extra(policy, shared), []
 
     def again(words):
         try:
-            block = spare.pop()
+            call = spare.pop()
         except IndexError:  # the first launch, or one while another thread is at one
-            block = new()
-        arguments, parameters = block
-        arguments[:] = words
-        if cu.launch_as(of_shape, handle, parameters, None):
+            call = sized.again(grid, shared, rest)
+        if call(words):
             run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
-        spare.append(block)
+        spare.append(call)
 
     return again
 
@@ -411,34 +398,34 @@ def run(pattern, space, compiled, policy, words, outs):
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def reduce_ahead(space, compiled, policy, words):
-    """A callable that gives the results, and waits for the reduction alone, which is one of a range."""
-    if space.debug:
-        results = run("reduce", space, compiled, policy, words, ())
-        return lambda: results
-    with _lock.held:
-        stream = _workspace(space.device, space.stream)
-        work = stream.spare.pop() if stream.spare else _Ahead(stream)
-        if work.known != (compiled, policy):
-            work.known, work.again = (compiled, policy), _ahead(space, compiled, policy, words, work)
-        if not work.again or work.again(words):
-            for compiled, handle, grid, shared, block in _reduce(space, compiled, policy, words, (), work):
-                compiled.launch(grid, block, shared, space.stream, handle)
+def reduce_ahead(space, compiled, policy):
+    """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
+    waits for it alone."""
+    stream = _workspace(space.device, space.stream)
+
+    def ahead(words):
+        try:
+            work = stream.spare.pop()
+        except IndexError:
+            work = _Ahead(stream)
+        if work.known is not ahead or not work.again or work.again(words):
+            with _lock.held:
+                rows = _reduce(space, compiled, policy, words, (), work)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            work.known, direct = ahead, compiled.direct and not space.stream
+            work.again = direct and compiled.again(grid, shared, block[len(words) :])
         cu.cuEventRecord(work.mark.handle, space.stream or None)
 
-    def results():
-        cu.cuEventSynchronize(work.mark.handle)
-        found = compiled.results.read(work.words)
-        stream.spare.append(work)
-        return found
+        def results():
+            cu.cuEventSynchronize(work.mark.handle)
+            found = compiled.results.read(work.words)
+            stream.spare.append(work)
+            return found
 
-    return results
+        return results
 
-
-def _ahead(space, compiled, policy, words, work):
-    """A callable of the words that queues this reduction again: all but them stays as it is."""
-    ((_, _, grid, shared, block),) = _reduce(space, compiled, policy, words, (), work)
-    return False if space.stream else compiled.again(grid, shared, block[len(words) :])
+    return ahead
 
 
 def plan_for(space, compiled, policy, words):
@@ -539,10 +526,12 @@ class _Ahead:
 
     def __init__(self, work):
         self.room, self.counter = work.room, work.counter
-        self.results, self.mark = work.context.allocate_pinned(512), work.context.event()
+        self.results, self.mark = (
+            work.context.allocate_pinned(512),
+            driver.Event(work.context, 2),
+        )  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        # the last reduction's kernel and policy, and what launches it again
-        self.known = self.again = None
+        self.known = self.again = None  # whose it was last, and what launches that again
 
 
 @functools.cache
