@@ -487,7 +487,7 @@ _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 class Debugged:
     """Mixed into an entry: its debug build. The block's last word is the address of the words of a fault."""
 
-    emitter, nan = Debugging, False
+    emitter, debug = Debugging, True
 
     def __init__(self, kernel, policy_kind, *args):
         super().__init__(kernel, policy_kind, *args)
@@ -501,7 +501,7 @@ class Debugged:
 
     @property
     def identity_of_code(self):
-        return f"{super().identity_of_code} debug {self.nan}"
+        return f"{super().identity_of_code} debug {self.debug}"
 
     def emit(self):
         super().emit()
@@ -513,7 +513,7 @@ class Debugged:
         lower.watched, lower.n_outer, lower.nan, lower.sites = (
             self.kernel.portable_text,
             n_indices(self.policy_kind),
-            self.nan,
+            self.debug == "nan",
             self.sites,
         )
         lower.leaves = self.target.leave is not None
@@ -524,4 +524,4 @@ class Debugged:
 
 def debug_entry(entry, debug):
     """The class of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
-    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan"})
+    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"debug": debug})

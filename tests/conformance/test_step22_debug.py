@@ -154,7 +154,7 @@ def tally(i, k, counts):
 
 
 def test_a_count_outside_is_named_and_the_others_stay(space):
-    """Of a ScatterView, which a GPU's blocks have copies of in their debug build, too."""
+    """Of a ScatterView, which threads and a GPU's blocks have copies of in their debug build, too."""
     counts = move(np.zeros(N, np.int64), space)
     with pk.use(debug=True):
         for k in (whole(), whole((5, N)), whole((5, -1))):
@@ -168,6 +168,29 @@ def test_a_count_outside_is_named_and_the_others_stay(space):
     assert content[5] == 1 and content.max() <= 3
     if space.startswith("cuda"):  # where the kernel goes on
         assert (np.delete(content, 5) == 3).all()
+
+
+@pytest.mark.parametrize("n_bins", [7, 10_000_000], ids=["copied", "too large for copies"])
+@pytest.mark.parametrize("place", [3, 39_990], ids=["the first chunk", "a later one"])
+def test_what_follows_a_fault_begins_with_empty_copies(space, n_bins, place):
+    n = 40_000
+    counts, k = move(np.zeros(n_bins, np.int64), space), np.arange(n) % 7
+    policy, outside = pk.RangePolicy(0, n, space=space), k.copy()
+    outside[place] = n_bins
+    with pk.use(debug=True):
+        wrong, right = (
+            pk.plan(policy, tally, move(which, space), pk.ScatterView(counts)) for which in (outside, k)
+        )
+        with pytest.raises(pk.CheckError, match=f"index {n_bins} is outside extent .*, at index {place}"):
+            wrong()
+        before = counts.to_numpy() if isinstance(counts, pk.View) else counts.copy()
+        for _ in range(2):
+            right()
+    content = counts.to_numpy() if isinstance(counts, pk.View) else counts
+    assert before.sum() < n and (before[:7] <= np.bincount(k)).all()
+    assert (content[:7] - before[:7] == 2 * np.bincount(k)).all() and not content[7:].any()
+    if not space.startswith("cuda"):
+        assert any(one.merges for key, one in tally.compiled.items() if "debug True" in key)
 
 
 def test_its_copies_are_a_blocks_in_ptx(space):
