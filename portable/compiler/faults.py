@@ -17,7 +17,8 @@ from llvmlite import ir
 
 from ..policy import n_indices
 from . import types as t
-from .emit import OWN, Emitter
+from .emit import OWN
+from .nans import QUICK, SLOW, Numbers
 from .sites import Sites, end_taken, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
@@ -32,23 +33,13 @@ _STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a lo
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
-class Debugging(Emitter):
+class Debugging(Numbers):
     """Needs from the entry: `sites`, `memory` (the address of the words), `watched` (the kernel's text),
     `n_outer` (how many of its arguments are indices) and `scratch_limit`.
     """
 
-    nan = False
     always_branches = True  # an operand that is not wanted is not looked at
-    silent, where, sites, memory, watched, n_outer, scratch_limit, leaves = (
-        False,
-        None,
-        None,
-        None,
-        None,
-        1,
-        None,
-        True,
-    )
+    where, sites, memory, watched, n_outer, scratch_limit = None, None, None, None, 1, None
     place = None  # of an access: whether it is inside, and what it reads or writes otherwise
     version = None  # of a loop: the one whose indices are known to be inside
 
@@ -118,6 +109,8 @@ class Debugging(Emitter):
 
     # ---- what is looked at
     def load(self, view, indices):
+        if self.way == SLOW:
+            return self._load(view, indices)
         with self.before_the_loop(view, indices):
             with self.under(place=(self.inside(view, indices), 0)):
                 return self._load(view, indices)
@@ -200,7 +193,8 @@ class Debugging(Emitter):
     def _index(self, view, k, v):
         """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
         extent = view.shape[k]
-        if self.silent or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
+        known = v.const is not None and isinstance(extent, int) and 0 <= v.const < extent
+        if known or self.silent or self.way == SLOW:
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
@@ -268,7 +262,7 @@ class Debugging(Emitter):
         return I64(n) if isinstance(n, int) else n
 
     def _arithmetic(self, op, x, y, dtype, const_b):
-        if not self.silent and not t.is_float(dtype):
+        if not self.silent and self.way != SLOW and not t.is_float(dtype):
             if op in ("//", "%") and not const_b:
                 self.require(
                     self.b.icmp_signed("!=", y, self._alike(y, 0)),
@@ -299,6 +293,9 @@ class Debugging(Emitter):
     def _number(self, op, result, operands):
         """A result; looked at if it is NaN, and no operand is."""
         if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
+            return result
+        if self.way == QUICK:
+            self.made(op, result, operands)
             return result
         b, zero = self.b, I64(0)
         x = self.get(result)

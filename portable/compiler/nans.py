@@ -1,0 +1,323 @@
+"""Where a debug build looks for NaN on a machine that can leave a kernel: once in a STRETCH of a text.
+
+A NaN goes through sums, products and roots. So of a stretch, which changes nothing but variables and private
+arrays, only the values that nothing else is made of are looked at, and those that a loop adds up behind it,
+all by one branch at its end. Where one is NaN the stretch runs again, from what it began with, and each
+operation is looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from llvmlite import ir
+
+from . import types as t
+from .emit import Emitter
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
+from .values import I1, I64, Value
+
+_PURE = frozenset(
+    "get binary compare cast settle one rounded not negate invert select extreme abs intrinsic whole bits "
+    "from_bits lanes math load junction choice item part rank league_rank league_size together".split()
+)
+_SAME = "negate", "abs", "cast", "settle", "rounded"  # a NaN where their argument is one
+QUICK, SLOW = "quick", "slow"
+
+
+class Stretch:
+    """A stretch being emitted in a hurry.
+
+    start, flags : its first block; {type: the place of what was found}
+    pending : {value: mask} of this basic block that are to be looked at
+    held : {variable or element of a private array: what it holds}; same : {value: one that is NaN where it is}
+    kept : what stays NaN in the loop around this place, and is looked at behind it
+    """
+
+    def __init__(self, start):
+        self.start, self.flags = start, {}
+        self.pending, self.held, self.same, self.kept = {}, {}, {}, ()
+
+    def alias(self, x):
+        return self.same.get(x, x)
+
+
+class Numbers(Emitter):
+    """Needs from the class on top: `nan`, `silent`, `leaves`, `require`."""
+
+    nan, silent, leaves = False, False, True
+    way, run, straight = None, None, False  # how a stretch is emitted; in a call that nothing leaves early
+
+    def block(self, block):
+        if not self.nan or self.silent or not self.leaves or self.way == SLOW:
+            super().block(block)
+        elif self.way == QUICK:
+            straight, self.straight = self.straight, False
+            super().block(block)
+            if not straight:
+                self._look()
+        else:
+            for pure, nodes in itertools.groupby(block.body, _pure):
+                if not self.dead:
+                    (self._in_stretch if pure else super().block)(Block(None, list(nodes)))
+
+    def _in_stretch(self, block):
+        b, before, changed = self.b, dict(self.values), list(self._changed(block.body))
+        old = [(place, b.load(place, typ=typ)) for place, typ, read in changed if read]
+        with self.under(way=QUICK, run=Stretch(b.block)):
+            super().block(block)
+            self._look()
+            flags = self.run.flags
+        if not flags:
+            return
+        new = [(place, b.load(place, typ=typ)) for place, typ, _ in changed]
+        with b.if_then(self._any(flags), likely=False):
+            # else LLVM would keep each operation's value for this place
+            b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
+            for place, x in old:
+                b.store(self._apart(x), place)
+            for node in {o for o in _arguments(block.body) if o in before}:
+                v = before[node]
+                if isinstance(v, Value) and v.ir is not None:
+                    before[node] = Value(
+                        v.dtype, v.kind, self._apart(v.ir), v.const, v.step, v.aligned, v.factors
+                    )
+            with self.under(way=SLOW, values=before):
+                super().block(block)
+            for place, x in new:
+                b.store(x, place)
+
+    def _changed(self, nodes):
+        """(place, type, whether it is read before) of what a stretch changes."""
+        read, changed, wild = set(), set(), set()
+        for what, sets, sure in _accesses(nodes):
+            if sets and what not in read | changed and not (sure and what[:1] not in wild):
+                read.add(what)
+            (changed if sets else read).add(what)
+            if len(what) == 1 and isinstance(what[0], View):
+                wild.add(what)
+        for what in changed:
+            for place, typ in self._places(what):
+                yield place, typ, what in read
+
+    def _places(self, what):
+        """(place, type) of a variable, one for each loop that has its own, or of an element of a private
+        array."""
+        variable, *indices = what
+        if indices or isinstance(variable, View):
+            if variable in self.values:
+                view = self.values[variable]
+                one = self.memory_type(view.dtype)
+                place = self.locate(view, [self.const(k) for k in indices])[1]
+                yield place, one if self.W == 1 else ir.VectorType(one, self.W)
+            return
+        loops = self.frame.loops if self.frame else ()
+        for place in (self.slot_of(variable), *(l.free[variable] for l in loops if variable in l.free)):
+            yield place, self.type_of(variable.dtype, variable.kind)
+
+    def _apart(self, x):
+        """A value of which LLVM does not know that it is this one."""
+        element = getattr(x.type, "element", x.type)
+        return self.intrinsic("arithmetic.fence", [x]) if isinstance(element, (ir.FloatType, ir.DoubleType)) else x
+
+    # ---- what is looked at
+    def made(self, op, result, operands):
+        """An operation's result in a stretch, which may be a NaN made from numbers."""
+        s, x = self.run, self.get(result)
+        if op in ("+", "-", "*", "/", "fma") or len(operands) == 1:
+            for v in operands:
+                s.pending.pop(s.alias(v.ir), None)
+        s.pending[x] = self.mask if isinstance(x.type, ir.VectorType) else None
+
+    def _look(self):
+        """Note whether a pending value is NaN."""
+        s, b = self.run, self.b
+        kept = {s.alias(s.held[what]) for what in s.kept if what in s.held}
+        alike = {}
+        for x, mask in s.pending.items():
+            if x not in kept:
+                alike.setdefault((x.type, mask), []).append(x)
+        for (typ, mask), values in alike.items():
+            for x, y in itertools.zip_longest(values[::2], values[1::2], fillvalue=values[0]):
+                self._note(b.fcmp_unordered("uno", x, y), typ, mask)
+        s.pending, s.held, s.same = {}, {}, {}
+
+    def _note(self, found, typ, mask):
+        s, b = self.run, self.b
+        if isinstance(typ, ir.VectorType):
+            typ = ir.VectorType(ir.IntType(64 if isinstance(typ.element, ir.DoubleType) else 32), self.W)
+            found = b.sext(found if mask is None else self.masked(mask, found), typ)
+        else:
+            typ = I1
+        if typ not in s.flags:
+            s.flags[typ] = self.slot(typ)
+            with b.goto_block(s.start):
+                b.store(ir.Constant(typ, None), s.flags[typ])
+        b.store(b.or_(b.load(s.flags[typ], typ=typ), found), s.flags[typ])
+
+    def _any(self, flags):
+        """Whether something was found."""
+        b, some = self.b, I1(0)
+        for typ, place in flags.items():
+            x = b.load(place, typ=typ)
+            if typ is not I1:
+                x = self.intrinsic("vector.reduce.or", [x], typ.element)
+                x = b.icmp_unsigned("!=", x, typ.element(0))
+            some = b.or_(some, x)
+        return some
+
+    # ---- what values go on in
+    def emit_node(self, node):
+        if self.way == QUICK and not self.silent:
+            straight = node.__class__ is Call and node.text.single_return
+            if inside(node) and not straight or node.__class__ in (Leave, Rejoin):
+                self._look()
+            self.straight = straight
+        super().emit_node(node)
+        self.straight = False
+
+    def emit_loop(self, loop):
+        s = self.run
+        if self.way != QUICK or self.silent:
+            super().emit_loop(loop)
+            return
+        outer, kept = s.kept, () if loop.returns else _kept(loop)
+        s.kept = kept
+        super().emit_loop(loop)
+        s.kept = outer
+        for what in kept:
+            for place, typ in self._places(what):
+                s.held[what] = x = self.b.load(place, typ=typ)
+                s.pending[x] = self.mask if isinstance(typ, ir.VectorType) else None
+                break
+
+    def emit_operation(self, o):
+        super().emit_operation(o)
+        s = self.run
+        if self.way != QUICK or self.silent or not o.dtype or not t.is_float(o.dtype):
+            return
+        x, what = self.values[o].ir, None
+        if o.op in _SAME:
+            what = self.values[o.args[0]].ir if o.args[0] in self.values else None
+        elif o.op in ("get", "load"):
+            what = s.held.get(_what(o))
+        if what is not None and x is not None:
+            s.same[x] = s.alias(what)
+
+    def emit_store(self, o, *args):
+        super().emit_store(o, *args)
+        if self.way == QUICK and not self.silent:
+            self._holds(_what(o), args[-1], self.b.block.instructions[-1].operands[0])
+
+    def emit_set(self, s):
+        super().emit_set(s)
+        if self.way == QUICK and not self.silent and t.is_float(s.variable.dtype):
+            place = self.slot_of(s.variable)
+            stores = (i for i in reversed(self.b.block.instructions) if i.opname == "store")
+            x = next(i.operands[0] for i in stores if i.operands[1] is place)
+            self._holds((s.variable,), self.value(s.value), x)
+
+    def _holds(self, what, value, x):
+        """A variable or element holds x, which has the lanes of a value."""
+        s = self.run
+        s.held[what] = x
+        if value.ir is not None and x is not value.ir and s.alias(value.ir) in s.pending:
+            del s.pending[s.alias(value.ir)]
+            s.pending[x] = self.mask if isinstance(x.type, ir.VectorType) else None
+        elif x is not value.ir and value.ir is not None:
+            s.held.pop(what)
+
+
+def _what(o):
+    """The variable or element of a private array that an operation reads or writes: a tuple, of the array
+    alone if the place is not known; else None."""
+    if o.op == "get":
+        return (o.attr,)
+    view = o.view if o.op in ("load", "store") else None
+    if view is None or view.store != "(local)":
+        return None
+    indices = o.args[: len(o.args) - (o.op == "store")]
+    if view.base is not None or view.options or any(i.const is None for i in indices):
+        while view.base is not None:
+            view = view.base
+        return (view,)
+    return view, *(int(i.const) for i in indices)
+
+
+def _pure(node, within=()):
+    """Whether a node changes nothing but variables and elements of private arrays, and is left at its end."""
+    kind = node.__class__
+    if kind is Operation and node.op not in _PURE:
+        what = _what(node) if node.op == "store" else None
+        return what is not None and len(what) > 1
+    if kind is View and node.store == "(scratch)" or kind is Loop and node.form == "while":
+        return False
+    if kind is Leave:
+        return node.target in within
+    if kind is Rejoin:
+        return (node.loop or node.call) in within
+    within = (*within, node)
+    return all(_pure(each, within) for block in inside(node) for each in block.body)
+
+
+def _assignments(node):
+    """The Sets of a node itself."""
+    return {Set: [node], Leave: getattr(node, "results", ()), Call: getattr(node, "setup", ())}.get(node.__class__, ())
+
+
+def _accesses(nodes, sure=True):
+    """(what, whether it is changed, whether that is sure to happen), in order."""
+    for node in nodes:
+        if node.__class__ is Operation and _what(node):
+            yield _what(node), node.op == "store", sure
+        for s in _assignments(node):
+            yield (s.variable,), True, sure
+        for block in inside(node):
+            yield from _accesses(block.body, sure and node.__class__ is Call and node.text.single_return)
+
+
+def _arguments(nodes):
+    """All that operations and assignments are made from."""
+    for node in nodes:
+        if node.__class__ is Operation:
+            yield from node.args
+        yield from (s.value for s in _assignments(node))
+        for block in inside(node):
+            yield from _arguments(block.body)
+
+
+def _kept(loop):
+    """What stays NaN in a loop: variables and elements whose every assignment is made of what they were."""
+    n_sets, lost, carried = {}, set(), {}
+
+    def assign(what, value):
+        if (what, n_sets.setdefault(what, 0)) not in carried.get(value, ()):
+            lost.add(what)
+        n_sets[what] += 1
+
+    def look(nodes):
+        for node in nodes:
+            if node.__class__ is Operation:
+                what = _what(node)
+                if node.op == "store":
+                    assign(what, node.args[-1])
+                elif what is not None:
+                    carried[node] = {(what, n_sets.get(what, 0))}
+                elif _goes_on(node):
+                    carried[node] = set().union(*(carried.get(a, ()) for a in node.args))
+            for s in _assignments(node):
+                assign((s.variable,), s.value)
+            for block in inside(node):
+                look(block.body)
+
+    look([loop])
+    return [what for what in n_sets if what not in lost and t.is_float(what[0].dtype)]
+
+
+def _goes_on(o):
+    """Whether an operation gives NaN where one of its arguments is."""
+    if not t.is_float(o.dtype):
+        return False
+    if o.op == "binary":
+        return o.attr in ("+", "-", "*", "/")
+    return o.op in _SAME or o.op in ("math", "intrinsic") and (len(o.args) == 1 or o.attr == "fma")
