@@ -8,6 +8,7 @@ operation is looked at.
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 from llvmlite import ir
@@ -15,7 +16,7 @@ from llvmlite import ir
 from . import types as t
 from .emit import Emitter
 from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
-from .values import I1, I64, Value
+from .values import I1, I8, I64, Value
 
 _PURE = frozenset(
     "get binary compare cast settle one rounded not negate invert select extreme abs intrinsic whole bits "
@@ -46,7 +47,8 @@ class Numbers(Emitter):
     """Needs from the class on top: `nan`, `silent`, `leaves`, `require`."""
 
     nan, silent, leaves = False, False, True
-    way, run, straight = None, None, False  # how a stretch is emitted; in a call that nothing leaves early
+    # how a stretch is emitted; whether within a call that nothing leaves early; a zero that LLVM does not know
+    way, run, straight, nothing = None, None, False, None
 
     def block(self, block):
         if not self.nan or self.silent or not self.leaves or self.way == SLOW:
@@ -72,8 +74,7 @@ class Numbers(Emitter):
             return
         new = [(place, b.load(place, typ=typ)) for place, typ, _ in changed]
         with b.if_then(self._any(flags), likely=False):
-            # else LLVM would keep each operation's value for this place
-            b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
+            nothing = b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [I64(0)], True)
             for place, x in old:
                 b.store(self._apart(x), place)
             for node in {o for o in _arguments(block.body) if o in before}:
@@ -82,7 +83,7 @@ class Numbers(Emitter):
                     before[node] = Value(
                         v.dtype, v.kind, self._apart(v.ir), v.const, v.step, v.aligned, v.factors
                     )
-            with self.under(way=SLOW, values=before):
+            with self.under(way=SLOW, values=before, nothing=nothing):
                 super().block(block)
             for place, x in new:
                 b.store(x, place)
@@ -119,6 +120,13 @@ class Numbers(Emitter):
         """A value of which LLVM does not know that it is this one."""
         element = getattr(x.type, "element", x.type)
         return self.intrinsic("arithmetic.fence", [x]) if isinstance(element, (ir.FloatType, ir.DoubleType)) else x
+
+    def locate(self, view, indices, pairs=False):
+        """Elsewhere than LLVM knows where a stretch runs again: it would keep what was read first for it."""
+        if self.way == SLOW and view.store != "(local)":
+            view = copy.copy(view)
+            view.pointer = self.b.gep(view.pointer, [self.nothing], source_etype=I8)
+        return super().locate(view, indices, pairs)
 
     # ---- what is looked at
     def made(self, op, result, operands):
