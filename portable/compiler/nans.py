@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from . import types as t
 from .emit import Emitter
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
+from .tree import Block, Call, Leave, Loop, Operation, Rejoin, Set, View, inside
 from .values import I1, I8, I64, Value
 
 _PURE = frozenset(
@@ -27,7 +27,7 @@ QUICK, SLOW = "quick", "slow"
 
 
 class Stretch:
-    """A stretch being emitted in a hurry.
+    """A stretch being emitted for the first time.
 
     start, flags : its first block; {type: the place of what was found}
     pending : {value: mask} of this basic block that are to be looked at
@@ -77,12 +77,11 @@ class Numbers(Emitter):
             nothing = b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [I64(0)], True)
             for place, x in old:
                 b.store(self._apart(x), place)
-            for node in {o for o in _arguments(block.body) if o in before}:
-                v = before[node]
+            for node in _arguments(block.body):
+                v = before.get(node)
                 if isinstance(v, Value) and v.ir is not None:
-                    before[node] = Value(
-                        v.dtype, v.kind, self._apart(v.ir), v.const, v.step, v.aligned, v.factors
-                    )
+                    before[node] = v = copy.copy(v)
+                    v.ir = self._apart(v.ir)
             with self.under(way=SLOW, values=before, nothing=nothing):
                 super().block(block)
             for place, x in new:
@@ -112,14 +111,18 @@ class Numbers(Emitter):
                 place = self.locate(view, [self.const(k) for k in indices])[1]
                 yield place, one if self.W == 1 else ir.VectorType(one, self.W)
             return
-        loops = self.frame.loops if self.frame else ()
-        for place in (self.slot_of(variable), *(l.free[variable] for l in loops if variable in l.free)):
+        own = [loop.free for loop in (self.frame.loops if self.frame else ()) if variable in loop.free]
+        for place in (self.slot_of(variable), *(free[variable] for free in own)):
             yield place, self.type_of(variable.dtype, variable.kind)
 
     def _apart(self, x):
         """A value of which LLVM does not know that it is this one."""
         element = getattr(x.type, "element", x.type)
-        return self.intrinsic("arithmetic.fence", [x]) if isinstance(element, (ir.FloatType, ir.DoubleType)) else x
+        return (
+            self.intrinsic("arithmetic.fence", [x])
+            if isinstance(element, (ir.FloatType, ir.DoubleType))
+            else x
+        )
 
     def locate(self, view, indices, pairs=False):
         """Elsewhere than LLVM knows where a stretch runs again: it would keep what was read first for it."""
@@ -270,7 +273,7 @@ def _pure(node, within=()):
 
 def _assignments(node):
     """The Sets of a node itself."""
-    return {Set: [node], Leave: getattr(node, "results", ()), Call: getattr(node, "setup", ())}.get(node.__class__, ())
+    return [node] if node.__class__ is Set else getattr(node, "results", None) or getattr(node, "setup", ())
 
 
 def _accesses(nodes, sure=True):
@@ -285,13 +288,19 @@ def _accesses(nodes, sure=True):
 
 
 def _arguments(nodes):
-    """All that operations and assignments are made from."""
-    for node in nodes:
-        if node.__class__ is Operation:
-            yield from node.args
-        yield from (s.value for s in _assignments(node))
-        for block in inside(node):
-            yield from _arguments(block.body)
+    """The numbers from before them that nodes are made from."""
+    found, own = {}, set()
+
+    def look(nodes):
+        for node in nodes:
+            own.update((node, getattr(node, "counter", None)))
+            found.update(dict.fromkeys(node.args if node.__class__ is Operation else ()))
+            found.update((s.value, None) for s in _assignments(node))
+            for block in inside(node):
+                look(block.body)
+
+    look(nodes)
+    return [node for node in found if node not in own]
 
 
 def _kept(loop):
