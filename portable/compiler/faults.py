@@ -18,7 +18,7 @@ from llvmlite import ir
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN
-from .nans import QUICK, SLOW, Numbers
+from .nans import Numbers
 from .sites import Sites, end_taken, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
@@ -54,11 +54,12 @@ class Debugging(Numbers):
             return super().inline(text, args)
 
     def layers_text(self, *args):
-        with self.under(silent=True):
+        with self.under(silent=True, run=None):
             return super().layers_text(*args)
 
     def emit_call(self, call):
-        with self.under(silent=self.silent or call.text.file in OWN):
+        silent = call.text.file in OWN or self.silent
+        with self.under(silent=silent, run=None if silent else self.run):
             super().emit_call(call)
 
     def run_loop(self, loop, test, *more):
@@ -109,7 +110,7 @@ class Debugging(Numbers):
 
     # ---- what is looked at
     def load(self, view, indices):
-        if self.way == SLOW:
+        if self.nothing:
             return self._load(view, indices)
         with self.before_the_loop(view, indices):
             with self.under(place=(self.inside(view, indices), 0)):
@@ -193,8 +194,7 @@ class Debugging(Numbers):
     def _index(self, view, k, v):
         """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
         extent = view.shape[k]
-        known = v.const is not None and isinstance(extent, int) and 0 <= v.const < extent
-        if known or self.silent or self.way == SLOW:
+        if self.silent or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
@@ -262,7 +262,7 @@ class Debugging(Numbers):
         return I64(n) if isinstance(n, int) else n
 
     def _arithmetic(self, op, x, y, dtype, const_b):
-        if not self.silent and self.way != SLOW and not t.is_float(dtype):
+        if not self.silent and not t.is_float(dtype):
             if op in ("//", "%") and not const_b:
                 self.require(
                     self.b.icmp_signed("!=", y, self._alike(y, 0)),
@@ -292,9 +292,9 @@ class Debugging(Numbers):
 
     def _number(self, op, result, operands):
         """A result; looked at if it is NaN, and no operand is."""
-        if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
+        if not self.nan or self.silent is True or result.const is not None or not t.is_float(result.dtype):
             return result
-        if self.way == QUICK:
+        if self.run:
             self.made(op, result, operands)
             return result
         b, zero = self.b, I64(0)
@@ -484,7 +484,7 @@ _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 class Debugged:
     """Mixed into an entry: its debug build. The block's last word is the address of the words of a fault."""
 
-    emitter, debug = Debugging, True
+    emitter, nan = Debugging, False
 
     def __init__(self, kernel, policy_kind, *args):
         super().__init__(kernel, policy_kind, *args)
@@ -498,7 +498,7 @@ class Debugged:
 
     @property
     def identity_of_code(self):
-        return f"{super().identity_of_code} debug {self.debug}"
+        return f"{super().identity_of_code} debug {self.nan}"
 
     def emit(self):
         super().emit()
@@ -510,7 +510,7 @@ class Debugged:
         lower.watched, lower.n_outer, lower.nan, lower.sites = (
             self.kernel.portable_text,
             n_indices(self.policy_kind),
-            self.debug == "nan",
+            self.nan,
             self.sites,
         )
         lower.leaves = self.target.leave is not None
@@ -521,4 +521,4 @@ class Debugged:
 
 def debug_entry(entry, debug):
     """The class of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
-    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"debug": debug})
+    return type(f"Debugged{entry.__name__}", (Debugged, entry), {"nan": debug == "nan"})

@@ -23,7 +23,7 @@ _PURE = frozenset(
     "from_bits lanes math load junction choice item part rank league_rank league_size together".split()
 )
 _SAME = "negate", "abs", "cast", "settle", "rounded"  # a NaN where their argument is one
-QUICK, SLOW = "quick", "slow"
+BUT_NAN = "but NaN"  # of `silent`: nothing else is looked at
 
 
 class Stretch:
@@ -44,20 +44,23 @@ class Stretch:
 
 
 class Numbers(Emitter):
-    """Needs from the class on top: `nan`, `silent`, `leaves`, `require`."""
+    """Needs from the class on top: `require`.
+
+    run : the Stretch; straight : whether within a call that nothing leaves early
+    nothing : where a stretch runs again, a zero that LLVM does not know
+    """
 
     nan, silent, leaves = False, False, True
-    # how a stretch is emitted; whether within a call that nothing leaves early; a zero that LLVM does not know
-    way, run, straight, nothing = None, None, False, None
+    run, straight, nothing = None, False, None
 
     def block(self, block):
-        if not self.nan or self.silent or not self.leaves or self.way == SLOW:
-            super().block(block)
-        elif self.way == QUICK:
+        if self.run:
             straight, self.straight = self.straight, False
             super().block(block)
             if not straight:
                 self._look()
+        elif not self.nan or self.silent or not self.leaves:
+            super().block(block)
         else:
             for pure, nodes in itertools.groupby(block.body, _pure):
                 if not self.dead:
@@ -66,7 +69,7 @@ class Numbers(Emitter):
     def _in_stretch(self, block):
         b, before, changed = self.b, dict(self.values), list(self._changed(block.body))
         old = [(place, b.load(place, typ=typ)) for place, typ, read in changed if read]
-        with self.under(way=QUICK, run=Stretch(b.block)):
+        with self.under(run=Stretch(b.block)):
             super().block(block)
             self._look()
             flags = self.run.flags
@@ -77,34 +80,49 @@ class Numbers(Emitter):
             nothing = b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [I64(0)], True)
             for place, x in old:
                 b.store(self._apart(x), place)
-            for node in _arguments(block.body):
-                v = before.get(node)
-                if isinstance(v, Value) and v.ir is not None:
-                    before[node] = v = copy.copy(v)
-                    v.ir = self._apart(v.ir)
-            with self.under(way=SLOW, values=before, nothing=nothing):
+            with self.under(silent=BUT_NAN, nothing=nothing, values=before):
+                self._part_arguments(block.body)
                 super().block(block)
             for place, x in new:
                 b.store(x, place)
 
+    def _part_arguments(self, nodes):
+        for node in _arguments(nodes):
+            v = self.values.get(node)
+            if isinstance(v, Value) and v.ir is not None:
+                self.values[node] = v = copy.copy(v)
+                v.ir = self._apart(v.ir)
+
+    def _apart(self, x):
+        """A value of which LLVM does not know that it is this one: it would keep all that is made of it."""
+        element = getattr(x.type, "element", x.type)
+        floats = isinstance(element, (ir.FloatType, ir.DoubleType))
+        return self.intrinsic("arithmetic.fence", [x]) if floats else x
+
+    def locate(self, view, indices, pairs=False):
+        if self.nothing and view.store != "(local)":  # elsewhere than LLVM knows, for the same reason
+            view = copy.copy(view)
+            view.pointer = self.b.gep(view.pointer, [self.nothing], source_etype=I8)
+        return super().locate(view, indices, pairs)
+
     def _changed(self, nodes):
         """(place, type, whether it is read before) of what a stretch changes."""
-        read, changed, wild = set(), set(), set()
-        for what, sets, sure in _accesses(nodes):
-            if sets and what not in read | changed and not (sure and what[:1] not in wild):
-                read.add(what)
-            (changed if sets else read).add(what)
-            if len(what) == 1 and isinstance(what[0], View):
-                wild.add(what)
-        for what in changed:
+        seen, changed, arrays = set(), {}, set()
+        for node, sure in _walk(nodes):
+            what, assigned = _what(node), [what for what, _ in _assigned(node)]
+            if what and not assigned:
+                (arrays if what[0].__class__ is View and len(what) == 1 else seen).add(what)
+            for what in assigned:
+                changed.setdefault(what, not sure or what in seen or what[:1] in arrays)
+        for what, read in changed.items():
             for place, typ in self._places(what):
-                yield place, typ, what in read
+                yield place, typ, read
 
     def _places(self, what):
         """(place, type) of a variable, one for each loop that has its own, or of an element of a private
         array."""
         variable, *indices = what
-        if indices or isinstance(variable, View):
+        if variable.__class__ is View:
             if variable in self.values:
                 view = self.values[variable]
                 one = self.memory_type(view.dtype)
@@ -115,56 +133,41 @@ class Numbers(Emitter):
         for place in (self.slot_of(variable), *(free[variable] for free in own)):
             yield place, self.type_of(variable.dtype, variable.kind)
 
-    def _apart(self, x):
-        """A value of which LLVM does not know that it is this one."""
-        element = getattr(x.type, "element", x.type)
-        return (
-            self.intrinsic("arithmetic.fence", [x])
-            if isinstance(element, (ir.FloatType, ir.DoubleType))
-            else x
-        )
-
-    def locate(self, view, indices, pairs=False):
-        """Elsewhere than LLVM knows where a stretch runs again: it would keep what was read first for it."""
-        if self.way == SLOW and view.store != "(local)":
-            view = copy.copy(view)
-            view.pointer = self.b.gep(view.pointer, [self.nothing], source_etype=I8)
-        return super().locate(view, indices, pairs)
-
     # ---- what is looked at
     def made(self, op, result, operands):
         """An operation's result in a stretch, which may be a NaN made from numbers."""
-        s, x = self.run, self.get(result)
         if op in ("+", "-", "*", "/", "fma") or len(operands) == 1:
             for v in operands:
-                s.pending.pop(s.alias(v.ir), None)
-        s.pending[x] = self.mask if isinstance(x.type, ir.VectorType) else None
+                self.run.pending.pop(self.run.alias(v.ir), None)
+        self._waits(self.get(result))
+
+    def _waits(self, x):
+        self.run.pending[x] = self.mask if isinstance(x.type, ir.VectorType) else None
 
     def _look(self):
         """Note whether a pending value is NaN."""
-        s, b = self.run, self.b
+        s, alike = self.run, {}
         kept = {s.alias(s.held[what]) for what in s.kept if what in s.held}
-        alike = {}
         for x, mask in s.pending.items():
             if x not in kept:
                 alike.setdefault((x.type, mask), []).append(x)
         for (typ, mask), values in alike.items():
             for x, y in itertools.zip_longest(values[::2], values[1::2], fillvalue=values[0]):
-                self._note(b.fcmp_unordered("uno", x, y), typ, mask)
+                self._note(self.b.fcmp_unordered("uno", x, y), typ, mask)
         s.pending, s.held, s.same = {}, {}, {}
 
     def _note(self, found, typ, mask):
-        s, b = self.run, self.b
+        flags, b = self.run.flags, self.b
         if isinstance(typ, ir.VectorType):
             typ = ir.VectorType(ir.IntType(64 if isinstance(typ.element, ir.DoubleType) else 32), self.W)
             found = b.sext(found if mask is None else self.masked(mask, found), typ)
         else:
             typ = I1
-        if typ not in s.flags:
-            s.flags[typ] = self.slot(typ)
-            with b.goto_block(s.start):
-                b.store(ir.Constant(typ, None), s.flags[typ])
-        b.store(b.or_(b.load(s.flags[typ], typ=typ), found), s.flags[typ])
+        if typ not in flags:
+            flags[typ] = self.slot(typ)
+            with b.goto_block(self.run.start):
+                b.store(ir.Constant(typ, None), flags[typ])
+        b.store(b.or_(b.load(flags[typ], typ=typ), found), flags[typ])
 
     def _any(self, flags):
         """Whether something was found."""
@@ -172,14 +175,15 @@ class Numbers(Emitter):
         for typ, place in flags.items():
             x = b.load(place, typ=typ)
             if typ is not I1:
-                x = self.intrinsic("vector.reduce.or", [x], typ.element)
-                x = b.icmp_unsigned("!=", x, typ.element(0))
+                x = b.icmp_unsigned(
+                    "!=", self.intrinsic("vector.reduce.or", [x], typ.element), typ.element(0)
+                )
             some = b.or_(some, x)
         return some
 
     # ---- what values go on in
     def emit_node(self, node):
-        if self.way == QUICK and not self.silent:
+        if self.run:
             straight = node.__class__ is Call and node.text.single_return
             if inside(node) and not straight or node.__class__ in (Leave, Rejoin):
                 self._look()
@@ -189,65 +193,62 @@ class Numbers(Emitter):
 
     def emit_loop(self, loop):
         s = self.run
-        if self.way != QUICK or self.silent:
+        if not s:
             super().emit_loop(loop)
             return
-        outer, kept = s.kept, () if loop.returns else _kept(loop)
-        s.kept = kept
+        kept = () if loop.returns else _kept(loop)
+        outer, s.kept = s.kept, kept
         super().emit_loop(loop)
         s.kept = outer
         for what in kept:
-            for place, typ in self._places(what):
-                s.held[what] = x = self.b.load(place, typ=typ)
-                s.pending[x] = self.mask if isinstance(typ, ir.VectorType) else None
-                break
+            place, typ = next(self._places(what))
+            s.held[what] = x = self.b.load(place, typ=typ)
+            self._waits(x)
 
     def emit_operation(self, o):
         super().emit_operation(o)
-        s = self.run
-        if self.way != QUICK or self.silent or not o.dtype or not t.is_float(o.dtype):
+        if not self.run or not o.dtype or not t.is_float(o.dtype):
             return
-        x, what = self.values[o].ir, None
         if o.op in _SAME:
-            what = self.values[o.args[0]].ir if o.args[0] in self.values else None
-        elif o.op in ("get", "load"):
-            what = s.held.get(_what(o))
-        if what is not None and x is not None:
-            s.same[x] = s.alias(what)
+            first = self.value(o.args[0]).ir
+        else:
+            first = self.run.held.get(_what(o))
+        if None not in (first, self.values[o].ir):
+            self.run.same[self.values[o].ir] = self.run.alias(first)
 
     def emit_store(self, o, *args):
         super().emit_store(o, *args)
-        if self.way == QUICK and not self.silent:
+        if self.run:
             self._holds(_what(o), args[-1], self.b.block.instructions[-1].operands[0])
 
     def emit_set(self, s):
         super().emit_set(s)
-        if self.way == QUICK and not self.silent and t.is_float(s.variable.dtype):
+        if self.run and t.is_float(s.variable.dtype):
             place = self.slot_of(s.variable)
-            stores = (i for i in reversed(self.b.block.instructions) if i.opname == "store")
-            x = next(i.operands[0] for i in stores if i.operands[1] is place)
-            self._holds((s.variable,), self.value(s.value), x)
+            stores = [i for i in self.b.block.instructions if i.opname == "store" and i.operands[1] is place]
+            self._holds((s.variable,), self.value(s.value), stores[-1].operands[0])
 
     def _holds(self, what, value, x):
         """A variable or element holds x, which has the lanes of a value."""
         s = self.run
         s.held[what] = x
-        if value.ir is not None and x is not value.ir and s.alias(value.ir) in s.pending:
-            del s.pending[s.alias(value.ir)]
-            s.pending[x] = self.mask if isinstance(x.type, ir.VectorType) else None
-        elif x is not value.ir and value.ir is not None:
-            s.held.pop(what)
+        if x is not value.ir:  # converted, or chosen by a mask
+            if s.pending.pop(s.alias(value.ir), self) is not self:
+                self._waits(x)
+            else:
+                del s.held[what]
 
 
 def _what(o):
     """The variable or element of a private array that an operation reads or writes: a tuple, of the array
     alone if the place is not known; else None."""
+    if o.__class__ is not Operation or o.op not in ("get", "load", "store"):
+        return None
     if o.op == "get":
         return (o.attr,)
-    view = o.view if o.op in ("load", "store") else None
-    if view is None or view.store != "(local)":
+    view, indices = o.view, o.args[: len(o.args) - (o.op == "store")]
+    if view.store != "(local)":
         return None
-    indices = o.args[: len(o.args) - (o.op == "store")]
     if view.base is not None or view.options or any(i.const is None for i in indices):
         while view.base is not None:
             view = view.base
@@ -259,8 +260,7 @@ def _pure(node, within=()):
     """Whether a node changes nothing but variables and elements of private arrays, and is left at its end."""
     kind = node.__class__
     if kind is Operation and node.op not in _PURE:
-        what = _what(node) if node.op == "store" else None
-        return what is not None and len(what) > 1
+        return node.op == "store" and len(_what(node) or ()) > 1
     if kind is View and node.store == "(scratch)" or kind is Loop and node.form == "while":
         return False
     if kind is Leave:
@@ -271,63 +271,45 @@ def _pure(node, within=()):
     return all(_pure(each, within) for block in inside(node) for each in block.body)
 
 
-def _assignments(node):
-    """The Sets of a node itself."""
-    return [node] if node.__class__ is Set else getattr(node, "results", None) or getattr(node, "setup", ())
-
-
-def _accesses(nodes, sure=True):
-    """(what, whether it is changed, whether that is sure to happen), in order."""
+def _walk(nodes, sure=True):
+    """(node, whether it is sure to be reached) of nodes and what they run, in order."""
     for node in nodes:
-        if node.__class__ is Operation and _what(node):
-            yield _what(node), node.op == "store", sure
-        for s in _assignments(node):
-            yield (s.variable,), True, sure
+        yield node, sure
         for block in inside(node):
-            yield from _accesses(block.body, sure and node.__class__ is Call and node.text.single_return)
+            yield from _walk(block.body, sure and node.__class__ is Call and node.text.single_return)
+
+
+def _assigned(node):
+    """(what, value) of each assignment of a node."""
+    if node.__class__ is Operation:
+        return [(_what(node), node.args[-1])] if node.op == "store" else []
+    sets = [node] if node.__class__ is Set else getattr(node, "results", getattr(node, "setup", ()))
+    return [((s.variable,), s.value) for s in sets]
 
 
 def _arguments(nodes):
     """The numbers from before them that nodes are made from."""
     found, own = {}, set()
-
-    def look(nodes):
-        for node in nodes:
-            own.update((node, getattr(node, "counter", None)))
-            found.update(dict.fromkeys(node.args if node.__class__ is Operation else ()))
-            found.update((s.value, None) for s in _assignments(node))
-            for block in inside(node):
-                look(block.body)
-
-    look(nodes)
+    for node, _ in _walk(nodes):
+        own |= {node, getattr(node, "counter", None)}
+        found |= dict.fromkeys(node.args if node.__class__ is Operation else ())
+        found |= {value: None for _, value in _assigned(node)}
     return [node for node in found if node not in own]
 
 
 def _kept(loop):
     """What stays NaN in a loop: variables and elements whose every assignment is made of what they were."""
     n_sets, lost, carried = {}, set(), {}
-
-    def assign(what, value):
-        if (what, n_sets.setdefault(what, 0)) not in carried.get(value, ()):
-            lost.add(what)
-        n_sets[what] += 1
-
-    def look(nodes):
-        for node in nodes:
-            if node.__class__ is Operation:
-                what = _what(node)
-                if node.op == "store":
-                    assign(what, node.args[-1])
-                elif what is not None:
-                    carried[node] = {(what, n_sets.get(what, 0))}
-                elif _goes_on(node):
-                    carried[node] = set().union(*(carried.get(a, ()) for a in node.args))
-            for s in _assignments(node):
-                assign((s.variable,), s.value)
-            for block in inside(node):
-                look(block.body)
-
-    look([loop])
+    for node, _ in _walk([loop]):
+        what, assigned = _what(node), _assigned(node)
+        if what and not assigned:
+            carried[node] = {(what, n_sets.get(what, 0))}
+        elif node.__class__ is Operation and _goes_on(node):
+            carried[node] = set().union(*(carried.get(a, ()) for a in node.args))
+        for what, value in assigned:
+            if (what, n_sets.setdefault(what, 0)) not in carried.get(value, ()):
+                lost.add(what)
+            n_sets[what] += 1
     return [what for what in n_sets if what not in lost and t.is_float(what[0].dtype)]
 
 

@@ -64,6 +64,9 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
+        self.plain = functools.partial(
+            _compiled, kernel, policy_kind, without_scatter(specs), reducers, debug
+        )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 
     def fill(self, entry, function, counters=0, named=engine.guarded):
@@ -76,8 +79,6 @@ class Compiled:
         self.finish = function(named("finish")) if entry.reducers else None
         self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
-        launch = kernel, entry.policy_kind, without_scatter(entry.signature.specs), entry.reducers
-        self.plain = functools.partial(_compiled, *launch, getattr(entry, "debug", False))
         self.signature = entry.signature
         self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
         self.scratch_static, self.scratch_open, self.width = (
