@@ -70,7 +70,7 @@ def test_a_nan_that_was_there_and_what_other_lanes_would_make_are_not_told(space
     for debug in (False, True, "nan"):
         y = move(np.ones(n), space)
         with pk.use(debug=debug):
-            launch_for(space, n, kernel, move(x, space), move(k, space), y)
+            pk.parallel_for(pk.RangePolicy(0, n, space=space), kernel, move(x, space), move(k, space), y)
         results.append(y.to_numpy() if isinstance(y, pk.View) else y)
     assert np.isnan(results[0]).any() and np.isfinite(results[0]).any()
     assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
