@@ -203,9 +203,8 @@ class Debugging(Numbers):
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
             return self._among(v, n, site)
-        last = self.b.add(v.ir, self._word(v.step * (self.W - 1)))  # the ends tell of all
-        ends = self.b.and_(self.b.icmp_signed(">=", v.ir, self._word(0)), self.b.icmp_signed("<", last, n))
-        with self.b.if_then(self.b.not_(ends), likely=False):
+        end = self.larger(self.b.sub(n, I64(v.step * (self.W - 1))), 0)  # the first tells of all
+        with self.b.if_then(self.b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._among(v, n, site)
         return None
 
@@ -215,9 +214,11 @@ class Debugging(Numbers):
         x = self.get(v, "int", VARYING if own or v.kind != UNIFORM and self.W > 1 else UNIFORM)
         if not self.leaves and self.W == 1:
             return self._with_others(x, n, site)
-        ok = self.b.icmp_unsigned(
-            "<", x, self.splat(n) if isinstance(x.type, ir.VectorType) and not own else n
-        )
+        if isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
+            last = self.b.sub(n if own else self.splat(n), self.full(I64, 1))
+            ok = self.b.icmp_signed(">=", self.b.or_(x, self.b.sub(last, x)), self.full(I64, 0))
+        else:
+            ok = self.b.icmp_unsigned("<", x, n)
         self.require(ok, x, n, *site)
         return ok
 
