@@ -31,7 +31,8 @@ class Stretch:
 
     start, flags : its first block; {type: the place of what was found}
     pending : {value: mask} of this basic block that are to be looked at
-    held : {variable or element of a private array: what it holds}; same : {value: one that is NaN where it is}
+    held : {variable or element of a private array: what it holds}
+    same : {value: one that is NaN where it is}
     kept : what stays NaN in the loop around this place, and is looked at behind it
     """
 

@@ -275,7 +275,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
-    (3_080, "debug builds of a CPU that look for NaN once in a stretch of a text, and copy ScatterViews"),
+    (3_100, "debug builds of a CPU that look for NaN once in a stretch of a text, and copy ScatterViews"),
 )
 
 
