@@ -184,8 +184,10 @@ def _redirect(debug, before):
     """What stands in for `bind`: the same for all blocks that ask for the same, in which plans are known by
     it."""
     known = _redirects.get(debug)
-    if before is None and known is None:
-        known = _redirects[debug] = functools.partial(debugged, debug, None)
+    if known is None:
+        from .dispatch import bind
+
+        known = _redirects[debug] = functools.partial(debugged, debug, bind)
     return known if before in (None, known) else functools.partial(debugged, debug, before)
 
 
@@ -196,8 +198,6 @@ def debugged(debug, bind, policy, *launch):
     """`bind` of a launch (dispatch.py), or what stands in for it, on the space's debug build."""
     policy = as_policy(policy)
     space = resolve(policy.space)
-    if bind is None:
-        from .dispatch import bind
     return bind(_debugging(policy, space, space.debug or debug), *launch)
 
 

@@ -157,9 +157,12 @@ class Emitter(Instructions):
                 break
             self.line = node.line
             try:
-                getattr(self, _METHODS[node.__class__])(node)
+                self.emit_node(node)
             except t.TypeClash as clash:  # a constant that does not fit
                 refuse(self.kernel_name, node, clash)
+
+    def emit_node(self, node):
+        getattr(self, _METHODS[node.__class__])(node)
 
     def emit_operation(self, o):
         result = getattr(self, "emit_" + o.op)(o, *map(self.value, o.args))

@@ -17,7 +17,8 @@ from llvmlite import ir
 
 from ..policy import n_indices
 from . import types as t
-from .emit import OWN, Emitter
+from .emit import OWN
+from .nans import Numbers
 from .sites import Sites, end_taken, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
@@ -32,23 +33,13 @@ _STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a lo
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
-class Debugging(Emitter):
+class Debugging(Numbers):
     """Needs from the entry: `sites`, `memory` (the address of the words), `watched` (the kernel's text),
     `n_outer` (how many of its arguments are indices) and `scratch_limit`.
     """
 
-    nan = False
     always_branches = True  # an operand that is not wanted is not looked at
-    silent, where, sites, memory, watched, n_outer, scratch_limit, leaves = (
-        False,
-        None,
-        None,
-        None,
-        None,
-        1,
-        None,
-        True,
-    )
+    where, sites, memory, watched, n_outer, scratch_limit = None, None, None, None, 1, None
     place = None  # of an access: whether it is inside, and what it reads or writes otherwise
     version = None  # of a loop: the one whose indices are known to be inside
 
@@ -63,11 +54,12 @@ class Debugging(Emitter):
             return super().inline(text, args)
 
     def layers_text(self, *args):
-        with self.under(silent=True):
+        with self.under(silent=True, run=None):
             return super().layers_text(*args)
 
     def emit_call(self, call):
-        with self.under(silent=self.silent or call.text.file in OWN):
+        silent = call.text.file in OWN or self.silent
+        with self.under(silent=silent, run=None if silent else self.run):
             super().emit_call(call)
 
     def run_loop(self, loop, test, *more):
@@ -118,6 +110,8 @@ class Debugging(Emitter):
 
     # ---- what is looked at
     def load(self, view, indices):
+        if self.nothing:
+            return self._load(view, indices)
         with self.before_the_loop(view, indices):
             with self.under(place=(self.inside(view, indices), 0)):
                 return self._load(view, indices)
@@ -209,9 +203,8 @@ class Debugging(Emitter):
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
             return self._among(v, n, site)
-        last = self.b.add(v.ir, self._word(v.step * (self.W - 1)))  # the ends tell of all
-        ends = self.b.and_(self.b.icmp_signed(">=", v.ir, self._word(0)), self.b.icmp_signed("<", last, n))
-        with self.b.if_then(self.b.not_(ends), likely=False):
+        end = self.larger(self.b.sub(n, I64(v.step * (self.W - 1))), 0)  # the first tells of all
+        with self.b.if_then(self.b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._among(v, n, site)
         return None
 
@@ -221,9 +214,11 @@ class Debugging(Emitter):
         x = self.get(v, "int", VARYING if own or v.kind != UNIFORM and self.W > 1 else UNIFORM)
         if not self.leaves and self.W == 1:
             return self._with_others(x, n, site)
-        ok = self.b.icmp_unsigned(
-            "<", x, self.splat(n) if isinstance(x.type, ir.VectorType) and not own else n
-        )
+        if isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
+            last = self.b.sub(n if own else self.splat(n), self.full(I64, 1))
+            ok = self.b.icmp_signed(">=", self.b.or_(x, self.b.sub(last, x)), self.full(I64, 0))
+        else:
+            ok = self.b.icmp_unsigned("<", x, n)
         self.require(ok, x, n, *site)
         return ok
 
@@ -298,7 +293,10 @@ class Debugging(Emitter):
 
     def _number(self, op, result, operands):
         """A result; looked at if it is NaN, and no operand is."""
-        if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
+        if not self.nan or self.silent is True or result.const is not None or not t.is_float(result.dtype):
+            return result
+        if self.run:
+            self.made(op, result, operands)
             return result
         b, zero = self.b, I64(0)
         x = self.get(result)

@@ -289,7 +289,138 @@ def root(i, k, y):
     y[i] = pk.sqrt(3.5 - k[i])  # wrong
 
 
+@pk.kernel
+def nan_of_a_trip(i, x, y):
+    s = 0.0
+    for j in range(len(x)):
+        s += x[j]  # wrong
+    y[i] = s
+
+
+@pk.kernel
+def nan_in_a_sum(i, k, x, y):
+    s = 0.0
+    for j in range(k[i]):
+        s += x[j] / x[j]  # wrong
+    y[i] = s
+
+
+@pk.kernel
+def nan_among_others(i, k, x, y):
+    a, b = 1.0, 2.0
+    for j in range(3):
+        for m in range(k[i]):
+            a *= x[m]
+            b -= a
+            if m == 5:
+                b += pk.log(4.5 - a * m)  # wrong
+        a = a / 2.0
+    y[i] = a + b
+
+
+@pk.kernel
+def nan_that_is_lost(i, x, y):
+    a = x[i] - x[i]  # wrong
+    y[i] = max(1.0, a)
+
+
+@pk.kernel
+def nan_that_is_written_over(i, x, y):
+    a = 1.0
+    for j in range(4):
+        a = x[j] * (x[i] - 1.0)  # wrong
+        a = pk.where(a > 1.0, 0.0, x[j])
+    y[i] = a
+
+
+@pk.kernel
+def nan_that_is_compared(i, x, y):
+    if x[i] / (x[i] - 1.0) * 0.0 < 1.0:  # wrong
+        y[i] = 2.0
+
+
+@pk.kernel
+def nan_that_is_an_integer(i, k, x, y):
+    y[i] = x[pk.int64(pk.sqrt(9.0 - k[i]))]  # wrong
+
+
+@pk.kernel
+def nan_in_place(i, x, y):
+    x[i] = x[i] * 2.0
+    x[i] = x[i] - 2.0
+    y[i] = 3.0 / x[i] - 1.0
+    y[i] = y[i] * x[i]  # wrong
+
+
+@pk.kernel
+def nan_of_an_array(i, x, y):
+    a = pk.local((2, 2), pk.float64)
+    for j in range(2):
+        for m in range(2):
+            a[j, m] = x[i]
+    for j in range(len(x)):
+        a[0, 1] *= 1e300
+        a[1, 1] -= a[0, 1]
+        a[1, 1] += a[0, 1]  # wrong
+    a[1, 1] = 0.0
+    y[i] = a[0, 0] + a[1, 1]
+
+
+@pk.function
+def twice_over(v, n):
+    for j in range(n):
+        v = v * v - v  # wrong
+        if v == 7.0:
+            return v
+    return v / 2.0
+
+
+@pk.kernel
+def nan_in_a_function(i, x, y):
+    y[i] = twice_over(x[i] + 1.0, 40)
+
+
+@pk.kernel
+def nan_without_an_end(i, x, y):
+    s = x[i]
+    while s != 0.0:
+        s = (s - 1.0) / (s - 1.0)  # wrong
+    y[i] = s
+
+
+@pk.kernel
+def nan_of_members(team, x, y):
+    s = 0.0
+    for j in team.thread_range(x.shape[1]):
+        s += pk.sqrt(x[team.league_rank, j] - j // 50)  # wrong
+    s = team.reduce(s)
+    if team.single():
+        y[team.league_rank] = s
+
+
+@pk.kernel
+def nan_summed(i, x):
+    return pk.log(x[i] - 2.0)  # wrong
+
+
+@pk.kernel(packed=False)
+def nan_of_one_lane(i, x, y):
+    s = x[i]
+    for j in range(len(x)):
+        s *= 1e200
+        s -= s * 2.0  # wrong
+    y[i] = s
+
+
+def endless(*changes):
+    x = numbers()
+    for place, number in changes:
+        x[place] = number
+    return x
+
+
 _INTEGERS = whole(n=N)
+_INFINITE = endless((9, np.inf), (11, -np.inf))
 BROKEN = [
     Broken(one_too_far, N + 1, (numbers(),), "index", N, N, (N,)),
     Broken(before_the_first, N, (numbers(), numbers()), "index", -1, N, (0,)),
@@ -341,4 +472,23 @@ BROKEN = [
     Broken(league, pk.TeamPolicy(4, 32), (numbers(4),), "index", 4, 4, (3,)),
     Broken(nan_of_numbers, N, (numbers(), numbers()), "NaN", None, None, None, None, "nan"),
     Broken(root, 5, (whole(), numbers()), "NaN", None, None, (4,), None, "nan"),
+    *(
+        Broken(kernel, policy, args, "NaN", None, None, index, reducer, "nan")
+        for kernel, policy, args, index, reducer in (
+            (nan_of_a_trip, N, (_INFINITE, numbers()), None, None),
+            (nan_in_a_sum, 7, (whole(), endless((5, 0.0)), numbers()), (6,), None),
+            (nan_among_others, 7, (whole(), numbers(), numbers()), (6,), None),
+            (nan_that_is_lost, N, (endless((9, np.inf)), numbers()), (9,), None),
+            (nan_that_is_written_over, N, (endless((1, np.inf)), numbers()), None, None),
+            (nan_that_is_compared, N, (numbers(), numbers()), None, None),
+            (nan_that_is_an_integer, 11, (whole(), numbers(), numbers()), (10,), None),
+            (nan_in_place, N, (numbers(), numbers()), None, None),
+            (nan_of_an_array, N, (numbers(), numbers()), None, None),
+            (nan_in_a_function, N, (endless((3, 1.5)), numbers()), (3,), None),
+            (nan_without_an_end, N, (numbers(), numbers()), None, None),
+            (nan_of_members, pk.TeamPolicy(4, 32), (numbers(4, 120), numbers(4)), None, None),
+            (nan_summed, N, (numbers(),), None, pk.Sum),
+            (nan_of_one_lane, N, (numbers(), numbers()), None, None),
+        )
+    ),
 ]

@@ -68,7 +68,7 @@ def test_each_broken_kernel_is_named_and_goes_on(case):
     assert (fault.kind, fault.kernel) == (case.kind, case.kernel.name)
     assert case.number in (None, fault.number) and case.limit in (None, fault.limit)
     assert case.index in (None, fault.index)
-    if case.kernel.name != "in_a_function":
+    if not case.kernel.name.endswith("in_a_function"):
         assert fault.line == case.line
 
 

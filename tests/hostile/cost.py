@@ -1,4 +1,5 @@
-"""python -m tests.hostile.cost [--space threads] [--quick] [--rounds N]: what the debug build costs.
+"""python -m tests.hostile.cost [--space threads] [--cases methods] [--quick] [--rounds N]: what the debug
+build costs.
 
 The runs of `python -m roofline report --all` are called once, and the longest launch of each of their kernels
 is kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
@@ -29,9 +30,10 @@ BUILDS = {"usual": False, "debug": True, "nan": "nan"}
 POINTS, PARTICLES, ELEMENTS = 200_000, 2_000_000, 10_000_000  # of `methods` on a GPU, a fifth of the report's
 
 
-def runs(space, quick):
-    """The runs of the report, those of `methods` on a GPU on fewer numbers: most are made on the host."""
-    for case in cases.ALL:
+def runs(space, quick, names):
+    """The runs of cases of the report, those of `methods` on a GPU on fewer numbers: most are made on the
+    host."""
+    for case in names:
         if case == "methods" and space.startswith("cuda") and not quick:
             yield from methods._mixture(space, POINTS)
             yield from methods._tmap(space, POINTS)
@@ -41,7 +43,7 @@ def runs(space, quick):
             yield from cases.load(case).prepare(space, None, quick)
 
 
-def launches(space, quick, part, n_parts):
+def launches(space, quick, names, part, n_parts):
     """The longest launch of each kernel of a part of the runs: {name of the kernel: Launch}."""
     found, begun = {}, []
 
@@ -56,7 +58,7 @@ def launches(space, quick, part, n_parts):
                     found[name] = seconds, one
                 pk.fence(space)
 
-    for run in list(runs(space, quick))[part::n_parts]:
+    for run in list(runs(space, quick, names))[part::n_parts]:
         run.call()  # compiled
         with pk.listening(hear, into_graphs=True), pk.use(space):
             run.call()
@@ -110,7 +112,7 @@ def alone(path):
 
 def times(options):
     """(kernel, seconds of each build) of each kernel of this process's part, but of those that go outside."""
-    for name, launch in sorted(launches(options.space, options.quick, *options.part).items()):
+    for name, launch in sorted(launches(options.space, options.quick, options.cases, *options.part).items()):
         calls = {build: prepared(launch, BUILDS[build]) for build in options.builds if build != "usual"}
         if any(np.isnan(call()) for call in calls.values()):  # out of its place in a method
             continue
@@ -129,6 +131,8 @@ def shared(options):
             str(options.rounds),
             "--builds",
             *options.builds,
+            "--cases",
+            *options.cases,
             *["--quick"] * options.quick,
         ]
         end, best = time.monotonic() + options.seconds, {}
@@ -205,6 +209,7 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--space", default="threads")
+    parser.add_argument("--cases", nargs="+", choices=cases.ALL, default=cases.ALL)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--builds", nargs="+", choices=BUILDS, default=[*BUILDS], help="the usual one first")

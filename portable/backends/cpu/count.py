@@ -196,7 +196,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = launches.Compiled.__new__(launches.Compiled).fill(
         entry, function, ctypes.addressof(totals), entry.target.named
     )
-    if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
+    if not launches.copies_fit(compiled, words, space.n_threads):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)
     found = entry.counted(list(totals)[len(first) : len(first) + n])

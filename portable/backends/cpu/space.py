@@ -64,6 +64,9 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
+        self.plain = functools.partial(
+            _compiled, kernel, policy_kind, without_scatter(specs), reducers, debug
+        )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 
     def fill(self, entry, function, counters=0, named=engine.guarded):
@@ -76,9 +79,6 @@ class Compiled:
         self.finish = function(named("finish")) if entry.reducers else None
         self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
-        self.plain = functools.partial(
-            _compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), entry.reducers
-        )
         self.signature = entry.signature
         self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
         self.scratch_static, self.scratch_open, self.width = (
@@ -137,11 +137,7 @@ def _emitted(policy_kind, debug=False):
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space)  # made where Ctrl-C waits; its code when a launch wants it
-    if space.debug and not reducers:
-        from .entry import Entry
-
-        Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
-    specs = without_scatter(specs) if reducers or space.debug else specs
+    specs = without_scatter(specs) if reducers else specs
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
 
@@ -181,19 +177,24 @@ class _Faults:
 # chunk))
 def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
-    if copies is None:
-        compiled = compiled.plain() if compiled.merges else compiled
-    block = words + _extra(compiled, policy) + tail + _fault_word(compiled)
+    block = words + _extra(compiled, policy) + _fault_word(compiled) + tail
     return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
 
 
+def copies_fit(compiled, words, n_threads):
+    """Whether a launch's copies of ScatterViews take no more memory than they may."""
+    return (n_threads - 1) * sum(n_bytes for _, n_bytes in _sizes(compiled, words)) <= _MOST_COPIES
+
+
+def _sizes(compiled, words):
+    """(elements, bytes of a copy) of each ScatterView."""
+    return [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
+
+
 def _copies(compiled, words, n_threads):
-    """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were
-    too much."""
-    sizes = [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
+    """(memory, words of the block, rows that merge) of a copy for every thread but one."""
+    sizes = _sizes(compiled, words)
     total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
-    if total > _MOST_COPIES:
-        return None, b"", []
     memory, places = ctypes.create_string_buffer(total + APART), []
     place = -(-ctypes.addressof(memory) // APART) * APART
     for _, n_bytes in sizes:
@@ -371,12 +372,13 @@ def reduce_ahead(space, compiled, policy):
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
+    if not copies_fit(compiled, words, space.n_threads):
+        compiled = compiled.plain()
     memory, words, rows = _for(compiled, policy, words, (), space.n_threads)
     block = ctypes.create_string_buffer(words, len(words))
     calls = [_again(space, block, row) for row in rows]
-    if compiled.faults:
-        return functools.partial(_looking, compiled.faults, calls[0])
-    return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+    call = calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+    return functools.partial(_looking, compiled.faults, call) if compiled.faults else call
 
 
 def _again(space, block, row):
@@ -444,6 +446,8 @@ def _prepared(space, recorded):
     found = {}
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in found:
+            if not copies_fit(compiled, words, space.n_threads):
+                compiled = compiled.plain()
             buffer, words, rows = _STEPS[launch.pattern](
                 compiled, policy, words, launch.outs, space.n_threads
             )
