@@ -274,7 +274,7 @@ def moments(
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
                         part[a, b] = total[q, a, b]
-                # a slice, since LLVM loads what is beside each other from a place known before the loop at once
+                # a slice: from a place known before the loop LLVM loads neighbours at once
                 mine = (
                     now[row * depth : row * depth + depth]
                     if near == 1
