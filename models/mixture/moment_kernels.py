@@ -56,6 +56,28 @@ def row_of(f):
 
 
 @pk.function
+def factors(p, diagonal, f):
+    """The a and b of which feature f is d_a d_b; 0 and 0 beyond the last."""
+    a = row_of(f)
+    b = f - a * (a + 1) // 2
+    if diagonal:
+        a = f if f <= p else f - p
+        b = 0 if f <= p else f - p
+    return a if a <= p else 0, b if a <= p else 0
+
+
+@pk.function
+def own_features(team, span, at, one, other, points, features):
+    """Features of a tile's points by a team of more members than a row has columns: a member makes the same
+    ones, of which `one` and `other` are the factors, of all its points."""
+    for q in range(pk.static(PAD * span // (team.size * one.shape[0]))):
+        t, f = place(team, q * one.shape[0], span)
+        for u in range(pk.static(one.shape[0])):
+            if span == features.shape[1] or f + u * team.size < features.shape[1]:
+                features[at + t, f + u * team.size] = points[at + t, one[u]] * points[at + t, other[u]]
+
+
+@pk.function
 def fetch_points(team, p, tile, x, ahead):
     """The first coordinates of a tile's points that a member is to stage, on their way from memory."""
     for q in range(pk.static(ahead.shape[0])):
@@ -77,11 +99,15 @@ def stage_points(team, p, tile, at, x, reference, ahead, points):
 
 
 @pk.function
-def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
-    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory."""
-    for q in range(pk.static(ahead.shape[0])):
+def fetch_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse):
+    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory: of a point and
+    `near` components at a time."""
+    n = group // near
+    for q in range(pk.static(ahead_lse.shape[0])):
         j, t = place(team, q, PAD)
-        ahead[q] = joint[tile, first + (j if group * PAD % team.size == 0 else min(j, group - 1)), t]
+        j = first + near * (j if n * PAD % team.size == 0 else min(j, n - 1))
+        for u in range(pk.static(near)):
+            ahead[near * q + u] = joint[tile, j + u, t]
         ahead_lse[q] = lse[0, tile * PAD + t]
 
 
@@ -92,16 +118,36 @@ def share(log_r):
 
 
 @pk.function
-def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, shares):
-    """r_ij of a tile's points and a group of components, a row each. One exponential and 8 bytes a pair."""
-    for q in range(pk.static(ahead.shape[0])):
+def keep_share(near, j, t, log_r, shares):
+    """r_ij in the row of its component, or of its point where members load those of `near` components at
+    once."""
+    if near == 1:
+        shares[j, t] = share(log_r)
+    else:
+        shares[t, j] = share(log_r)
+
+
+@pk.function
+def stage_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse, shares):
+    """r_ij of a tile's points and a group of components. One exponential and 8 bytes a pair."""
+    n = group // near
+    for q in range(pk.static(ahead_lse.shape[0])):
         j, t = place(team, q, PAD)
-        if group * PAD % team.size == 0 or j < group:
-            shares[at + j, t] = share(ahead[q] - ahead_lse[q])
-    for q in range(ahead.shape[0], passes(team, group, PAD)):
+        if n * PAD % team.size == 0 or j < n:
+            for u in range(pk.static(near)):
+                keep_share(near, near * j + u, t, ahead[near * q + u] - ahead_lse[q], shares)
+    for q in range(ahead_lse.shape[0], passes(team, n, PAD)):
         j, t = place(team, q, PAD)
-        if group * PAD % team.size == 0 or j < group:
-            shares[at + j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
+        if n * PAD % team.size == 0 or j < n:
+            for u in range(pk.static(near)):
+                log_r = joint[tile, first + near * j + u, t] - lse[0, tile * PAD + t]
+                keep_share(near, near * j + u, t, log_r, shares)
+
+
+@pk.function
+def feature_after(b, beside):
+    """How far a member's feature b lies behind its first, of which `beside` are neighbours."""
+    return b // beside * (COLUMNS * beside) + b % beside
 
 
 @pk.kernel(teams=2)
@@ -114,6 +160,7 @@ def moments(
     group,
     unroll,
     together,
+    wide_load,
     n_slices,
     x,
     joint,
@@ -140,6 +187,7 @@ def moments(
     n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
     unroll          points of a step of the product, pk.static
     together        features that one load of a member of many takes, pk.static
+    wide_load       numbers of a load of 16 bytes, pk.static
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
@@ -148,30 +196,39 @@ def moments(
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
-    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
+    # a GPU's registers have 32 bits, a CPU's as many numbers as a pack has lanes
+    room = team.registers * wide_load // 2 if team.size > COLUMNS else team.registers
+    depth = max(min(room // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
     beside = together if n_places == 1 else 1
+    near = 4 if n_places == 1 and depth % wide_load == 0 and group % 4 == 0 else 1
+    span = COLUMNS * (n_own if n_own <= 2 else 4 if n_own <= 4 else 8)
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
     features = team.scratch((2 * PAD, wide), x.dtype)
     # rows lie in different banks, as those of points do
-    shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)
+    by_component, by_point = (2 * rows * depth, PAD + 4), (2 * PAD, rows * depth + wide_load)
+    shares = team.scratch(by_component if near == 1 else by_point, x.dtype)
     total = pk.local((n_places, depth, n_own), x.dtype)
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)
     some = pk.local(min(p + 1, BATCH), x.dtype)
     ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
-    ahead = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
-    ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    ahead_lse = pk.local(min(passes(team, group // near, PAD), AHEAD // near), x.dtype)
+    ahead = pk.local(near * ahead_lse.shape[0], x.dtype)
+    one = pk.local(max(span // team.size, 1), pk.int32)
+    other = pk.local(max(span // team.size, 1), pk.int32)
     reference = references[number]
+    for u in range(pk.static(one.shape[0] if team.size > COLUMNS else 0)):
+        one[u], other[u] = factors(p, diagonal, base + (team.rank + u * team.size) % span)
     for t in range(2 * PAD):
         for f in team.thread_range(wide):
             features[t, f] = 0.0
         for c in team.thread_range(points.shape[1]):
             points[t, c] = 1.0
-    for j in range(2 * rows * depth):  # also of no components
-        for t in team.thread_range(PAD):
-            shares[j, t] = 0.0
+    for a in range(shares.shape[0]):  # also of no components
+        for b in team.thread_range(shares.shape[1]):
+            shares[a, b] = 0.0
     q = 0
     while q < n_places:
         for a in range(pk.static(depth)):
@@ -181,13 +238,15 @@ def moments(
     team.barrier()
     fetch_points(team, p, begin_tile, x, ahead_points)
     stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
+    fetch_points(team, p, min(begin_tile + 1, end_tile - 1), x, ahead_points)
+    fetch_shares(team, group, near, begin_tile, first, joint, lse, ahead, ahead_lse)
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2
         after = min(tile + 1, end_tile - 1)
-        fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse)
-        fetch_points(team, p, after, x, ahead_points)
-        if diagonal:
+        if team.size > COLUMNS:
+            own_features(team, span, half * PAD, one, other, points, features)
+        elif diagonal:
             powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
             products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
@@ -199,25 +258,35 @@ def moments(
         else:
             last = min(row_of(base + wide - 1), p) + 1
             products(team, p, base, row_of(base), last, half * PAD, some, points, features)
-        stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
+        now = shares[half * (shares.shape[0] // 2) : (half + 1) * (shares.shape[0] // 2)]
+        stage_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse, now)
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()
+        # on their way while the product is made, which takes as long as memory does
+        fetch_shares(team, group, near, after, first, joint, lse, ahead, ahead_lse)
+        fetch_points(team, p, min(tile + 2, end_tile - 1), x, ahead_points)
         q = 0
         while q < n_places:
             row, column = place(team, q, COLUMNS)
             # lanes of a pack are columns and load neighbours; a GPU's member has neighbours of its own
-            at = column * together if n_places == 1 else column
+            at = column * beside if beside > 1 else column
             if rows * COLUMNS % team.size == 0 or row < rows:
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
                         part[a, b] = total[q, a, b]
+                # a slice: from a place known before the loop LLVM loads neighbours at once
+                mine = (
+                    now[row * depth : row * depth + depth]
+                    if near == 1
+                    else now[:, row * depth : row * depth + depth]
+                )
                 # at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
                 for t in range(half * PAD, half * PAD + PAD, unroll):
                     for u in range(pk.static(unroll)):
                         for a in range(pk.static(depth)):
-                            r[a] = shares[half * (rows * depth) + a * rows + row, t + u - half * PAD]
+                            r[a] = mine[a, t + u - half * PAD] if near == 1 else mine[t + u - half * PAD, a]
                         for b in range(pk.static(n_own)):
-                            feature = features[t + u, at + b // beside * (COLUMNS * beside) + b % beside]
+                            feature = features[t + u, at + feature_after(b, beside)]
                             for a in range(pk.static(depth)):
                                 part[a, b] += r[a] * feature
                 for a in range(pk.static(depth)):
@@ -227,13 +296,13 @@ def moments(
     q = 0
     while q < n_places:
         row, column = place(team, q, COLUMNS)
-        at = column * together if n_places == 1 else column
+        at = column * beside if beside > 1 else column
         if rows * COLUMNS % team.size == 0 or row < rows:
             for a in range(pk.static(depth)):
-                j = first + a * rows + row
+                j = first + row * depth + a
                 if j < min(first + group, end) and chosen[j] == number:
                     for b in range(pk.static(n_own)):
-                        f = base + at + b // beside * (COLUMNS * beside) + b % beside
+                        f = base + at + feature_after(b, beside)
                         if f < sums.shape[2]:
                             sums[own, j, f] = total[q, a, b]
         q += 1

@@ -14,9 +14,9 @@ from . import moment_kernels
 SLICE = 1024
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
-_UNROLL = {np.float64: 4, np.float32: 1}  # points of a step of the product: as registers last
+_UNROLL = {np.float64: 8, np.float32: 8}  # points of a step of the product: as registers last
 _TOGETHER = {np.float64: 1, np.float32: 4}  # features of a load: two of float64 save nothing
-_SHARE = 64  # sums of a member of a team on a GPU
+_SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
 # covariance loses.
@@ -51,7 +51,7 @@ def group_of(k, dtype, n_blocks):
     # to make several blocks of features costs more; of many blocks, scratch does not hold as much
     most = max(_GROUP.values()) if 1 < n_blocks <= moment_kernels.FEW_BLOCKS else _GROUP[dtype]
     even = -(-k // -(-k // most))
-    team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE, 32)
+    team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE[dtype], 32)
     unit = team // moment_kernels.COLUMNS
     return -(-even // unit) * unit, team
 
@@ -89,7 +89,16 @@ class Sums:
         is_alone = self.group > _GROUP[dtype]
         self._kernel = moment_kernels.moments_alone if is_alone else moment_kernels.moments
         together = _TOGETHER[dtype] if n_own % _TOGETHER[dtype] == 0 else 1
-        fixed = p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype], together
+        fixed = (
+            p,
+            int(diagonal),
+            self._n_blocks,
+            n_own,
+            self.group,
+            _UNROLL[dtype],
+            together,
+            16 // np.dtype(dtype).itemsize,
+        )
         self._static = list(map(pk.static, fixed))
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)

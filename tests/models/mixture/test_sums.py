@@ -46,18 +46,18 @@ def test_records_begin_where_loads_of_16_bytes_do(diagonal):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("p", [9, 3])
-def test_members_with_one_place_each(p, dtype):
-    """32 members for 8 components have a place each, and take features of their own together: the sums are
-    those of packs, which have many places, but that products are rounded."""
+@pytest.mark.parametrize("p, k, diagonal", [(9, 8, False), (3, 8, False), (3, 6, False), (3, 8, True)])
+def test_members_with_one_place_each(p, k, diagonal, dtype):
+    """32 members for 8 components have a place each, make features of their own and load neighbours together,
+    of 6 they load shares by themselves: the sums are those of packs, which have many places, but that
+    products are rounded."""
     random = np.random.default_rng(3)
-    x, k = random.standard_normal((70, p)).astype(dtype), 8
-    components = Components(
-        np.full(k, -np.log(k)), random.normal(0.0, 0.5, (k, p)), np.tile(np.eye(p), (k, 1, 1))
-    )
+    x = random.standard_normal((70, p)).astype(dtype)
+    factors = np.ones((k, p)) if diagonal else np.tile(np.eye(p), (k, 1, 1))
+    components = Components(np.full(k, -np.log(k)), random.normal(0.0, 0.5, (k, p)), factors)
 
     def sums(space):
-        points = Points(x, k, space, np.zeros(p), diagonal=False)
+        points = Points(x, k, space, np.zeros(p), diagonal=diagonal)
         points.gather(components)
         return points.gathered()[0]
 
