@@ -488,6 +488,22 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
     return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
+def even_number(n: int) -> int:
+    """So many shards or a few more, for places to have as many each: a multiple of the largest power of two
+    up to an eighth of them.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    int, at most n + n / 8
+    """
+    unit = 1 << max(n.bit_length() - 4, 0)
+    return -(-n // unit) * unit
+
+
 def nodes(found: Iterable[tuple[Any, ...]], first: int) -> list[Node]:
     """The largest nodes of the tree (1) over what is found of neighbouring shards.
 
