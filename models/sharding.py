@@ -489,8 +489,8 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
 
 
 def even_number(n: int) -> int:
-    """So many shards or a few more, for places to have as many each: a multiple of the largest power of two
-    up to an eighth of them.
+    """So many shards or a few more, for places to have as many each: an even number from 3 on, and a multiple
+    of the largest power of two up to an eighth of them.
 
     Parameters
     ----------
@@ -498,9 +498,9 @@ def even_number(n: int) -> int:
 
     Returns
     -------
-    int, at most n + n / 8
+    int, at most n + max(n / 8, 1)
     """
-    unit = 1 << max(n.bit_length() - 4, 0)
+    unit = 1 << max(n.bit_length() - 4, int(n > 2))
     return -(-n // unit) * unit
 
 
