@@ -504,6 +504,21 @@ def even_number(n: int) -> int:
     return -(-n // unit) * unit
 
 
+def spread(n: int) -> list[int]:
+    """The numbers below n in an order in which some neighbours are spread over all of them: by their binary
+    digits, the last one first.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    list of int
+    """
+    return sorted(range(n), key=lambda k: f"{k:0{n.bit_length()}b}"[::-1])
+
+
 def nodes(found: Iterable[tuple[Any, ...]], first: int) -> list[Node]:
     """The largest nodes of the tree (1) over what is found of neighbouring shards.
 

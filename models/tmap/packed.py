@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import even_number, spaces_of
+from ..sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
 from .gaps import distinct_gaps, reached, seen_ends
 from .kernels import PACK
@@ -362,7 +362,11 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
 
 def cuts_of(steps, dtype, memory_bytes):
     """Where packs, whose longest runs descend, are cut into shards as even as can be, as pairs of numbers of
-    packs; whether the memory holds all."""
+    packs; whether the memory holds all.
+
+    Long runs take a GPU more time a gap, for there are fewer of them: neighbouring shards have runs of all
+    lengths, so that places are done at the same time.
+    """
     item = 2 * PACK * np.dtype(dtype).itemsize
     size = steps * item
     if memory_bytes is not None and size[0] > memory_bytes:
@@ -381,7 +385,8 @@ def cuts_of(steps, dtype, memory_bytes):
         wanted = min(len(cuts), n_shards) * total // n_shards  # bytes before the next shard
         end = min(ends[first] + most, max(wanted, ends[first + 1]))
         cuts.append(int(np.searchsorted(ends, end, side="right")) - 1)
-    return list(zip(cuts, cuts[1:])), whole
+    pairs = list(zip(cuts, cuts[1:]))
+    return [pairs[k] for k in spread(len(pairs))], whole
 
 
 def log_factorials(orders):
