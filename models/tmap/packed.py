@@ -379,11 +379,11 @@ def cuts_of(steps, dtype, memory_bytes):
     ends = np.append(0, np.cumsum(size))
     total, n_shards = int(ends[-1]), even_number(-(-int(ends[-1]) // most))
     whole = memory_bytes is None or total <= memory_bytes
-    cuts = [0]
+    limit, cuts = total if memory_bytes is None else most, [0]
     while cuts[-1] < len(size):
         first = cuts[-1]
         wanted = min(len(cuts), n_shards) * total // n_shards  # bytes before the next shard
-        end = min(ends[first] + most, max(wanted, ends[first + 1]))
+        end = min(ends[first] + limit, max(wanted, ends[first + 1]))
         cuts.append(int(np.searchsorted(ends, end, side="right")) - 1)
     pairs = list(zip(cuts, cuts[1:]))
     return [pairs[k] for k in spread(len(pairs))], whole
