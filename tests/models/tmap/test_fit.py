@@ -69,13 +69,15 @@ def test_parts_hold_every_run():
 
 def test_halves_of_the_shards_have_as_many_gaps_of_runs_of_all_lengths(monkeypatch):
     """Places have neighbouring shards, of which those of long runs take more time a gap."""
-    monkeypatch.setattr(packed, "SHARD", 512)
-    runs = random_runs(3, 3000)
-    steps = np.sort(runs.lengths)[::-1][::32]
+    monkeypatch.setattr(packed, "SHARD", 2**13)
+    steps = np.sort(np.random.default_rng(1).geometric(0.12, 5000))[::-1]
     cuts, _ = packed.cuts_of(steps, np.float64, None)
-    halves = [steps[[k for a, b in part for k in range(a, b)]] for part in np.array_split(cuts, 2)]
-    assert len(cuts) % 2 == 0 and len(cuts) > 16
-    assert halves[0].sum() == pytest.approx(halves[1].sum(), rel=0.02)
+    assert sorted(cuts) == list(zip([0, *sorted(b for _, b in cuts)], sorted(b for _, b in cuts)))
+    halves = [
+        steps[[k for a, b in part for k in range(a, b)]]
+        for part in np.split(np.array(cuts), [len(cuts) // 2])
+    ]
+    assert len(cuts) % 8 == 0 and halves[0].sum() == pytest.approx(halves[1].sum(), rel=0.01)
     assert np.mean(halves[0]) == pytest.approx(np.mean(halves[1]), rel=0.1)
 
 
