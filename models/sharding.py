@@ -16,11 +16,11 @@ worker of a cluster (`models.cluster`). `make(space)` gives a place its method, 
 
 A place works on neighbouring shards and adds up what it can of the tree of all n shards,
 
-    node (a, b) = node (a, m) + node (m, b),  m = (a + b) // 2,    node (a, a + 1): the result of shard a    (1)
+    node (a, b) = node (a, m) + node (m, b), m = (a + b) // 2;  node (a, a + 1): the result of shard a    (1)
 
-of which (0, n) is the root, so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a
-level. Shards that a place has no room to keep are prepared anew at each call: data larger than memory are
-more shards than room.
+with the root (0, n), so that a sum has the same bits however the shards are shared out, and hands over one
+node where two, four, ... places share an even number of shards, else at most two of each length. Shards that
+a place has no room to keep are prepared anew at each call: data larger than memory are more shards than room.
 """
 
 from __future__ import annotations

@@ -275,6 +275,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
+    (118, "copies between GPUs in a queue of their own"),
 )
 
 
