@@ -306,6 +306,7 @@ class Workers:
                 _RemotePlace,
                 self._space,
                 self._room,
+                len(self._pieces),
                 actor=True,
                 workers=[worker],
                 pure=False,
@@ -415,12 +416,12 @@ class _RemotePlace:
     """A place on a worker, of a space as there is one: by default as many threads as dask gives the
     worker."""
 
-    def __init__(self, space: str | None, room: float | None) -> None:
+    def __init__(self, space: str | None, room: float | None, n_shards: int) -> None:
         from distributed import get_worker
 
         worker = get_worker()
         limit = worker.memory_manager.memory_limit
-        self._space = own_space(space, worker)
+        self._space, self._n_shards = own_space(space, worker), n_shards
         self._room = room if room is not None or not limit else _SHARE * limit
 
     def begin(self, make: Sent) -> Sent:
@@ -428,7 +429,7 @@ class _RemotePlace:
         return _told(self._begin, make)
 
     def _begin(self, make: Sent) -> bool:
-        self._place = Place(make.value, self._space, self._room)
+        self._place = Place(make.value, self._space, self._room, self._n_shards)
         return True
 
     def answer(self, asked: Sent, pieces: dict | None = None) -> Sent:

@@ -14,19 +14,20 @@ worker of a cluster (`models.cluster`). `make(space)` gives a place its method, 
     repeated                             names of sums whose launches are the same at each call, if there are
     load(*args)                          such; they take shards alone, and `load` their arguments before
 
-A place works on neighbouring shards and adds up what it can of the tree,
+A place works on neighbouring shards and adds up what it can of the tree of all n shards,
 
-    node (l + 1, i) = node (l, 2 i) + node (l, 2 i + 1),    node (0, i): the result of shard i    (1)
+    node (a, b) = node (a, m) + node (m, b), m = (a + b) // 2;  node (a, a + 1): the result of shard a    (1)
 
-so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a
-level. Shards that a place has no room to keep are prepared anew at each call: data larger than memory are
-more shards than room.
+with the root (0, n), so that a sum has the same bits however the shards are shared out, and hands over one
+node where two, four, ... places share an even number of shards, else at most two of each length. Shards that
+a place has no room to keep are prepared anew at each call: data larger than memory are more shards than room.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +41,7 @@ from portable.errors import DTypeError, InputError, SpaceError
 from .annotations import ClientLike, Spaces
 from .sum_kernels import add_to
 
-Node = tuple[int, int, tuple[Any, ...]]  # level, number, values
+Node = tuple[int, int, tuple[Any, ...]]  # first shard, one past the last, values
 
 
 class Lost(list[int]):
@@ -85,14 +86,16 @@ class Place:
     ----------
     make : callable (space) -> method
     space : str, Space or None
-    room : float, optional
-        Bytes of pieces that are kept prepared; all of them by default.
+    room : float or None
+        Bytes of pieces that are kept prepared; all of them if None.
+    n_shards : int
+        Of all places.
     """
 
     def __init__(
-        self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None = None
+        self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None, n_shards: int
     ) -> None:
-        self._make, self.space, self.keeps_all = make, space, room is None
+        self._make, self.space, self.keeps_all, self._n = make, space, room is None, n_shards
         self._method, self.lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
         self._graphs = {}  # launches and sums by name and shards
@@ -129,7 +132,7 @@ class Place:
                 self._begin()
                 return list(getattr(self._method, name)(map(self._shard, numbers), *args))
             *_, sums = self.steps(numbers, pieces, name, args)
-            return [(level, k, tuple(map(_on_host, values))) for level, k, values in sums]
+            return [(first, end, tuple(map(_on_host, values))) for first, end, values in sums]
 
     def steps(
         self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
@@ -143,7 +146,7 @@ class Place:
 
         Yields
         ------
-        list of (level, number, values)
+        list of (first, end, values)
             The nodes so far, of values that the space holds, `Held`, once what all shards have in common is
             launched, and after each shard.
         """
@@ -156,7 +159,7 @@ class Place:
         found, stack = getattr(self._method, name)(map(self._shard, numbers), *args), []
         yield stack
         for number, values in enumerate(found, numbers[0]):
-            _push(stack, (0, number, values))
+            _push(stack, (number, number + 1, values), self._n)
             yield stack
 
     def queues(self, name: str, numbers: Sequence[int]) -> bool:
@@ -200,11 +203,11 @@ class Place:
         kept = all(k in self._prepared for k in numbers)
         function, shards = getattr(self._method, name), map(self._shard, numbers)
         if not kept:
-            return nodes(function(shards), numbers[0])
+            return nodes(function(shards), numbers[0], self._n)
         key = name, numbers[0], numbers[-1]
         if key not in self._graphs:
             with pk.capture(self._method.space) as graph:
-                sums = nodes(function(shards), numbers[0])
+                sums = nodes(function(shards), numbers[0], self._n)
             self._graphs[key] = graph, sums
         graph, sums = self._graphs[key]
         graph.replay()
@@ -354,7 +357,7 @@ class Threads:
         spaces: list[str | pk.Space],
         room: float | None,
     ) -> None:
-        self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
+        self.places, self._pieces = [Place(make, space, room, len(pieces)) for space in spaces], pieces
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
         """What each place found.
@@ -392,7 +395,7 @@ class Threads:
 
         Returns
         -------
-        list of (level, number, values), or None
+        list of (first, end, values), or None
             None where a place among several would have others wait.
         """
         asked = self._asked(numbers)
@@ -410,14 +413,11 @@ class Threads:
             (first, _), *others = asked
             for place, _ in others:
                 pk.follow(first.space, place.space)
-            brought = [
-                (level, k, tuple(_brought(value, first.space) for value in values))
+            return [
+                (begin, end, tuple(_brought(value, first.space) for value in values))
                 for sums in found
-                for level, k, values in sums
+                for begin, end, values in sums
             ]
-            for place, _ in others:  # whose sums have been copied when they are made anew
-                pk.follow(place.space, first.space)
-            return brought
 
     def _asked(self, numbers: range) -> list[tuple[Place, range]]:
         """Places, and the shards that each is asked for; what the first has been given to do comes before."""
@@ -488,7 +488,38 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
     return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def nodes(found: Iterable[tuple[Any, ...]], first: int) -> list[Node]:
+def even_number(n: int) -> int:
+    """So many shards or a few more, for places to have as many each: an even number from 3 on, and a multiple
+    of the largest power of two up to an eighth of them.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    int, at most n + max(n / 8, 1)
+    """
+    unit = 1 << max(n.bit_length() - 4, int(n > 2))
+    return -(-n // unit) * unit
+
+
+def spread(n: int) -> list[int]:
+    """The numbers below n in an order in which each half, quarter, ... is spread evenly over all of them: by
+    the digits of their Gray codes, the last one first.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    list of int
+    """
+    return sorted(range(n), key=lambda k: f"{k ^ k >> 1:0{n.bit_length()}b}"[::-1])
+
+
+def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[Node]:
     """The largest nodes of the tree (1) over what is found of neighbouring shards.
 
     Parameters
@@ -497,24 +528,26 @@ def nodes(found: Iterable[tuple[Any, ...]], first: int) -> list[Node]:
         The result of each shard.
     first : int
         The number of the first of them.
+    n_shards : int
+        Of the tree.
 
     Returns
     -------
-    list of (level, number, values)
+    list of (first, end, values)
     """
     stack: list[Node] = []
     for number, values in enumerate(found, first):
-        _push(stack, (0, number, values))
+        _push(stack, (number, number + 1, values), n_shards)
     return stack
 
 
-def total(parts: Iterable[Node]) -> tuple[Any, ...]:
-    """The root of the tree (1); levels that have no right neighbour are added last.
+def total(parts: Sequence[Node]) -> tuple[Any, ...]:
+    """The root of the tree (1).
 
     Parameters
     ----------
-    parts : iterable of (level, number, values)
-        In the order of their shards.
+    parts : sequence of (first, end, values)
+        Of all shards, in their order.
 
     Returns
     -------
@@ -523,19 +556,30 @@ def total(parts: Iterable[Node]) -> tuple[Any, ...]:
     """
     stack: list[Node] = []
     for node in parts:
-        _push(stack, node)
-    while len(stack) > 1:
-        right = stack.pop()
-        stack[-1] = (*stack[-1][:2], _add(stack[-1][2], right[2]))
+        _push(stack, node, parts[-1][1])
     return stack[0][2]
 
 
-def _push(stack: list[Node], node: Node) -> None:
+def _push(stack: list[Node], node: Node, n_shards: int) -> None:
     """Put a node behind others, and add up neighbours that have the same parent."""
     stack.append(node)
-    while len(stack) > 1 and stack[-1][1] % 2 and stack[-2][:2] == (stack[-1][0], stack[-1][1] - 1):
-        level, number, values = stack.pop()
-        stack[-1] = level + 1, number // 2, _add(stack[-1][2], values)
+    while len(stack) > 1:
+        (first, middle, left), (_, end, right) = stack[-2:]
+        if _middles(n_shards).get((first, end)) != middle:
+            return
+        stack[-2:] = [(first, end, _add(left, right))]
+
+
+@functools.cache
+def _middles(n_shards: int) -> dict[tuple[int, int], int]:
+    """Where the nodes of a tree are cut, by their ends."""
+    found, left = {}, [(0, n_shards)]
+    while left:
+        first, end = left.pop()
+        if end - first > 1:
+            found[first, end] = middle = (first + end) // 2
+            left += (first, middle), (middle, end)
+    return found
 
 
 def _add(left: tuple, right: tuple) -> tuple:

@@ -145,8 +145,8 @@ def deep_copy(
         Convert between dtypes as NumPy's `astype` does; without it they must be the same.
     wait : bool, default True
         Without it a copy between contiguous views of devices is queued, in order with what is launched on
-        the target's space; where the source is of another one, `follow` orders the two. Other copies are
-        waited for.
+        the target's space; where the source is of another one, `follow` has it wait for what was launched
+        there before, and what is launched there later waits for the copy. Other copies are waited for.
 
     Raises
     ------

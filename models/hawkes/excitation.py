@@ -203,16 +203,16 @@ def _pair_kernels(trigger):
             team.barrier()
 
     @pk.kernel
-    def excitation_sums(team, first, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+    def excitation_sums(team, groups, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
         """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
-        from group `first` on.
+        numbered groups[team.league_rank].
 
         Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
         window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
         pair, and 8 (D + 1) bytes for GROUP pairs.
         """
         functions.excitation_group(
-            team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
+            team, groups[team.league_rank], n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
         )
 
     @pk.kernel

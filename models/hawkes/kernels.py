@@ -159,9 +159,9 @@ def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self
 
 
 @pk.kernel
-def background_sums(team, first, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
-    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, from group
-    `first` on.
+def background_sums(team, groups, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
+    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, numbered
+    groups[team.league_rank].
 
     Their windows are nearly one, so each takes the union and an event that is read serves them all. Two
     bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP
@@ -169,7 +169,7 @@ def background_sums(team, first, n_dims, n_parts, wide, n_mu, x, t, reach, self_
     """
     background_group(
         team,
-        first + team.league_rank,
+        groups[team.league_rank],
         n_dims,
         n_parts,
         wide,

@@ -404,7 +404,8 @@ class Likelihood:
         self.log_likelihood(params)
         if self._shards is None:
             return self.sums.background, self.sums.excitation
-        found = np.concatenate(self._shards.map("rows", self._asked), axis=1)
+        rows = zip(self._shards.pieces, self._shards.map("rows", self._asked))
+        found = np.concatenate([row for _, row in sorted(rows, key=lambda row: row[0].begin)], axis=1)
         return tuple(pk.copy_of(np.ascontiguousarray(row[None]), self.space) for row in found)
 
     @property

@@ -1,6 +1,6 @@
 """Sums over pairs and over events, shared out: a shard's events against all, wherever the shard is.
 
-A shard is a range of neighbouring events. Every place has all events, and computes the sums of (1) and (2)
+A shard is a range of events. Every place has all events, and computes the sums of (1) and (2)
 of its own by windows in time, infinite ones for all pairs: what an event's sums are does not depend on
 which others are near it. Each place returns what its events add to the log-likelihood, a few numbers.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import Held, Shards
+from ..sharding import Held, Shards, spread
 from . import kernels
 from .excitation import kernels_of
 from .sums import PairSums
@@ -70,7 +70,7 @@ class Events:
         return piece
 
     def _filled(self, pieces: list[Piece], asked: Asked) -> tuple:
-        """What kernels over events take, once the sums of those of neighbouring pieces are there. All are
+        """What kernels over events take, once the sums of those of some pieces are there. All are
         asked for at once: what an event's sums are does not depend on that."""
         sums, params, windows = self._sums, asked.params, asked.windows
         sums.room_for(asked.n_xi)
@@ -150,13 +150,14 @@ class Events:
             )
 
 
-def _groups(pieces: list[Piece]) -> range:
-    """Those of the events from the first piece to the last."""
-    return range(pieces[0].begin // kernels.GROUP, -(-pieces[-1].end // kernels.GROUP))
+def _groups(pieces: list[Piece]) -> tuple[range, ...]:
+    """Those of the pieces' events."""
+    return tuple(range(one.begin // kernels.GROUP, -(-one.end // kernels.GROUP)) for one in pieces)
 
 
 def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:
-    """The events of a Likelihood, shared out: as even in pairs as can be."""
+    """The events of a Likelihood, shared out: as even in pairs as can be, and neighbouring shards from all
+    over the data, for the time of pairs depends on how many of them an event has."""
     if method == "cells":
         raise InputError(
             "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "
@@ -167,5 +168,6 @@ def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object
     if method == "all_pairs":  # the later half of the events has three quarters of the pairs
         share = np.sqrt(share)
     cuts = np.unique(np.append((share[:-1] * n_events).astype(int) // BLOCK * BLOCK, n_events)).tolist()
-    pieces = [Piece(a, b) for a, b in zip(cuts, cuts[1:])]
+    ranges = list(zip(cuts, cuts[1:]))
+    pieces = [Piece(*ranges[k]) for k in spread(len(ranges))]
     return Shards(functools.partial(Events, data, marks), pieces, client=client, space=space, label="hawkes")

@@ -82,7 +82,7 @@ class PairSums:
             if given:
                 pk.deep_copy(self.background[0], given.density)
         self.excitation = self._several = self._several_of = None
-        self._groups = range(-(-self.n_events // kernels.GROUP))
+        self._n_groups, self._numbers = -(-self.n_events // kernels.GROUP), {}  # Views by ranges of groups
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
         self._tiles = None  # what pair_tiles needs, made when it first does
@@ -194,7 +194,7 @@ class PairSums:
             self._listed = True
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
-        """By windows or cells; of some neighbouring groups of events, if they are given."""
+        """By windows or cells; of some groups of events, a tuple of ranges, if they are given."""
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
             n_dims, n_parts, wide, x, t = self.data(params.tau_x)
@@ -230,9 +230,14 @@ class PairSums:
             )
 
     def _each(self, groups, kernel):
-        """The beginning of a launch for some groups, all by default."""
-        groups = self._groups if groups is None else groups
-        return pk.TeamPolicy(len(groups), _TEAM_SIZE, space=self.space), kernel, groups.start
+        """The beginning of a launch for some groups, all by default: the last ones first, which have most
+        pairs if all earlier events count, so that a GPU's multiprocessors are done at the same time."""
+        groups = groups or (range(self._n_groups),)
+        if groups not in self._numbers:
+            numbers = np.sort(np.concatenate([np.arange(one.start, one.stop) for one in groups]))
+            self._numbers[groups] = pk.copy_of(numbers[::-1].copy(), self.space)
+        view = self._numbers[groups]
+        return pk.TeamPolicy(view.size, _TEAM_SIZE, space=self.space), kernel, view
 
     def sum_excitation(self, params, windows, method, n_xi, groups=None):
         """As `sum_background`."""
@@ -271,7 +276,7 @@ class PairSums:
             return self._several
         self._several_of = None
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
-        n_groups = len(self._groups)
+        n_groups = self._n_groups
         pk.parallel_for(
             pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
             kernels_of(params.triggering).excitations_of_several,

@@ -12,11 +12,20 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..mapped import rows_of
-from ..sharding import Shards, here
+from ..sharding import Shards, even_number, here
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
-from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, triangle
+from .sums import (
+    CANCELS,
+    blocks_of,
+    group_of,
+    n_features,
+    record_length,
+    references,
+    slices_of,
+    triangle,
+)
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -145,7 +154,11 @@ class Points:
         self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
         n_blocks = _BLOCKS_ONCE if once and self._is_one else _BLOCKS
         least = min(max(_SMALL // n_components, _FEWEST), _LEAST)
-        self._block = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)))
+        full = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)))
+        n_slices = slices_of(full)
+        unit = n_slices * kernels.PAD  # a block that is less than full has as many slices, of whole tiles
+        even = -(-self.n // even_number(-(-self.n // full)))
+        self._block = min(padded(-(-even // unit) * unit), full)
         with pk.use(here(client, space)) as self.space:
             pass
         if rows is not None and not (self._is_one and rows.is_whole):
@@ -165,7 +178,7 @@ class Points:
         ]
         apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
         self.make = functools.partial(
-            Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height
+            Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height, n_slices
         )
         self._shards = Shards(
             self.make, pieces, client=client, space=space, room=0.0 if apart else None, label="mixture"

@@ -40,6 +40,11 @@ def triangle(p):
     return np.tril_indices(p)
 
 
+def slices_of(n):
+    """Slices of so many points."""
+    return max(round(n / SLICE), 1)
+
+
 def blocks_of(p, diagonal):
     """Blocks of features, each of which has teams of its own."""
     return -(-n_features(p, diagonal) // (_OWN * moment_kernels.COLUMNS))
@@ -69,21 +74,21 @@ class Copy:
 
 
 class Sums:
-    """Sums of r (1, d) (1, d)' for blocks of at most `block` points, d being points less a component's
-    reference.
+    """Sums of r (1, d) (1, d)' for blocks of points, d being points less a component's reference.
 
     Parameters
     ----------
-    block, k, p : int
+    n_slices, k, p : int
+        A block's sums are kept apart for so many slices of it, at most.
     dtype : np.float32 or np.float64
     diagonal : bool
     space : Space
     """
 
-    def __init__(self, block, k, p, dtype, diagonal, space):
+    def __init__(self, n_slices, k, p, dtype, diagonal, space):
         self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
         m, self._n_blocks = n_features(p, diagonal), blocks_of(p, diagonal)
-        self._n_slices = max(round(block / SLICE), 1)
+        self._n_slices = n_slices
         n_own = -(-m // (self._n_blocks * moment_kernels.COLUMNS))
         self.group, self._team = group_of(k, dtype, self._n_blocks)
         is_alone = self.group > _GROUP[dtype]

@@ -94,6 +94,8 @@ class Sweeps:
         Columns of the widest block.
     height : int
         Rows for components: teams are whole.
+    n_slices : int
+        Of a block, whose sums are kept apart.
     space : str or Space
     """
 
@@ -108,9 +110,10 @@ class Sweeps:
         centre: np.ndarray,
         block: int,
         height: int,
+        n_slices: int,
         space: object,
     ) -> None:
-        self.k, self.p, self.dtype, self.diagonal, self._block = k, p, dtype, diagonal, block
+        self.k, self.p, self.dtype, self.diagonal, self._n_slices = k, p, dtype, diagonal, n_slices
         length = record_length(p, diagonal)
         most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
         self._record = -(-k // -(-k // most)), length  # even shares of the components
@@ -125,7 +128,7 @@ class Sweeps:
         if self._sums is None:
             if self._joint.shape[1] > self.k:  # rows of no components
                 pk.deep_copy(self._joint, kernels.LOG_ZERO)
-            self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
+            self._sums = Sums(self._n_slices, self.k, self.p, self.dtype, self.diagonal, self.space)
         return self._sums
 
     def prepare(self, piece: Piece) -> Block:

@@ -138,7 +138,7 @@ class EM:
             pk.deep_copy(self._total, sums, wait=False)
         else:
             method, shards = self._own
-            add_up(nodes(method.sums(shards), 0))
+            add_up(nodes(method.sums(shards), 0, len(shards)))
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""

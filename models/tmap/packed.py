@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import spaces_of
+from ..sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
 from .gaps import distinct_gaps, reached, seen_ends
 from .kernels import PACK
@@ -361,8 +361,12 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
 
 
 def cuts_of(steps, dtype, memory_bytes):
-    """Where packs, whose longest runs descend, are cut into shards, as pairs of numbers of packs; whether the
-    memory holds all."""
+    """Where packs, whose longest runs descend, are cut into shards as even as can be, as pairs of numbers of
+    packs; whether the memory holds all.
+
+    Long runs take a GPU more time a gap, for there are fewer of them: neighbouring shards have runs of all
+    lengths, so that places are done at the same time.
+    """
     item = 2 * PACK * np.dtype(dtype).itemsize
     size = steps * item
     if memory_bytes is not None and size[0] > memory_bytes:
@@ -372,13 +376,17 @@ def cuts_of(steps, dtype, memory_bytes):
         )
     most = max(SHARD // PACK * item, int(size[0]))
     most = most if memory_bytes is None else min(most, memory_bytes)
-    ends = np.cumsum(size)
-    whole = memory_bytes is None or bool(ends[-1] <= memory_bytes)
-    cuts = [0]
+    ends = np.append(0, np.cumsum(size))
+    total, n_shards = int(ends[-1]), even_number(-(-int(ends[-1]) // most))
+    whole = memory_bytes is None or total <= memory_bytes
+    limit, cuts = total if memory_bytes is None else most, [0]
     while cuts[-1] < len(size):
-        before = ends[cuts[-1] - 1] if cuts[-1] else 0
-        cuts.append(int(np.searchsorted(ends, before + most, side="right")))
-    return list(zip(cuts, cuts[1:])), whole
+        first = cuts[-1]
+        wanted = min(len(cuts), n_shards) * total // n_shards  # bytes before the next shard
+        end = min(ends[first] + limit, max(wanted, ends[first + 1]))
+        cuts.append(int(np.searchsorted(ends, end, side="right")) - 1)
+    pairs = list(zip(cuts, cuts[1:]))
+    return [pairs[k] for k in spread(len(pairs))], whole
 
 
 def log_factorials(orders):

@@ -1,7 +1,10 @@
-"""Every method at 1, 2, 4, ... threads of this machine, beside a copy, which the memory's bandwidth limits.
+"""Every method at 1, 2, 4, ... threads of this machine, beside what the machine itself reaches: fused
+multiply-adds in registers, which cores' clocks and neighbours limit, and a copy, which the memory's bandwidth
+limits.
 
-A row's ratio is the speed-up of all threads over so many. Below each table stands the share of a call on one
-thread that is serial, which Amdahl's law has for the speed-up seen: at two threads it says little.
+A row's ratio is the speed-up of all threads over so many. Below each table stand the speed-ups of these two,
+and the share of a call on one thread that is serial, which Amdahl's law has for the speed-up seen: at two
+threads it says little.
 
 `--n` scales all sizes: 1,000,000 is as they are.
 """
@@ -12,10 +15,12 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
+from roofline import microkernels
 from roofline.cases import calls
 from roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
+MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
 SHARE = 0.2  # of the sizes of `calls`, which are a GPU's
 
 
@@ -31,31 +36,39 @@ def duels(space, n, quick):
     if not space.startswith("threads") or most < 2:
         raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
     scale = (n or 1_000_000) / 1_000_000 * (2e-4 if quick else SHARE)
-    size = max(int(COPIED * scale / SHARE), 1000)
+    size, trips = (max(int(k * scale / SHARE), 1000) for k in (COPIED, TRIPS))
     x, y = pk.zeros((size,), np.float64, space), pk.zeros((size,), np.float64, space)
+    ones = pk.copy_of(np.ones(1000 if quick else MULTIPLIED), space)
+
+    def multiplied(space):
+        policy = pk.RangePolicy(0, ones.size, space=space)
+        return functools.partial(pk.parallel_for, policy, microkernels.fma, trips, 0.5, 0.5, ones)
 
     def copied(space):
         return functools.partial(pk.parallel_for, pk.RangePolicy(0, size, space=space), copy, x, y)
 
+    reached = {}  # the speed-ups of the machine itself
     return [
-        _duel(f"copy of {size:,} float64", copied, most, bytes=16 * size),
+        _duel("fused multiply-adds in registers", multiplied, most, reached, own="multiply-adds"),
+        _duel(f"copy of {size:,} float64", copied, most, reached, own="a copy", bytes=16 * size),
         *(
-            _duel(call.title, lambda space, call=call: call.bind(space, *call.arrays), most)
+            _duel(call.title, lambda space, call=call: call.bind(space, *call.arrays), most, reached)
             for call in calls.public_calls(scale)
         ),
     ]
 
 
-def _duel(title, bind, most, **options):
+def _duel(title, bind, most, reached, own=None, **options):
     fewer = [2**k for k in range(most.bit_length()) if 2**k < most]
     peers = [Contender(f"threads:{k}", bind(f"threads:{k}")) for k in fewer]
-    return Duel(
-        title,
-        Contender(f"threads:{most}", bind(f"threads:{most}")),
-        peers,
-        told=lambda rows: serial_share(rows, most),
-        **options,
-    )
+
+    def told(rows):
+        if own:
+            reached.update({own: row.ratio.median for row in rows if row.peer == "threads:1"})
+        limits = ", ".join(f"{name} {speedup:.2f}" for name, speedup in reached.items() if not own)
+        return serial_share(rows, most) + (f"; the machine itself: {limits}" if limits else "")
+
+    return Duel(title, Contender(f"threads:{most}", bind(f"threads:{most}")), peers, told=told, **options)
 
 
 def serial_share(rows, most):

@@ -98,6 +98,22 @@ def test_a_space_follows_another_one(space, other):
     assert all((view.to_numpy() == 40.0).all() for view in views)
 
 
+@pytest.mark.parametrize("other", ["serial", "cuda:0", "cuda:1"])
+def test_what_is_launched_behind_a_queued_copy_leaves_it_alone(space, other):
+    """On the source's space, and on the target's."""
+    if reason := pk.unavailable_because(other):
+        pytest.skip(reason)
+    n = 1 << 22 if other.startswith("cuda") else 1 << 10
+    source, target = pk.zeros(n, space=space), pk.zeros(n, space=other)
+    for k in range(1, 5):
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_up, source)
+        pk.follow(other, space)
+        pk.deep_copy(target, source, wait=False)
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_up, source)
+        assert (target.to_numpy() == 2 * k - 1).all()
+    assert (source.to_numpy() == 8).all()
+
+
 def test_deep_copy_keeps_the_source(space):
     source, target = pk.zeros(5, "int64", space=space), pk.empty(5, "int64", space=space)
     pk.deep_copy(target, source)

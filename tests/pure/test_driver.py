@@ -183,7 +183,12 @@ def test_queued_copies(context, fake_cuda):
         target.fill(pointer, 0, 64)
         return names
 
-    assert asked(other, c.pointer) == ["cuMemcpyPeerAsync"]
+    wait, copy = (
+        "cuStreamWaitEvent",
+        "cuMemcpyPeerAsync",
+    )  # on a stream of its own, for which both devices wait
+    assert asked(other, c.pointer) == ["cuStreamCreate", wait, copy, wait, wait]
+    assert asked(other, c.pointer) == [wait, copy, wait, wait]
     assert asked(context, b.pointer) == ["cuMemcpyDtoDAsync_v2"]
     context.share()
     assert "cuCtxSynchronize" in asked(other, c.pointer)

@@ -307,7 +307,7 @@ PEERS = {
     "scaleout": (["distributed"], ["one process"]),
     "edm_test": ([], []),
     "calls": ([], ["serial"]),
-    "scaling": ([], ["speed-up"]),
+    "scaling": ([], ["speed-up", "the machine itself: multiply-adds"]),
 }
 OF_THREADS = ("calls", "scaling")  # several against one
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked

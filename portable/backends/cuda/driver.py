@@ -26,6 +26,7 @@ from .library import attribute, available, cu, device_of, devices, error, versio
 __all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
 
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
+_UNTIMED = 2  # a mark that has no time
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 
 
@@ -58,6 +59,7 @@ class Context(contract.Memory):
         self._kept, self._kept_bytes, self.parallel = {}, 0, False
         self.streamed = False  # the same, but for queues of other libraries
         self._marks = {}  # in the queues of other devices, by their numbers
+        self._apart = None  # a stream for copies from other devices, and two marks
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -244,9 +246,18 @@ class Context(contract.Memory):
             self.copy(target, source, nbytes, origin)  # other queues may be at work there
         elif origin is self:
             self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
-        else:
-            addresses = target, self.handle, source, origin.handle
-            self._queue(cu.cuMemcpyPeerAsync, *addresses, nbytes, wait=False)
+        elif nbytes:  # between two default streams it would begin after all that either was given to do
+            if self._apart is None:
+                self._apart = self.stream(), Event(self, _UNTIMED), Event(self, _UNTIMED)
+            stream, before, after = (one.handle for one in self._apart)
+            self.activate()
+            cu.cuEventRecord(before, None)
+            cu.cuStreamWaitEvent(stream, before, 0)
+            cu.cuMemcpyPeerAsync(target, self.handle, source, origin.handle, nbytes, stream)
+            cu.cuEventRecord(after, stream)
+            cu.cuStreamWaitEvent(None, after, 0)
+            origin.activate()
+            cu.cuStreamWaitEvent(None, after, 0)
 
     def follow(self, other):
         """By a mark in the other device's default stream, for which this one's waits."""
@@ -256,7 +267,7 @@ class Context(contract.Memory):
             self.activate()
             with contextlib.suppress(DeviceError):  # they have no link, or another library has enabled it
                 cu.cuCtxEnablePeerAccess(other.handle, 0)
-            self._marks[other.ordinal] = Event(other, 2)  # 2: of no time
+            self._marks[other.ordinal] = Event(other, _UNTIMED)
         mark = self._marks[other.ordinal]
         mark.record()
         self.activate()

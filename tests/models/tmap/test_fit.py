@@ -10,6 +10,7 @@ import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.em import EM
 from models.tmap.fit import _of_starts
+from models.tmap import packed
 from models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
@@ -60,10 +61,24 @@ def test_parts_hold_every_run():
     runs = random_runs(1, 500)
     parts, whole = parts_of(runs, np.float32, 20_000)
     assert not whole
-    assert [part.n_runs for part in parts[:-1]] == [32 * (part.n_runs // 32) for part in parts[:-1]]
+    assert sum(part.n_runs % 32 != 0 for part in parts) == 1  # the last pack's
     assert sorted(np.concatenate([part.values for part in parts])) == sorted(runs.values)
-    packed = [8 * 32 * np.sort(part.lengths)[::-1][::32].sum() for part in parts]
-    assert max(packed) <= 20_000 and min(packed[:-1]) > 10_000
+    sizes = [8 * 32 * np.sort(part.lengths)[::-1][::32].sum() for part in parts]
+    assert max(sizes) <= 20_000 and min(sizes) > 10_000
+
+
+def test_halves_of_the_shards_have_as_many_gaps_of_runs_of_all_lengths(monkeypatch):
+    """Places have neighbouring shards, of which those of long runs take more time a gap."""
+    monkeypatch.setattr(packed, "SHARD", 2**13)
+    steps = np.sort(np.random.default_rng(1).geometric(0.12, 5000))[::-1]
+    cuts, _ = packed.cuts_of(steps, np.float64, None)
+    assert sorted(cuts) == list(zip([0, *sorted(b for _, b in cuts)], sorted(b for _, b in cuts)))
+    halves = [
+        steps[[k for a, b in part for k in range(a, b)]]
+        for part in np.split(np.array(cuts), [len(cuts) // 2])
+    ]
+    assert len(cuts) % 8 == 0 and halves[0].sum() == pytest.approx(halves[1].sum(), rel=0.01)
+    assert np.mean(halves[0]) == pytest.approx(np.mean(halves[1]), rel=0.1)
 
 
 def test_one_branch_is_found_in_one_step(space):
