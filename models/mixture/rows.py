@@ -27,6 +27,9 @@ class Rows:
     space : str or Space
     unit : int
         Stretches, if there is more than one, have a multiple of so many rows.
+    once : bool
+        Whether rows are used once: then stretches of an array are of `unit` rows, so that a device works on
+        one while the next is copied.
 
     Attributes
     ----------
@@ -36,13 +39,17 @@ class Rows:
         Rows of a stretch but the last.
     """
 
-    def __init__(self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int) -> None:
+    def __init__(
+        self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int, once: bool = False
+    ) -> None:
         self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
         with pk.use(space) as self.space:
             pass
         is_there = isinstance(X, pk.View) and X.memory == self.space.memory
-        self.is_whole = is_there or (n * size <= _WHOLE and not isinstance(X, Streamed))
-        self.length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
+        read = isinstance(X, Streamed)
+        self.is_whole = is_there or (n * size <= _WHOLE and not read and not once)
+        together = 1 if once and not read else max(_TOGETHER // (size * unit), 1)
+        self.length = n if self.is_whole else unit * together
         self._near: tuple[int, pk.View] | None = None
 
     @property

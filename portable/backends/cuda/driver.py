@@ -178,7 +178,7 @@ class Context(contract.Memory):
         if not self.parallel:
             self.parallel = True
             self.activate()
-            cu.cuStreamSynchronize(None)  # the last small copy
+            cu.cuStreamSynchronize(None)  # the last copy
 
     def interface(self, view):
         self.share()
@@ -192,12 +192,12 @@ class Context(contract.Memory):
         }  # 1: the legacy default stream
 
     def copy_to_device(self, target, source, nbytes):
-        """Copy from host address `source` to device address `target`; waits for the end."""
+        """Copy from host address `source`, which may change when this returns, to device address `target`."""
         if not self._staged("up", target, source, nbytes, source):
             self.activate()
             cu.cuMemcpyHtoD(target, source, nbytes)
-            if self.parallel:  # it may be on its way still, for which other queues do not wait
-                cu.cuStreamSynchronize(None)
+        if self.parallel:  # it may be on its way still, for which other queues do not wait
+            cu.cuStreamSynchronize(None)
 
     def copy_to_host(self, target, source, nbytes):
         """Copy from device address `source` to host address `target`; waits for the end."""

@@ -27,8 +27,8 @@ _PAGE = 4096  # pieces begin at its multiples
 
 
 class Staging:
-    """The ring of one Context. Copies are queued on the default stream, one at a time, and have ended when
-    they return."""
+    """The ring of one Context. Copies are queued on the default stream, one at a time. When one to the device
+    returns, its source has been read, and its last pieces may be on their way; one to the host has ended."""
 
     def __init__(self, context):
         self.context = context
@@ -40,23 +40,19 @@ class Staging:
         copies have small ones: the first is filled while threads wake."""
         least, most = PIECE_BYTES[way]
         size = -(-min(max(-(-nbytes // N_PIECES), least), most) // _PAGE) * _PAGE
-        n = min(N_PIECES, RING_BYTES // size)
-        places = itertools.cycle((self.ring.pointer + k * size, self.events[k]) for k in range(n))
+        step = max(RING_BYTES // N_PIECES, size)  # pieces of the copy before have places of their own
+        n = RING_BYTES // step
+        places = itertools.cycle((self.ring.pointer + k * step, self.events[k]) for k in range(n))
         return n, ((at, min(size, nbytes - at), *next(places)) for at in range(0, nbytes, size))
 
     def up(self, target, source, nbytes):
         """Copy from the host to the device."""
         self.context.activate()
-        n, pieces = self._cut("up", nbytes)
-        pieces = list(pieces)
-        for k, (at, size, pinned, event) in enumerate(pieces):
-            if k >= n:
-                event.wait()  # for the copy a turn before, which had the same memory
+        for at, size, pinned, event in self._cut("up", nbytes)[1]:
+            event.wait()  # for the piece before that had this place, perhaps of another copy
             self.host.copy_for_device(pinned, source + at, size)
             cu.cuMemcpyHtoDAsync(target + at, pinned, size, None)
-            if k + n < len(pieces):
-                event.record()
-        cu.cuStreamSynchronize(None)
+            event.record()
 
     def down(self, target, source, nbytes):
         """Copy from the device to the host."""
