@@ -122,9 +122,12 @@ class Compiled:
         block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
         of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        arguments, last = memoryview(block).cast("B")[:n_bytes], None
 
         def again(words):
-            ctypes.memmove(block, words, n_bytes)
+            nonlocal last
+            if words is not last:
+                arguments[:] = last = words
             return cu.launch_as(of_shape, handle, parameters, None)
 
         return again
@@ -287,31 +290,16 @@ def again_for(space, compiled, policy):
     grid = -(-(policy.end - policy.begin) // compiled.indices)
     if not 0 < grid <= _MAX_GRID:
         return None
-    shape = Shape(grid, 1, 1, compiled.threads, 1, 1)
-    of_shape, handle, n_bytes, spare = (
-        ctypes.byref(shape),
-        compiled.handle,
-        8 * compiled.signature.n_words,
-        [],
-    )
-
-    def new():
-        block = ctypes.create_string_buffer(len(compiled.block))
-        struct.pack_into("=2q", block, n_bytes, policy.begin, policy.end)
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        return [None, memoryview(block).cast("B")[:n_bytes], parameters]
+    rest, spare = _extra(policy, 0), []
 
     def again(words):
         try:
-            block = spare.pop()
+            call = spare.pop()
         except IndexError:  # the first launch, or one while another thread is at one
-            block = new()
-        last, arguments, parameters = block
-        if words is not last:
-            arguments[:] = block[0] = words
-        if cu.launch_as(of_shape, handle, parameters, None):
+            call = compiled.again(grid, 0, rest)
+        if call(words):
             run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
-        spare.append(block)
+        spare.append(call)
 
     return again
 
