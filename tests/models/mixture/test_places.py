@@ -6,7 +6,6 @@ import pytest
 
 import portable as pk
 from models import arrays, mixture
-from models import arrays
 from models.mixture import blocks, rows, search_kernels, spread, starts
 from portable.backends import registry
 
