@@ -275,6 +275,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
+    (20, "views have keys, by which a launch knows that it comes again"),
 )
 
 

@@ -29,7 +29,8 @@ import weakref
 from ... import locks
 from ...errors import InputError
 from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
-from .pool_code import AT, RING, STATE_BYTES, posix
+from .pool_code import AT, STATE_BYTES, posix
+from .ring_code import WORDS as RING
 
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
@@ -119,7 +120,11 @@ class Pool:
             ctypes.memmove(target, source, nbytes)
             return
         block = (ctypes.c_int64 * 2)(target, source)
-        least = min(nbytes // self.n_threads, RING["HUGE"]) if nbytes > RING["LARGE"] else RING["COPIED"]
+        least = (
+            min(nbytes // self.n_threads, RING["RING_HUGE"])
+            if nbytes > RING["RING_LARGE"]
+            else RING["RING_COPIED"]
+        )
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
         self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
 
@@ -139,10 +144,10 @@ class Pool:
         """
         code = self._code
         fill = (not memory % 64 and engine.past_caches()) or code.copy
-        state = (ctypes.c_int64 * (RING["EVENTS"] // 8 + len(events)))(
+        state = (ctypes.c_int64 * (RING["RING_EVENTS"] // 8 + len(events)))(
             *calls, fill, memory, segment_bytes, self.handle, self.n_threads
         )
-        state[RING["EVENTS"] // 8 :] = events
+        state[RING["RING_EVENTS"] // 8 :] = events
         return state, _RING(code.up), _RING(code.down)
 
     def start(self):

@@ -13,6 +13,8 @@ with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the
 
 from __future__ import annotations
 
+import contextlib
+
 from .. import registry
 from .library import cu, error
 
@@ -27,6 +29,7 @@ _CALLS = (
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
 )
+_ALONE = contextlib.nullcontext()
 
 
 class Staging:
@@ -44,13 +47,11 @@ class Staging:
         """Copy "up", to the device, or "down"."""
         least, most = PIECE_BYTES[way]
         piece = -(-min(max(nbytes // _SEGMENTS, least), most) // _PAGE) * _PAGE
-        copy = cu.up if way == "up" else cu.down
-        if nbytes < _MANY:
-            code = copy(self.state, target, source, nbytes, piece)
-        else:
-            self.pool.start()
-            with self.pool.lock:
-                code = copy(self.state, target, source, nbytes, piece)
+        many = nbytes >= _MANY and self.pool
+        if many:
+            many.start()
+        with many.lock if many else _ALONE:
+            code = getattr(cu, way)(self.state, target, source, nbytes, piece)
         if code:
             raise error(f"a copy of {nbytes:,} bytes", code)
 
