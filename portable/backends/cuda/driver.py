@@ -27,9 +27,9 @@ __all__ = ["Context", "attribute", "available", "context", "device_of", "devices
 
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
-# Bytes of a copy that is worth a look at whether its memory is pinned, and pinned memory, which takes the
-# system milliseconds to give; it is also made after so many smaller copies.
-_LARGE, _FEW = 1 << 20, 16
+# Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned memory,
+# which takes the system milliseconds to give; it is also made after so many smaller copies.
+_ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
 
 
 @functools.cache
@@ -213,7 +213,7 @@ class Context(contract.Memory):
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
         large = nbytes >= _LARGE
-        if large and device_of(host) is not None:  # pinned already
+        if nbytes >= _ASKED and device_of(host) is not None:  # pinned already
             return False
         lock = self._stage_lock.held
         if not lock.acquire(large):  # a small copy does not wait for another thread's large one
