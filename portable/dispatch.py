@@ -467,8 +467,10 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
                 keys = [a.key for a in args] if same else None
                 if not same or keys != before:
                     specs, words, weak = _describe(args)
-                    words = _block(words, pack_weak) if weak else b"".join(words)
-                    words = words if specs == known else None  # arguments of the types of then
+                    if specs != known:  # arguments of other types than then
+                        words = None
+                    else:
+                        words = _block(words, pack_weak) if weak else b"".join(words)
                     if same:
                         same[0] = keys, words
             except (AttributeError, InputError, struct.error):
