@@ -443,5 +443,12 @@ def test_copies_through_a_ring(n_threads):
             assert not back[0] and not back[-1] and not there[0] and not there[-1]
             queue.finish(None)
             np.testing.assert_array_equal(here, kept)
+    numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small ones, which fill the ring many times
+    there, given = np.zeros_like(numbers), np.empty(777, np.uint8)
+    for row, target in zip(numbers, there):
+        given[:] = row
+        assert up(state, target.ctypes.data, given.ctypes.data, 777, 512 << 10) == 0
+    queue.finish(None)
+    np.testing.assert_array_equal(there, numbers)
     assert queue.longest > 4  # they were under way side by side
     pool.close()

@@ -51,7 +51,8 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
 ; Queue copies of %n bytes from the host to a device; the code of what failed, or 0. Pieces lie one behind the
-; other in the ring's segments. A segment that is left is marked, and is free when its mark is reached.
+; other in the ring's segments. A segment that is left is marked, and is free when its mark is reached. Few
+; bytes fill the beginnings of segments alone, which stay in a cache.
 define i32 @ring_up(ptr %ring, i64 %target, i64 %source, i64 %n, i64 %piece) {{
   %words = load {{ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64}}, ptr %ring
   %activate = extractvalue {{ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64}} %words, 0
@@ -65,6 +66,9 @@ define i32 @ring_up(ptr %ring, i64 %target, i64 %source, i64 %n, i64 %piece) {{
   %segment.p = getelementptr i8, ptr %ring, i64 {RING_SEGMENT}
   %used.p = getelementptr i8, ptr %ring, i64 {RING_USED}
   %events = getelementptr i8, ptr %ring, i64 {RING_EVENTS}
+  %few = icmp ult i64 %n, {RING_MANY}
+  %near = select i1 %few, i64 {RING_MANY}, i64 %bytes
+  %limit = call i64 @llvm.umin.i64(i64 %near, i64 %bytes)
   %active = call i32 %activate(ptr %context)
   br label %next
 next:
@@ -80,7 +84,7 @@ take:
   %segment = load i64, ptr %segment.p
   %used = load i64, ptr %used.p
   %end = add i64 %used, %size
-  %full = icmp ugt i64 %end, %bytes
+  %full = icmp ugt i64 %end, %limit
   br i1 %full, label %leave, label %copy
 leave:
   %own.p = getelementptr ptr, ptr %events, i64 %segment
