@@ -215,7 +215,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
 def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
     """Of a process that makes few, the driver's own are enough; later ones are one call, and right."""
     view = pk.zeros(1000, space="cuda")
-    for k in range(40):
+    for k in range(30):
         pk.deep_copy(view, np.full(1000, float(k)))
         assert (view.to_numpy() == k).all()
         if k == 4:
