@@ -358,8 +358,8 @@ def text():
 
 
 class Code:
-    """Addresses of the pool's functions: `run`, `worker`, `stop`, `copy`, `up`, `down`; `spins`: pauses before
-    sleep.
+    """Addresses of the pool's functions: `run`, `worker`, `stop`, `copy`, `up`, `down`; `spins`: pauses
+    before sleep.
 
     Parameters
     ----------

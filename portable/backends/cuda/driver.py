@@ -27,8 +27,8 @@ __all__ = ["Context", "attribute", "available", "context", "device_of", "devices
 
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
-# Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned memory,
-# which takes the system milliseconds to give; it is also made after so many smaller copies.
+# Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
+# memory, which takes the system milliseconds to give; it is also made after so many smaller copies.
 _ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
 
 
