@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from typing import Any
 
 import numpy as np
 
 import portable as pk
+
+_LARGE = 4 << 20  # bytes of a copy that is worth a thread's start
 
 
 def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
@@ -28,6 +32,51 @@ def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> p
     if device is not host:
         pk.deep_copy(device, host)
     return device
+
+
+class Copying:
+    """A copy that a thread makes while the caller goes on: what is launched until `wait` does not read the
+    target. Small copies are made at once.
+
+    Parameters
+    ----------
+    target, source : View or ndarray, as of `pk.deep_copy`
+    """
+
+    def __init__(self, target: np.ndarray | pk.View, source: np.ndarray | pk.View) -> None:
+        self._error: BaseException | None = None
+        self._thread = None
+        if target.nbytes < _LARGE:
+            pk.deep_copy(target, source)
+        else:
+            of = contextvars.copy_context(), target, source
+            self._thread = threading.Thread(target=self._copy, args=of, name="portable copy")
+            self._thread.start()
+
+    def _copy(self, context: contextvars.Context, *of: Any) -> None:
+        try:
+            context.run(pk.deep_copy, *of)
+        except BaseException as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Until the copy is there.
+
+        Raises
+        ------
+        PortableError
+            As `pk.deep_copy`.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self.wait()
 
 
 def host_array(view: pk.View) -> np.ndarray[Any, Any]:

@@ -57,16 +57,15 @@ def refuse_mask(value, name):
 def as_numbers(value, name, n_dims=None):
     """`value`, an array-like, a View, or what `models.mapped` reads, as a host array of real numbers, with
     that many dimensions if given."""
-    if isinstance(value, pk.View):
-        value = value.to_numpy()
-    value = opened(value, name)
-    if isinstance(value, Streamed):
-        value = value[:]
-    refuse_mask(value, name)
-    if hasattr(value, "toarray"):
-        raise DTypeError(
-            f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()"
-        )
+    if type(value) is not np.ndarray:  # most are, of which the rest need not be asked
+        value = value.to_numpy() if isinstance(value, pk.View) else opened(value, name)
+        if isinstance(value, Streamed):
+            value = value[:]
+        refuse_mask(value, name)
+        if hasattr(value, "toarray"):
+            raise DTypeError(
+                f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()"
+            )
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged rows

@@ -3,7 +3,8 @@
 A device copies contiguous memory; large pieces of pageable memory through pinned ones
 (backends/cuda/staging.py). Strided views of a device go through the host: the bytes between their lowest and
 highest element are fetched, the elements changed, and the bytes sent back. Every copy that touches a device
-comes after what is queued there, and has ended when it returns.
+comes after what is queued there. When it returns, the host's array may be written to or is complete; bytes
+that go to a device may be on their way, before all that is launched there.
 """
 
 from __future__ import annotations
@@ -201,11 +202,7 @@ def _copied(target, source):
     if view.__class__ is not View or host.__class__ is not np.ndarray:
         return False
     there, here = view._array, host.flags
-    if (
-        host.dtype != there.dtype
-        or host.shape != there.shape
-        or (view.readonly if up else not here.writeable)
-    ):
+    if host.dtype != there.dtype or host.shape != there.shape or (view.spec[3] if up else not here.writeable):
         return False
     if view.memory == HOST:
         plain = up and not events.current().copying

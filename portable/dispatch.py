@@ -334,7 +334,9 @@ def _remember(policy, kernel, args):
     specs = _describe(args)[0]
     known = kernel.compiled.get((type(policy), space.name, space.device, space.debug, specs, ()))
     lasting = again is not None and known is not None and known[1] is compiled
-    kernel.last = (policy, specs, again, known[2]) if lasting else (policy, None, None, None)
+    # the keys of views and the block of words of the launch before, if all arguments are views
+    same = [(None, None)] if args and all(a.__class__ is View for a in args) else None
+    kernel.last = (policy, specs, again, known[2], same) if lasting else (policy, *(None,) * 4)
 
 
 def repeat(launch, bound):
@@ -464,19 +466,28 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     [0.0, 1.0, 1.0, 0.0]
     """
     if type(policy) in _AGAIN and type(kernel) is Kernel and _hooks() is _NOBODY:
-        last, known, again, pack_weak = kernel.last
+        last, known, again, pack_weak, same = kernel.last
         if last is not policy:
             if kernel.seen is policy and policy.space is not None:
                 _remember(policy, kernel, args)
             kernel.seen = policy
         else:
+            before, words = same[0] if same else (None, None)
             try:
-                specs, words, weak = _describe(args)
-            except (InputError, struct.error):
-                specs = "refused"  # for a reason that is told below
-            if specs == known:
-                try:  # arguments of the types of then
-                    return again(_block(words, pack_weak) if weak else b"".join(words))
+                keys = [a.key for a in args] if same else None
+                if not same or keys != before:
+                    specs, words, weak = _describe(args)
+                    if specs != known:  # arguments of other types than then
+                        words = None
+                    else:
+                        words = _block(words, pack_weak) if weak else b"".join(words)
+                    if same:
+                        same[0] = keys, words
+            except (AttributeError, InputError, struct.error):
+                words = None  # for a reason that is told below
+            if words is not None:
+                try:
+                    return again(words)
                 except BaseException as error:
                     raise interrupted(error)  # noqa: B904  (the same)
     return _launch(policy, kernel, args, label)

@@ -8,6 +8,7 @@ launch needs is computed once, when the view is made:
                 specs are one object, so that they can be compared by identity.
     view.words  the address, the shape and the strides in bytes, a little-endian int64 each: a kernel's
                 argument.
+    view.key    both: equal keys are equal arguments.
 
 `describe` makes the same pair for a NumPy array. A view keeps its metadata in a NumPy array: on the host the
 data's own; for a device it lies over the device's addresses and its elements are never touched, NumPy only
@@ -195,7 +196,7 @@ class View:
     space, label : str (label may be None)
     readonly : bool
     pointer : int, the address of the first element
-    spec, words : tuple, bytes
+    spec, words, key : tuple, bytes, a tuple of both
         What launches use; see the module.
 
     Notes
@@ -220,7 +221,7 @@ class View:
     space: Final[str]
     label: Final[str | None]
     pointer: Final[int]
-    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "_array", "__weakref__")
+    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
 
     def __new__(
         cls,
@@ -509,6 +510,7 @@ def _view(metadata, memory, space, label=None):
     set_(view, "pointer", int.from_bytes(words[:8], "little", signed=True))
     set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
     set_(view, "words", words)
+    set_(view, "key", (view.spec, words))
     return view
 
 

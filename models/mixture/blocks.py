@@ -165,7 +165,7 @@ class Points:
             rows.forget()
             rows = None
         if rows is None and self._is_one:
-            rows = Rows(X, self.space, self._block)
+            rows = Rows(X, self.space, self._block, once)
         pieces = [
             Piece(
                 start,

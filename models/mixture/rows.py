@@ -8,12 +8,13 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import reached
+from ..arrays import Copying, reached
 from ..mapped import Streamed
 
 # Bytes that are copied to a device or from it at once: enough for the speed of its link. So many points or
 # results may lie there beside what is kept.
 _TOGETHER = 2**28
+_AHEAD = 2**24  # of points that are used once, if they are more: the next are copied meanwhile
 _WHOLE = 2**30  # points of no more bytes are copied as a whole, and used by all who need them
 
 
@@ -27,6 +28,8 @@ class Rows:
     space : str or Space
     unit : int
         Stretches, if there is more than one, have a multiple of so many rows.
+    once : bool
+        Whether rows are used once: then a device works on one stretch of an array while the next is copied.
 
     Attributes
     ----------
@@ -36,14 +39,19 @@ class Rows:
         Rows of a stretch but the last.
     """
 
-    def __init__(self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int) -> None:
+    def __init__(
+        self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int, once: bool = False
+    ) -> None:
         self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
         with pk.use(space) as self.space:
             pass
         is_there = isinstance(X, pk.View) and X.memory == self.space.memory
-        self.is_whole = is_there or (n * size <= _WHOLE and not isinstance(X, Streamed))
-        self.length = n if self.is_whole else max(_TOGETHER // (size * unit), 1) * unit
+        self._ahead = once and not isinstance(X, Streamed) and self.space.memory != "host"
+        most, together = (min(of, _AHEAD) if self._ahead else of for of in (_WHOLE, _TOGETHER))
+        self.is_whole = is_there or (n * size <= most and not isinstance(X, Streamed))
+        self.length = n if self.is_whole else max(together // (size * unit), 1) * unit
         self._near: tuple[int, pk.View] | None = None
+        self._next: tuple[int, pk.View, Copying] | None = None
 
     @property
     def starts(self) -> range:
@@ -55,8 +63,25 @@ class Rows:
         first = begin // self.length * self.length
         if self._near is None or self._near[0] != first:
             self._near = None  # its memory is free before the next one's is asked for
-            self._near = first, reached(self.X[first : first + self.length], self.space)
+            self._near = first, self._copied(first)
         return self._near[1][begin - first : end - first]
+
+    def _copied(self, first: int) -> pk.View:
+        """The stretch that begins there; of those that are used once, the next is copied meanwhile."""
+        given = self.X[first : first + self.length]
+        if not self._ahead:
+            return reached(given, self.space)
+        if self._next is None or self._next[0] != first:
+            found = reached(given, self.space)
+        else:
+            _, found, copying = self._next
+            copying.wait()
+        self._next, after = None, first + self.length
+        if after < len(self.X):
+            given = self.X[after : after + self.length]
+            there = pk.empty(given.shape, given.dtype, self.space)
+            self._next = after, there, Copying(there, given)
+        return found
 
     def take(self, begin: int, end: int) -> pk.View:
         """`rows`; a stretch is let go after its last row."""

@@ -15,15 +15,6 @@ MOST_ORDER = 1000
 MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
-def check_runs(values, lengths, space=None):
-    """Gaps and run lengths in a space, or where they were given, Views of float64 and int64 of their own,
-    (n_gaps,) and (n_runs,); and what `gaps.look_at` knows of the gaps."""
-    given = where_given(values, "values")
-    lengths = check_lengths(lengths, given.size, space)
-    values, known = check_gaps(given, lengths, space=space)
-    return values, lengths, known
-
-
 def check_lengths(lengths, n_gaps, space=None):
     """Run lengths in a space, or where they were given, a View of int64 of their own, (n_runs,), that add up
     to the number of gaps."""
@@ -45,10 +36,11 @@ def check_lengths(lengths, n_gaps, space=None):
     return lengths
 
 
-def check_gaps(given, lengths, first=0, space=None):
+def check_gaps(given, lengths, first=0, space=None, meanwhile=None):
     """Gaps from number `first` on in a space, or where they were given, a View of float64 of their own; and
-    what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size."""
-    values, (refused, *known) = own_gaps(given, space)
+    what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size.
+    `meanwhile` is as of `gaps.own_gaps`."""
+    values, (refused, *known) = own_gaps(given, space, meanwhile)
     if refused >= given.size:
         return values, known
     gap, at, lengths = values[refused], refused + first, lengths.to_numpy()

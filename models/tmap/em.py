@@ -187,7 +187,8 @@ class EM:
         history, iterations = self._batch(max_iter, tol)
         kept = Kept(store, self._exact, self._models, self._state, history)
         ended, n = 0, len(models)
-        stepped = running = self._running(n)  # of a store some have come to rest
+        # of a store some have come to rest
+        stepped = running = np.ones(n, bool) if store.path is None else self._running(n)
         while running.any():
             iterations.replay()
             if store.due():
@@ -236,7 +237,7 @@ class EM:
         return ended
 
     def iterations(self, n_iterations, max_iter, tol, history):
-        """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in
+        """That many EM iterations, to be replayed: by a graph, unless other places or copies have a share in
         them."""
         maximise = (
             pk.TeamPolicy(self.n_models, 32, space=self.space),
@@ -259,9 +260,9 @@ class EM:
 
         if self._own is None:
             return types.SimpleNamespace(replay=lambda: [iterate() for _ in range(n_iterations)])
-        with pk.capture(self.space, times=n_iterations) as graph:
+        with pk.capture(self.space) as graph:  # of one: a graph of all takes longer to make than they do
             iterate()
-        return graph
+        return types.SimpleNamespace(replay=lambda: [graph.replay() for _ in range(n_iterations)])
 
     def _model(self, rows):
         """A model of the rows that the M-step has left; its probabilities sum to 1 but for rounding."""

@@ -10,6 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..arrays import Copying
 from ..checks import as_numbers
 from . import gap_kernels
 
@@ -61,8 +62,15 @@ def brought(view, space):
     return pk.asview(there, space=space) if there is view else there
 
 
-def own_gaps(given, space=None):
-    """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them."""
+def own_gaps(given, space=None, meanwhile=None):
+    """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them;
+    `meanwhile` is called with the View of those that are copied, before they are there."""
+    if space is not None and meanwhile is not None and given.dtype == np.float64:
+        there = pk.create_mirror_view(given, space)
+        if there is not given:
+            with Copying(there, given):
+                meanwhile(there)
+            return there, look_at(there)
     there = brought(given, space)
     if there.memory != given.memory and there.dtype == np.float64:  # that copy is enough
         return there, look_at(there)

@@ -123,6 +123,8 @@ class TransientMAP:
         """From every branch a run can end."""
         ends = self.exits > 0.0
         for _ in range(self.n_branches):
+            if ends.all():
+                return
             ends |= (self.switching[:, ends] > 0.0).any(axis=1)
         if not ends.all():
             raise InputError(

@@ -114,11 +114,11 @@ class Part:
         What was made of the runs, for all parts.
     first, end : int, optional
         The packs; all of them by default.
-    together : bool
-        Whether all packs are wanted in one space, and laid out there at once.
+    together : list of pairs of int, optional
+        The parts of all packs, if they are wanted in one space, and laid out there at once.
     """
 
-    def __init__(self, runs, prepared, first=0, end=None, together=False):
+    def __init__(self, runs, prepared, first=0, end=None, together=None):
         self._n_packs = -(-runs.n_runs // PACK)
         self.runs, self._prepared, self._together = runs, prepared, together
         self._packs = first, self._n_packs if end is None else end
@@ -151,7 +151,8 @@ class Part:
         if self.runs.n_gaps > KEPT:
             return make(self._packs)
         if self._together and self._packs != every:
-            return kept(self._packs, lambda: kept(every, lambda: make(every)).between(*self._packs))
+            all_of_them = kept(every, lambda: make(every))
+            return kept(self._packs, lambda: all_of_them.between(*self._packs, self._together))
         return kept(self._packs, lambda: make(self._packs))
 
     def _made(self, key, make):
@@ -212,7 +213,7 @@ class Packed:
 
     def __init__(self, runs, whole, dtype, unit, first, end):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
-        self.censoring, self.resolution = whole.censoring, runs.resolution
+        self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
         steps = whole.steps[first:end]
         self._ends = np.zeros(len(steps) + 1, np.int64)  # rows before each pack, and of all
         np.cumsum(steps, out=self._ends[1:])
@@ -239,10 +240,12 @@ class Packed:
             label="tmap.lay_out",
         )
 
-    def between(self, first, end):
-        """Some of the packs, whose rows stay where they are."""
+    def between(self, first, end, cuts):
+        """Some of the packs, whose rows stay where they are; `cuts` are all parts that are asked for."""
+        if self._parts is None or (first, end) not in self._parts:
+            self._parts = dict(zip(cuts, self._shared_by(cuts)))
         some = copy.copy(self)
-        some.__dict__.pop("shared", None)
+        some.shared, some._parts = self._parts[first, end], None
         some._ends = self._ends[first : end + 1]
         some.n_packs, some.n_rows = end - first, int(some._ends[-1] - some._ends[0])
         for name in ("offset", "steps", "lengths", "begin", *(("open_end",) if self.censoring else ())):
@@ -288,12 +291,22 @@ class Packed:
         """Each team's first pack, and the number of packs: neighbours, of like numbers of rows, shape
         (n_teams + 1,); for each team its first row among those that are kept of the pack in work, Views of
         int64; and how many rows that is."""
-        most = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
-        dealt, counts = np.zeros((2, most + 1), np.int64), np.empty(2, np.int64)
+        return self._shared_by([(0, self.n_packs)])[0]
+
+    def _shared_by(self, cuts):
+        """The same of some packs each, copied to the space at once."""
+        n_teams = max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS)
+        most = [min(b - a, n_teams) for a, b in cuts]
+        dealt, counts = np.zeros((len(cuts), 2, max(most) + 1), np.int64), np.empty((len(cuts), 2), np.int64)
         alone = pk.RangePolicy(0, 1, space="serial")  # each depends on the one before
-        pk.parallel_for(alone, gap_kernels.share_out, self._ends, dealt, counts, label="tmap.share_out")
-        there, n_teams, n_rows = reached(pk.asview(dealt), self.space), *counts.tolist()
-        return there[0, : n_teams + 1], there[1, :n_teams], n_rows
+        for (a, b), n, *out in zip(cuts, most, dealt, counts):
+            args = self._ends[a : b + 1], out[0][:, : n + 1], out[1]
+            pk.parallel_for(alone, gap_kernels.share_out, *args, label="tmap.share_out")
+        there = reached(pk.asview(dealt), self.space)
+        return [
+            (there[k, 0, : n_teams + 1], there[k, 1, :n_teams], n_rows)
+            for k, (n_teams, n_rows) in enumerate(counts.tolist())
+        ]
 
 
 def tiny(dtype):
@@ -353,7 +366,7 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     ordered = part.sorted_in(runs.views[1].space if apart else spaces[0])
     cuts, whole = cuts_of(ordered.steps, dtype, memory_bytes)
     if not apart:
-        return [part.between(a, b, len(spaces) == 1) for a, b in cuts], whole
+        return [part.between(a, b, cuts if len(spaces) == 1 else None) for a, b in cuts], whole
     if len(cuts) == 1:
         return [runs], whole
     order = ordered.order.to_numpy()

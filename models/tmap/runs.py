@@ -13,8 +13,9 @@ import portable as pk
 from portable.errors import DTypeError, ShapeError
 
 from ..checks import as_numbers, check_number
-from .checks import check_censored, check_rounded, check_runs
-from .gaps import look_at, of_runs, read_only, seen_ends, taken, total
+from .checks import check_censored, check_gaps, check_lengths, check_rounded
+from .gaps import look_at, of_runs, read_only, seen_ends, taken, total, where_given
+from .packed import KEPT, whole_of
 
 
 class Runs:
@@ -77,8 +78,18 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> None:
-        values, lengths, self._known = check_runs(values, lengths, space)
-        self._begin(values, lengths, check_censored(censored, lengths.size), None)
+        given = where_given(values, "values")
+        lengths = check_lengths(lengths, given.size, space)
+        censored = check_censored(censored, lengths.size)
+
+        def order(values):  # while they are copied
+            self._begin(values, lengths, censored, None)
+            if self.n_gaps <= KEPT:
+                whole_of(self).sorted_in(space)
+
+        values, self._known = check_gaps(given, lengths, space=space, meanwhile=order)
+        if not hasattr(self, "views"):
+            self._begin(values, lengths, censored, None)
         if resolution is not None:
             self.resolution = check_number(resolution, "resolution", above=0.0)
             n_complete = self.n_gaps - self.n_censored

@@ -44,11 +44,6 @@ class Host(Memory):
 
     copy_to_device = copy_to_host
 
-    def copy_for_device(self, target, source, nbytes):
-        """Copy to pinned memory, at a multiple of 64, that a device reads next: past the caches, which costs
-        the memory two transfers of each byte in place of three."""
-        registry.backend("threads").copy_bytes(target, source, nbytes, past_caches=True)
-
     def array(self, shape, dtype, zero):
         if not zero and math.prod(shape) * dtype.itemsize >= _LARGE:
             return over_new(_Large(math.prod(shape) * dtype.itemsize), shape, dtype)

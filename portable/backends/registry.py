@@ -107,6 +107,7 @@ def _host():
     return Host()
 
 
+@functools.cache
 def memory(name):
     """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
     return _host() if name == "host" else backend(name.partition(":")[0]).memory(name)

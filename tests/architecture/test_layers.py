@@ -285,6 +285,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (3_100, "debug builds of a CPU that look for NaN once in a stretch of a text, and copy ScatterViews"),
     (118, "copies between GPUs in a queue of their own"),
+    (20, "views have keys, by which a launch knows that it comes again"),
 )
 
 

@@ -63,6 +63,51 @@ def test_one_policy_again_and_again(space):
     assert heard == ["told", "told"]
 
 
+@pk.kernel
+def double(i, x, y):
+    y[i] = x[i] + x[i]
+
+
+def test_the_same_views_again_and_again(space):
+    """A kernel that remembers its views tells others from them: other memory, another part of it, another
+    type of the same bytes, arrays, too few."""
+    policy = pk.RangePolicy(0, 8, space=space)
+    ones, twos, wide = (pk.copy_of(np.full(16, value), space) for value in (1.0, 2.0, 3.0))
+    whole = pk.copy_of(np.full(16, 2**52), space)  # of int64, as large as the others
+    y, other = (pk.copy_of(np.zeros(16), space) for _ in range(2))
+    into = pk.copy_of(np.zeros(16, np.int64), space)
+
+    def launched(x, out, value):
+        pk.parallel_for(policy, double, x, out)
+        assert (out.to_numpy()[:8] == value).all()
+
+    for x, out, value in [
+        *[(ones, y, 2.0)] * 4,
+        (twos, y, 4.0),
+        (ones, y, 2.0),
+        (ones, other, 2.0),
+        (wide, other, 6.0),
+        (whole, into, 2**53),
+        (ones, y, 2.0),
+    ]:
+        launched(x, out, value)
+    if ones.memory == "host":
+        same = pk.asview(ones.to_numpy().view(np.int64), space=space)
+        launched(same, into, 2 * np.float64(1.0).view(np.int64))
+        launched(np.full(16, 5.0), y, 10.0)
+    launched(ones, y, 2.0)
+    launched(wide[8:], y[:8], 6.0)
+    with pytest.raises(pk.ShapeError, match="takes 2 argument"):
+        pk.parallel_for(policy, double, ones)
+    with pytest.raises(pk.DTypeError, match="no argument for kernels"):
+        pk.parallel_for(policy, double, ones, "y")
+    launched(ones, y, 2.0)
+    thread = threading.Thread(target=launched, args=(twos, other, 4.0))
+    thread.start()
+    thread.join()
+    launched(ones, y, 2.0)
+
+
 @pk.function
 def launching(x):
     pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), axpy, 1.0, x, x)

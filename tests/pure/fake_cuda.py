@@ -23,6 +23,7 @@ from ctypes import (
 import pytest
 
 from portable import dispatch, space
+from portable.backends import registry
 from portable.backends.cuda import driver, library
 
 # not canonical on any processor: whoever follows it gets a fault
@@ -263,7 +264,8 @@ def _functions(fake):
 
 
 def _forget_everything():
-    for function in (library._load, library.devices, driver.context, space._first_choice, dispatch._space):
+    known = library._load, library.devices, driver.context, space._first_choice, dispatch._space
+    for function in (*known, registry.memory):
         function.cache_clear()
 
 

@@ -196,11 +196,11 @@ def test_copies_wait_for_the_device(fake_cuda):
 
 def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     """Every byte arrives, in both directions, whatever the size is beside the pieces and their ring."""
-    from portable.backends.cuda import staging
+    from portable.backends.cuda import driver, staging
 
-    monkeypatch.setattr(staging, "LEAST_BYTES", {"up": 1000, "down": 1000})
+    monkeypatch.setattr(driver, "_LARGE", 1000)
     monkeypatch.setattr(staging, "PIECE_BYTES", {"up": (1000, 4096), "down": (1000, 20_000)})
-    monkeypatch.setattr(staging, "RING_BYTES", 50_000)
+    monkeypatch.setattr(staging, "RING_BYTES", 1 << 16)
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
         source = rng.integers(0, 2, n).astype(bool)
@@ -212,24 +212,30 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     assert list(fake_cuda.live.values()).count("pinned") == 1
 
 
-@pytest.mark.parametrize("way", ["up", "down"])
-def test_pieces_under_way_do_not_overlap(fake_cuda, way):
-    """In the ring, in which as many begin as fit; those that come back are larger."""
-    from portable.backends.cuda import staging
+def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
+    """Of a process that makes few, the driver's own are enough; later ones are one call, and right."""
+    view = pk.zeros(1000, space="cuda")
+    for k in range(30):
+        pk.deep_copy(view, np.full(1000, float(k)))
+        assert (view.to_numpy() == k).all()
+        if k == 4:
+            assert "pinned" not in fake_cuda.live.values()
+    assert list(fake_cuda.live.values()).count("pinned") == 1
+    fake_cuda.calls.clear()
+    pk.deep_copy(view, np.zeros(1000))
+    assert fake_cuda.calls == ["cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2"]
 
-    ring = staging.Staging(pk.zeros(1, space="cuda")._array.base.owner.context)
-    for nbytes in (staging.LEAST_BYTES[way], 62_000_001, 512 << 20):
-        n, pieces = ring._cut(way, nbytes)
-        pieces = list(pieces)
-        assert [at for at, *_ in pieces] == [0, *np.cumsum([size for _, size, *_ in pieces])[:-1]]
-        assert sum(size for _, size, *_ in pieces) == nbytes
-        for k in range(len(pieces) - n):
-            spans = sorted((place, place + size) for _, size, place, _ in pieces[k : k + n])
-            assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:]))
-            assert spans[0][0] >= ring.ring.pointer
-            assert spans[-1][1] <= ring.ring.pointer + staging.RING_BYTES
-            assert len({id(event) for *_, event in pieces[k : k + n]}) == n
-    assert pieces[0][1] == {"up": 4 << 20, "down": 16 << 20}[way]
+
+def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda):
+    view = pk.zeros(1 << 17, space="cuda")
+    for way, copy in (
+        ("HtoD", lambda: pk.deep_copy(view, np.zeros(1 << 17))),
+        ("DtoH", view.to_numpy),
+    ):
+        copy()
+        fake_cuda.fail[f"cuMemcpy{way}Async_v2"] = 700
+        with pytest.raises(pk.DeviceError, match="1,048,576 bytes.*ILLEGAL_ADDRESS"):
+            copy()
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):
@@ -243,9 +249,9 @@ def test_large_copies_of_the_host_take_all_threads(monkeypatch):
 
 
 def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch):
-    from portable.backends.cuda import staging
+    from portable.backends.cuda import driver
 
-    monkeypatch.setattr(staging, "LEAST_BYTES", {"up": 1000, "down": 1000})
+    monkeypatch.setattr(driver, "_LARGE", 1000)
     fake_cuda.fail["cuMemHostAlloc"] = 2
     source = np.arange(1000.0)
     with pytest.warns(UserWarning, match="pinned memory is refused"):

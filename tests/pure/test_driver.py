@@ -310,6 +310,8 @@ def test_other_threads_make_the_device_current(context, fake_cuda):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_after_a_fork_everything_refuses(context, fake_cuda):
     memory, other = context.allocate(10), driver.context(1)
+    view, array, large = pk.zeros(10, space="cuda"), np.zeros(10), np.zeros(1 << 17)
+    pk.copy_of(large, "cuda")  # pinned memory is there
     child = os.fork()
     if child == 0:
         status = 1
@@ -318,6 +320,8 @@ def test_after_a_fork_everything_refuses(context, fake_cuda):
                 lambda: context.allocate(1),
                 lambda: context.launch(None, 1, 1, 0, None, None),
                 other.synchronize,
+                lambda: pk.deep_copy(view, array),
+                view.to_numpy,
             ):
                 try:
                     use()

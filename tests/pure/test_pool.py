@@ -379,15 +379,76 @@ def test_signals_are_for_pythons_threads():
     assert pool.native and blocked == [1, 1] and signal.SIGINT not in signal.pthread_sigmask(0, [])
 
 
+class _Queue:
+    """A driver whose copies happen when they are waited for, and no earlier; a device's memory is the
+    host's."""
+
+    def __init__(self):
+        number, handle = ctypes.c_int, ctypes.c_void_p
+        address, marks = ctypes.c_int64, {}
+        self.queued, self.longest = [], 0
+
+        def copy(target, source, nbytes, stream):
+            self.queued.append((target, source, nbytes))
+            self.longest = max(self.longest, len(self.queued))
+            return 0
+
+        def mark(event, stream):
+            marks[event] = self.queued[-1:]
+            return 0
+
+        def wait(event):
+            while any(one in self.queued for one in marks.get(event, ())):
+                ctypes.memmove(*self.queued.pop(0))
+            return 0
+
+        def finish(stream):
+            while self.queued:
+                ctypes.memmove(*self.queued.pop(0))
+            return 0
+
+        types = [(handle,), (handle,), (handle, handle), (handle,), *[(address,) * 3 + (handle,)] * 2]
+        functions = (lambda context: 0, wait, mark, finish, copy, copy)
+        self.calls = [ctypes.CFUNCTYPE(number, *t)(f) for t, f in zip(types, functions)]
+        self.finish = finish
+        activate, *others = (ctypes.cast(call, handle).value for call in self.calls)
+        self.addresses = activate, 1, *others
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_copies_past_the_caches(n_threads):
-    """Every byte and no other, wherever the source begins, and where the target is at no multiple of 64."""
-    pool = Pool(n_threads)
-    for n in (1, 63, 64, 65, 4096, 99_999, 5_000_001):
-        for at, to in ((0, 0), (1, 0), (8, 0), (0, 16)):
-            source = np.random.default_rng(n).integers(0, 255, n + at, dtype=np.uint8)[at:]
-            raw = np.zeros(n + 256, np.uint8)
-            begin = -raw.ctypes.data % 64 + to
-            pool.copy(raw.ctypes.data + begin, source.ctypes.data, n, past_caches=True)
-            np.testing.assert_array_equal(raw[begin : begin + n], source)
-            assert not raw[:begin].any() and not raw[begin + n :].any()
+def test_copies_through_a_ring(n_threads):
+    """Every byte and no other, in both directions, one copy after the other, from arrays that are written to
+    as soon as a copy returns, wherever they begin."""
+    pool, queue, rng = Pool(n_threads), _Queue(), np.random.default_rng(1)
+    segment = 1 << 20
+    ring = np.zeros(8 * segment + 64, np.uint8)
+    memory = ring.ctypes.data + -ring.ctypes.data % 64
+    state, up, down = pool.ring(queue.addresses, memory, segment, list(range(1, 9)))
+    pool.start()
+    for n in (1, 63, 64, 65, 4096, 99_999, 1 << 19, 5_000_001, 23_456_789):
+        for at in (0, 1, 8):
+            source = rng.integers(0, 255, n + at, dtype=np.uint8)[at:]
+            wanted, there = source.copy(), np.zeros(n + 2, np.uint8)
+            piece = min(max(n // 8, 512 << 10), segment) + 4095 & -4096
+            with pool.lock:
+                assert up(state, there.ctypes.data + 1, source.ctypes.data, n, piece) == 0
+                source[:] = 0
+                second, here = rng.integers(0, 255, 1000, dtype=np.uint8), np.zeros(1000, np.uint8)
+                kept = second.copy()
+                assert up(state, here.ctypes.data, second.ctypes.data, 1000, piece) == 0
+                second[:] = 0
+                back = np.zeros(n + 2, np.uint8)
+                assert down(state, back.ctypes.data + 1, there.ctypes.data + 1, n, 2 * piece) == 0
+            np.testing.assert_array_equal(back[1:-1], wanted)
+            assert not back[0] and not back[-1] and not there[0] and not there[-1]
+            queue.finish(None)
+            np.testing.assert_array_equal(here, kept)
+    numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small ones, which fill the ring many times
+    there, given = np.zeros_like(numbers), np.empty(777, np.uint8)
+    for row, target in zip(numbers, there):
+        given[:] = row
+        assert up(state, target.ctypes.data, given.ctypes.data, 777, 512 << 10) == 0
+    queue.finish(None)
+    np.testing.assert_array_equal(there, numbers)
+    assert queue.longest > 4  # they were under way side by side
+    pool.close()

@@ -30,9 +30,14 @@ class _Threads(_Serial):
     def space(self, name, number):
         return None if number == 0 else Threads(number)
 
-    def copy_bytes(self, target, source, nbytes, past_caches=False):
+    def copy_bytes(self, target, source, nbytes):
         """Copy within the host's memory, by all threads; see `Pool.copy`."""
-        self.pool(Threads()).copy(target, source, nbytes, past_caches)
+        self.pool(Threads()).copy(target, source, nbytes)
+
+    def native_pool(self):
+        """The pool of all threads, or None where they are not POSIX threads."""
+        pool = self.pool(Threads())
+        return pool if pool.native else None
 
 
 class _Numba(_Serial):

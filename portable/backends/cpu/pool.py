@@ -30,13 +30,10 @@ from ... import locks
 from ...errors import InputError
 from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
 from .pool_code import AT, STATE_BYTES, posix
+from .ring_code import WORDS as RING
 
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
-_COPIED = 32 << 10  # bytes of a copy that a thread takes, at least
-# and of one of more than _LARGE: a share for each thread, or a huge page. The system clears new memory by
-# such pages, for the first thread that writes there, while others wait.
-_LARGE, _HUGE = 4 << 20, 2 << 20
 
 
 @functools.cache
@@ -117,17 +114,41 @@ class Pool:
             else:
                 self._run_plain(_FN(fn), block, begin, end, chunk)
 
-    def copy(self, target, source, nbytes, past_caches=False):
-        """Copy bytes from one address to another, which do not overlap. `past_caches`: a device will read
-        them, from a multiple of 64 on."""
+    def copy(self, target, source, nbytes):
+        """Copy bytes from one address to another, which do not overlap."""
         if not self.native:
             ctypes.memmove(target, source, nbytes)
             return
         block = (ctypes.c_int64 * 2)(target, source)
-        least = min(nbytes // self.n_threads, _HUGE) if nbytes > _LARGE else _COPIED
+        least = (
+            min(nbytes // self.n_threads, RING["RING_HUGE"])
+            if nbytes > RING["RING_LARGE"]
+            else RING["RING_COPIED"]
+        )
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
-        function = (past_caches and not target % 64 and engine.past_caches()) or self._code.copy
-        self.run(function, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
+        self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
+
+    def ring(self, calls, memory, segment_bytes, events):
+        """The state of a ring of pinned memory, and two functions that copy through it, to a device and back:
+        of the state, target, source, bytes, and bytes of a piece; they return the driver's code. Who copies
+        256 KiB or more holds `lock`, and has called `start`.
+
+        Parameters
+        ----------
+        calls : tuple of int
+            Addresses of the driver's cuCtxSetCurrent, of its context, and of its cuEventSynchronize,
+            cuEventRecord, cuStreamSynchronize, cuMemcpyHtoDAsync and cuMemcpyDtoHAsync.
+        memory : int, an address
+        segment_bytes : int, at least those of half of the largest piece
+        events : list of 8 handles, int, one a segment
+        """
+        code = self._code
+        fill = (not memory % 64 and engine.past_caches()) or code.copy
+        state = (ctypes.c_int64 * (RING["RING_EVENTS"] // 8 + len(events)))(
+            *calls, fill, memory, segment_bytes, self.handle, self.n_threads
+        )
+        state[RING["RING_EVENTS"] // 8 :] = events
+        return state, _RING(code.up), _RING(code.down)
 
     def start(self):
         """Start the threads, unless they run already."""
@@ -195,6 +216,7 @@ class Pool:
 
 _FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 _RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+_RING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 _STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _word = ctypes.c_int64.from_address
 _pools = weakref.WeakSet()

@@ -8,6 +8,8 @@ import time
 
 import llvmlite.binding as llvm
 
+from . import ring_code
+
 SPIN_MICROSECONDS = 30
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
@@ -40,6 +42,8 @@ _C_FUNCTIONS = (
     "clock_gettime",
     "memcpy",
 )
+
+_FUNCTIONS = "pool_run", "pool_worker", "pool_stop", "pool_copy", "ring_up", "ring_down", "pool_pause"
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
 # process.
@@ -350,11 +354,12 @@ def text():
     pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
         platform.machine(), ""
     )
-    return _IR.format(pause=pause, **AT)
+    return (_IR + ring_code.TEXT).format(pause=pause, **AT, **ring_code.WORDS)
 
 
 class Code:
-    """Addresses of the pool's functions: `run`, `worker`, `stop`, `copy`; `spins`: pauses before sleep.
+    """Addresses of the pool's functions: `run`, `worker`, `stop`, `copy`, `up`, `down`; `spins`: pauses
+    before sleep.
 
     Parameters
     ----------
@@ -363,8 +368,8 @@ class Code:
 
     def __init__(self, code):
         self.code = code
-        self.run, self.worker, self.stop, self.copy, pause_many = (
-            code(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_copy", "pool_pause")
+        self.run, self.worker, self.stop, self.copy, self.up, self.down, pause_many = (
+            code(name) for name in _FUNCTIONS
         )
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 

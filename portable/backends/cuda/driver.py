@@ -28,6 +28,9 @@ __all__ = ["Context", "attribute", "available", "context", "device_of", "devices
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
 _UNTIMED = 2  # a mark that has no time
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
+# Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
+# memory, which takes the system milliseconds to give; it is also made after so many smaller copies.
+_ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
 
 
 @functools.cache
@@ -53,7 +56,7 @@ class Context(contract.Memory):
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
         self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
         self.alone, self.lasting = len(devices()) == 1, []
-        self._staging, self._stage_lock = None, Lock()
+        self._staging, self._stage_lock, self._few = None, Lock(), _FEW
         self.capturing = Lock()  # waiting for the whole context ends captures of other threads
         # bytes -> addresses, and how many bytes that is; whether any queue but the default stream was used
         self._kept, self._kept_bytes, self.parallel = {}, 0, False
@@ -180,7 +183,7 @@ class Context(contract.Memory):
         if not self.parallel:
             self.parallel = True
             self.activate()
-            cu.cuStreamSynchronize(None)  # the last small copy
+            cu.cuStreamSynchronize(None)  # the last copy
 
     def interface(self, view):
         self.share()
@@ -194,12 +197,12 @@ class Context(contract.Memory):
         }  # 1: the legacy default stream
 
     def copy_to_device(self, target, source, nbytes):
-        """Copy from host address `source` to device address `target`; waits for the end."""
+        """Copy from host address `source`, which may change when this returns, to device address `target`."""
         if not self._staged("up", target, source, nbytes, source):
             self.activate()
             cu.cuMemcpyHtoD(target, source, nbytes)
-            if self.parallel:  # it may be on its way still, for which other queues do not wait
-                cu.cuStreamSynchronize(None)
+        if self.parallel:  # it may be on its way still, for which other queues do not wait
+            cu.cuStreamSynchronize(None)
 
     def copy_to_host(self, target, source, nbytes):
         """Copy from device address `source` to host address `target`; waits for the end."""
@@ -208,25 +211,35 @@ class Context(contract.Memory):
             cu.cuMemcpyDtoH(target, source, nbytes)  # in the default stream, and waits for it
 
     def _staged(self, way, target, source, nbytes, host):
-        """Whether a large copy of pageable memory, at address `host`, went through pinned pieces."""
+        """Whether a copy of pageable memory, at address `host`, went through pinned pieces."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
-        if nbytes < staging.LEAST_BYTES[way] or device_of(host) is not None:  # small, or pinned already
+        large = nbytes >= _LARGE
+        if nbytes >= _ASKED and device_of(host) is not None:  # pinned already
             return False
-        with self._stage_lock:
+        lock = self._stage_lock.held
+        if not lock.acquire(large):  # a small copy does not wait for another thread's large one
+            return False
+        try:
             if self._staging is None:
-                try:
-                    self._staging = staging.Staging(self)
-                except (DeviceError, OutOfMemoryError) as refused:
-                    self._staging = False
-                    warnings.warn(
-                        f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused"
-                        f" ({refused})",
-                        stacklevel=2,
-                    )
+                self._few -= 1
+                if large or self._few < 0:
+                    self._staging = self._made_staging()
             if self._staging:
-                getattr(self._staging, way)(target, source, nbytes)
-        return bool(self._staging)
+                self._staging.copy(way, target, source, nbytes)
+            return bool(self._staging)
+        finally:
+            lock.release()
+
+    def _made_staging(self):
+        try:
+            return staging.staging_of(self) or False
+        except (DeviceError, OutOfMemoryError) as refused:
+            warnings.warn(
+                f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})",
+                stacklevel=2,
+            )
+            return False
 
     def copy(self, target, source, nbytes, origin):
         """Copy from address `source` of another Context, or this one, to `target` of this one; waits for the
@@ -321,9 +334,9 @@ class Context(contract.Memory):
         self.lasting.append(self.stream())
         return self.lasting[-1].handle.value
 
-    def event(self):
+    def event(self, flags=0):
         """A new Event."""
-        return Event(self)
+        return Event(self, flags)
 
     @contextlib.contextmanager
     def capture(self, stream):

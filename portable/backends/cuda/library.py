@@ -130,6 +130,8 @@ def _load():
         # asked of every large copy, mostly of memory that it does not know: no error
         cu.pointer_attribute = library["cuPointerGetAttribute"]
         cu.pointer_attribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+        # for compiled code, which calls them itself
+        cu.address = lambda name: ctypes.cast(library[name], ctypes.c_void_p).value
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"

@@ -1,7 +1,9 @@
-"""Copies between pageable memory of the host and a device, through pieces of pinned memory.
+"""Copies between pageable memory of the host and a device, through a ring of pinned memory.
 
-The driver copies pageable memory through a buffer of its own, with one thread. Here all threads of the host
-fill (or empty) one pinned piece while the device copies others: pieces form a ring, and are used in turn.
+The driver copies pageable memory through a buffer of its own, with one thread, and waits. Here the calling
+thread fills (or empties) the ring, of large copies all threads of the host do, while the device copies what
+was filled before; the loops are compiled (`ring_up` and `ring_down` of backends/cpu/pool_code.py), so that a
+small copy is one call.
 
 What comes back often goes to new memory, whose pages the system clears when they are first written to, huge
 ones of 2 MiB where it can. Threads that meet in one page wait for each other, so that pieces on the way down
@@ -11,64 +13,50 @@ with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 
 from .. import registry
-from .library import cu
+from .library import cu, error
 
-N_PIECES, RING_BYTES = 8, 64 << 20  # pieces of the ring at most; large ones are as few as it holds
-# Bytes of a copy: threads that sleep wake too late for smaller ones, which are the driver's (H100, threads
-# awake and asleep, by the driver and by pieces: 1 MiB up in 89 and 96 microseconds, 76 and 138, back in 146
-# and 161, 88 and 157; 2 MiB up in 183 and 199, 142 and 210).
-LEAST_BYTES = {"up": 2 << 20, "down": 1 << 20}
+RING_BYTES, _SEGMENTS = 64 << 20, 8
 # of a piece, at least and at most
 PIECE_BYTES = {"up": (512 << 10, 4 << 20), "down": (512 << 10, 16 << 20)}
-_PAGE = 4096  # pieces begin at its multiples
+_PAGE, _MANY = 4096, 256 << 10  # from so many bytes on the pool's threads help
+_CALLS = (
+    "cuEventSynchronize",
+    "cuEventRecord",
+    "cuStreamSynchronize",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+)
+_ALONE = contextlib.nullcontext()
 
 
 class Staging:
-    """The ring of one Context. Copies are queued on the default stream, one at a time, and have ended when
-    they return."""
+    """The ring of one Context. Copies are queued on the default stream, one at a time. When one to the device
+    returns, its source has been read, and its last pieces may be on their way; one to the host has ended."""
 
-    def __init__(self, context):
-        self.context = context
-        self.ring, self.host = context.allocate_pinned(RING_BYTES), registry.memory("host")
-        self.events = [context.event() for _ in range(N_PIECES)]
+    def __init__(self, context, pool):
+        self.pool, self.memory = pool, context.allocate_pinned(RING_BYTES)
+        self.events = [context.event(2) for _ in range(_SEGMENTS)]  # 2: of no time
+        calls = cu.address("cuCtxSetCurrent"), context.handle.value, *map(cu.address, _CALLS)
+        events = [event.handle.value for event in self.events]
+        self.state, cu.up, cu.down = pool.ring(calls, self.memory.pointer, RING_BYTES // _SEGMENTS, events)
 
-    def _cut(self, way, nbytes):
-        """How many pieces there are at a time, and (offset, bytes, address in the ring, event) of each. Small
-        copies have small ones: the first is filled while threads wake."""
+    def copy(self, way, target, source, nbytes):
+        """Copy "up", to the device, or "down"."""
         least, most = PIECE_BYTES[way]
-        size = -(-min(max(-(-nbytes // N_PIECES), least), most) // _PAGE) * _PAGE
-        n = min(N_PIECES, RING_BYTES // size)
-        places = itertools.cycle((self.ring.pointer + k * size, self.events[k]) for k in range(n))
-        return n, ((at, min(size, nbytes - at), *next(places)) for at in range(0, nbytes, size))
+        piece = -(-min(max(nbytes // _SEGMENTS, least), most) // _PAGE) * _PAGE
+        many = nbytes >= _MANY and self.pool
+        if many:
+            many.start()
+        with many.lock if many else _ALONE:
+            code = getattr(cu, way)(self.state, target, source, nbytes, piece)
+        if code:
+            raise error(f"a copy of {nbytes:,} bytes", code)
 
-    def up(self, target, source, nbytes):
-        """Copy from the host to the device."""
-        self.context.activate()
-        n, pieces = self._cut("up", nbytes)
-        pieces = list(pieces)
-        for k, (at, size, pinned, event) in enumerate(pieces):
-            if k >= n:
-                event.wait()  # for the copy a turn before, which had the same memory
-            self.host.copy_for_device(pinned, source + at, size)
-            cu.cuMemcpyHtoDAsync(target + at, pinned, size, None)
-            if k + n < len(pieces):
-                event.record()
-        cu.cuStreamSynchronize(None)
 
-    def down(self, target, source, nbytes):
-        """Copy from the device to the host."""
-        self.context.activate()
-        (n, pieces), under_way = self._cut("down", nbytes), []
-        while True:
-            for at, size, pinned, event in itertools.islice(pieces, n - len(under_way)):
-                cu.cuMemcpyDtoHAsync(pinned, source + at, size, None)
-                event.record()
-                under_way.append((at, size, pinned, event))
-            if not under_way:
-                return
-            at, size, pinned, event = under_way.pop(0)
-            event.wait()
-            self.host.copy_to_host(target + at, pinned, size)
+def staging_of(context):
+    """A Staging, or None where the host has no threads for it."""
+    pool = registry.backend("threads").native_pool()
+    return pool and Staging(context, pool)

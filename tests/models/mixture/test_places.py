@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import mixture
+from models import arrays, mixture
 from models.mixture import blocks, rows, search_kernels, spread, starts
 from portable.backends import registry
 
@@ -81,6 +81,24 @@ def test_another_memory_gives_the_same_bits_in_few_copies(far, monkeypatch, name
     else:
         assert 3 <= len(there) <= 8 and max(there) <= stretch
         assert len(heard.waits) <= wanted.nbytes // stretch
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_next_points_are_copied_meanwhile(far, monkeypatch, name):
+    """By a thread, which has begun when the launches on those before have not; in the same bits."""
+    model, X = fitted("serial"), clouds()
+    wanted = getattr(model, name)(X)
+    monkeypatch.setattr(rows, "_AHEAD", X.nbytes // 4)
+    monkeypatch.setattr(arrays, "_LARGE", 0)
+    model.space, heard = far, Heard()
+    with pk.listening(heard, copies=True):
+        found = getattr(model, name)(X)
+    assert found.tobytes() == wanted.tobytes()
+    there = heard.copies("host", far)
+    assert sum(there) == X.nbytes and 3 <= len(there) <= 8
+    with pytest.raises(pk.ShapeError, match="wanted the same"):  # what the thread is refused comes here
+        with arrays.Copying(pk.empty(3, space=far), np.zeros(4)):
+            pass
 
 
 def test_blocks_of_a_call_are_few_and_leave_no_trace(monkeypatch):

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import portable as pk
+from models import arrays
 from models.tmap import Runs, fit
 from models.tmap.packed import Sorted
+from portable.backends import registry
 
+from ..mixture.far import FAR
 from .problems import MODEL, censored_runs, random_runs
 
 SIZES = [*range(1, 40), 127, 128, 129, 135, 136, 137, 255, 257, 1000, 4097, 99_999, 1_000_003]
@@ -35,6 +38,29 @@ def test_the_same_bits_where_views_are(space):
     np.testing.assert_array_equal(runs.values, gaps)
     np.testing.assert_array_equal(runs.lengths, lengths)
     assert {view.memory for view in runs.views} == {pk.empty(1, space=space).memory}
+
+
+def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
+    """To another memory, by a thread if there are many; what is wrong with gaps is found behind it."""
+    monkeypatch.setitem(registry._loaders, "far", lambda: FAR)
+    monkeypatch.setattr(arrays, "_LARGE", 0)
+    random = np.random.default_rng(5)
+    lengths = random.integers(1, 9, 6000)
+    gaps = random.exponential(1.0, lengths.sum())
+    runs = Runs(gaps, lengths, space="far")
+    assert any(isinstance(made, Sorted) for made in runs.prepared.values())
+    assert runs.mean == gaps.mean() and runs.longest == gaps.max() and runs.n_gaps == gaps.size
+    np.testing.assert_array_equal(runs.values, gaps)
+    wanted = MODEL.log_likelihood(Runs(gaps, lengths), space="serial")
+    assert MODEL.log_likelihood(runs, space="far") == wanted
+    assert MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0, space="far"), space="far") == (
+        MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0), space="serial")
+    )
+    gaps[7] = np.nan
+    with pytest.raises(pk.FiniteError, match=r"values\[7\].* is nan"):
+        Runs(gaps, lengths, space="far")
+    with pytest.raises(pk.ShapeError, match="lengths add up to"):
+        Runs(gaps[1:], lengths, space="far")
 
 
 def test_gaps_stay_where_they_are(space):
