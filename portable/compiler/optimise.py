@@ -9,15 +9,32 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ..errors import LoweringError
 
 
-def optimise(text, tm, kernel_name, level=3):
+# What the loops that LLVM unrolls want behind its passes for one function.
+_BEHIND = "loop_unroll", "instruction_combine", "simplify_cfg"
+
+
+def optimise(text, tm, kernel_name, level=3, apart=False):
     """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
-    type. At level None the module stays as it is."""
+    type. At level None the module stays as it is.
+
+    `apart` : whether its functions call none of each other that is worth inlining. LLVM's passes for single
+    functions make the same code of them in less time; what only this module can call comes from elsewhere
+    (numba), and is inlined nevertheless
+    """
     module = verified(text, kernel_name)
     if level is None:
         return module
     builder = _builder(tm, level)
-    manager = builder.getModulePassManager()
-    manager.run(module, builder)
+    if apart and all(function.linkage.name == "external" for function in module.functions):
+        manager = builder.getFunctionPassManager()
+        for name in _BEHIND:
+            getattr(manager, f"add_{name}_pass")()
+        for function in module.functions:
+            if not function.is_declaration:
+                manager.run(function, builder)
+    else:
+        manager = builder.getModulePassManager()
+        manager.run(module, builder)
     _free(manager)
     return module
 
