@@ -346,11 +346,11 @@ class Ops:
             by_zero, y = self._divisor(x, y, dtype)
         q = (b.udiv if dtype in t.UNSIGNED else b.sdiv)(x, y)
         if isinstance(x.type, ir.VectorType) and const_b is None:  # which CPUs divide lane by lane
-            r = b.sub(x, b.mul(q, y))
+            r, signs = b.sub(x, b.mul(q, y)), x
         else:
-            r = (b.urem if dtype in t.UNSIGNED else b.srem)(x, y)
+            signs = r = (b.urem if dtype in t.UNSIGNED else b.srem)(x, y)
         if dtype not in t.UNSIGNED:
-            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(signs, y), zero))
             q = b.sub(q, b.zext(below, x.type))
             r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r

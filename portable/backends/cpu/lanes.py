@@ -16,7 +16,7 @@ from .guard import guard
 class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
 
-    straight, strip = False, looks.STRIP
+    straight, strip, most_unrolled = False, looks.STRIP, 64
     product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
 
