@@ -547,20 +547,6 @@ class Emitter(Instructions):
             self.b.branch(loop.next_block)
         self.dead = False
 
-    def n_emitted(self):
-        """Instructions of this function so far."""
-        return sum(len(block.instructions) for block in self.b.function.blocks)
-
-    def loops_back(self, branch, before):
-        """Note at the end of a loop that began behind so many instructions whether LLVM may unroll it where
-        the number of trips is not known: of a long body that makes code, but no fewer steps."""
-        if 0 < self.target.most_unrolled < self.n_emitted() - before:
-            module = branch.module
-            never = module.add_metadata(["llvm.loop.unroll.runtime.disable"])
-            own = ir.MDValue(module, (), str(len(module.metadata)))
-            own.operands = own, never
-            branch.set_metadata("llvm.loop", own)
-
     # ---- memory in loops
     @contextmanager
     def before_the_loop(self, view, indices):

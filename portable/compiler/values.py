@@ -52,7 +52,8 @@ class Value(t.Number):
 
 
 class Written(ir.Constant):
-    """A vector that is all one number, by LLVM's short text: of W numbers, LLVM and llvmlite read and write W."""
+    """A vector that is all one number, by LLVM's short text: of W numbers llvmlite would write, and LLVM
+    read, each one."""
 
     def __init__(self, vector, text):
         self.type, self.constant = vector, text
