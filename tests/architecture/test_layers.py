@@ -275,6 +275,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (443, "copies between GPUs that nobody waits for; spaces that follow each other, or queue launches"),
+    (
+        111,
+        "shorter compilations: passes for single functions, long loops that are marked, facts of a text kept",
+    ),
 )
 
 
