@@ -9,8 +9,9 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ..errors import LoweringError
 
 
-# What the loops that LLVM unrolls want behind its passes for one function.
-_BEHIND = "loop_unroll", "instruction_combine", "simplify_cfg"
+# What follows LLVM's passes for one function: they do not unroll, and leave numbers that only some branches
+# want in registers from the top on.
+_BEHIND = "loop_unroll", "instruction_combine", "simplify_cfg", "sinking"
 
 
 def optimise(text, tm, kernel_name, level=3, apart=False):

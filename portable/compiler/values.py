@@ -346,7 +346,7 @@ class Ops:
         if const_b is None or const_b in (0, -1):
             by_zero, y = self._divisor(x, y, dtype)
         q = (b.udiv if dtype in t.UNSIGNED else b.sdiv)(x, y)
-        if isinstance(x.type, ir.VectorType) and const_b is None:  # which CPUs divide lane by lane
+        if isinstance(x.type, ir.VectorType) and not self.target.straight:  # a CPU divides lane by lane
             r, signs = b.sub(x, b.mul(q, y)), x
         else:
             signs = r = (b.urem if dtype in t.UNSIGNED else b.srem)(x, y)
