@@ -9,9 +9,13 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ..errors import LoweringError
 
 
-# What follows LLVM's passes for one function: they do not unroll, and leave numbers that only some branches
-# want in registers from the top on.
-_BEHIND = "loop_unroll", "instruction_combine", "simplify_cfg", "sinking"
+# What stands around LLVM's passes for one function: as in its pipeline for modules numbers leave their slots
+# and are simplified first, else more of them wait on the stack; and the passes for one function do not unroll,
+# and leave in registers what only some branches want.
+_AROUND = (
+    ("sroa", "instruction_combine", "simplify_cfg"),
+    ("loop_unroll", "instruction_combine", "simplify_cfg", "sinking"),
+)
 
 
 def optimise(text, tm, kernel_name, level=3, apart=False):
@@ -27,16 +31,17 @@ def optimise(text, tm, kernel_name, level=3, apart=False):
         return module
     builder = _builder(tm, level)
     if apart and all(function.linkage.name == "external" for function in module.functions):
-        manager = builder.getFunctionPassManager()
-        for name in _BEHIND:
-            getattr(manager, f"add_{name}_pass")()
-        for function in module.functions:
-            if not function.is_declaration:
-                manager.run(function, builder)
+        managers = llvm.create_new_function_pass_manager(), builder.getFunctionPassManager()
+        for manager, names in zip(managers, _AROUND):
+            for name in names:
+                getattr(manager, f"add_{name}_pass")()
+        work = [function for function in module.functions if not function.is_declaration]
     else:
-        manager = builder.getModulePassManager()
-        manager.run(module, builder)
-    _free(manager)
+        managers, work = (builder.getModulePassManager(),), (module,)
+    for manager in managers:
+        for each in work:
+            manager.run(each, builder)
+        _free(manager)
     return module
 
 
