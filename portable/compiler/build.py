@@ -270,11 +270,7 @@ class Build(Names):
         if c.const is not None:
             self.statements(s.body if c.const else s.orelse)
         else:
-            heavy = tuple(
-                any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part))
-                for body in (s.body, s.orelse)
-            )
-            node = self.put(If(c, Block(self.block), Block(self.block) if s.orelse else None, heavy))
+            node = self.put(If(c, Block(self.block), Block(self.block) if s.orelse else None, _heavy(s)))
             gone = self.within(node.then, s.body)
             self.gone = bool(s.orelse) and self.within(node.otherwise, s.orelse) and gone
         if not self.gone and _leaves(s):
@@ -534,6 +530,25 @@ class Build(Names):
 
 
 # ---- what a statement's own text says
+def _kept(look):
+    """`look`, whose answer stays with the statement: an unrolled loop asks again at each trip."""
+
+    def known(s):
+        if look.__name__ not in s.__dict__:
+            s.__dict__[look.__name__] = look(s)
+        return s.__dict__[look.__name__]
+
+    return known
+
+
+@_kept
+def _heavy(s):
+    """Whether the branches of an `if` cost more than a jump."""
+    return tuple(
+        any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part)) for body in (s.body, s.orelse)
+    )
+
+
 def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
     """True if the loop's body breaks or continues this very loop."""
 
@@ -545,6 +560,7 @@ def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
     return look(loop.body)
 
 
+@_kept
 def _deciding(loop):
     """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are
     made from."""
@@ -563,10 +579,12 @@ def _deciding(loop):
     return frozenset(names)
 
 
+@_kept
 def _returns(s):
     return any(isinstance(n, ast.Return) for n in ast.walk(s))
 
 
+@_kept
 def _leaves(s):
     """True if lanes may leave the enclosing loop trip or function inside this statement."""
     if _returns(s):

@@ -45,9 +45,7 @@ class Memory(Ops):
         if isinstance(stride, int):
             if stride == 1:
                 return index
-            stride = ir.Constant(
-                index.type, [stride] * self.W if isinstance(index.type, ir.VectorType) else stride
-            )
+            stride = self._alike(index, stride)
         elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
         return self.b.mul(index, stride, flags=("nsw",))
@@ -60,7 +58,7 @@ class Memory(Ops):
         if isinstance(b, int):
             if b == 0:
                 return a
-            b = ir.Constant(a.type, [b] * self.W if isinstance(a.type, ir.VectorType) else b)
+            b = self._alike(a, b)
         return self.b.add(a, b, flags=("nsw",))
 
     def smaller(self, a, b):

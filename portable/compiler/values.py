@@ -17,6 +17,7 @@ from .types import LINEAR, UNIFORM, VARYING
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
+pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
 SCALAR = {
     "bool": I1,
     "int8": I8,
@@ -48,6 +49,17 @@ class Value(t.Number):
     def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False, factors=()):
         self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
         self.aligned, self.factors = aligned, factors
+
+
+class Written(ir.Constant):
+    """A vector that is all one number, by LLVM's short text: of W numbers llvmlite would write, and LLVM
+    read, each one."""
+
+    def __init__(self, vector, text):
+        self.type, self.constant = vector, text
+
+    def _get_reference(self):
+        return self.constant
 
 
 class ViewValue:
@@ -116,7 +128,7 @@ class Ops:
 
     def type_of(self, dtype, kind):
         scalar = self.scalar(dtype)
-        return ir.VectorType(scalar, self.W) if kind == VARYING and self.W > 1 else scalar
+        return pack_of(scalar, self.W) if kind == VARYING and self.W > 1 else scalar
 
     def const(self, number):
         """A Python number as a weak, uniform value."""
@@ -133,16 +145,20 @@ class Ops:
         return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)
 
     def full(self, scalar_type, number):
-        return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
+        one = ir.Constant(scalar_type, number).get_reference()
+        return Written(pack_of(scalar_type, self.W), f"splat ({scalar_type} {one})")
+
+    @functools.cached_property
+    def first_lane(self):
+        """The lane 0, in all lanes of a shuffle."""
+        return ir.Constant(pack_of(I32, self.W), [0] * self.W)
 
     def splat(self, value):
-        vector = ir.VectorType(value.type, self.W)
         if isinstance(value, ir.Constant):
-            return ir.Constant(vector, [value.constant] * self.W)
-        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, I32(0))
-        return self.b.shuffle_vector(
-            one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.W), [0] * self.W)
-        )
+            return self.full(value.type, value.constant)
+        open_lanes = Written(pack_of(value.type, self.W), "undef")
+        one = self.b.insert_element(open_lanes, value, I32(0))
+        return self.b.shuffle_vector(one, open_lanes, self.first_lane)
 
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
@@ -170,7 +186,7 @@ class Ops:
             return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
-            steps = ir.Constant(ir.VectorType(I64, self.W), [v.step * k for k in range(self.W)])
+            steps = ir.Constant(pack_of(I64, self.W), [v.step * k for k in range(self.W)])
             # an int32 wraps here
             x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)
             return self._convert(x, own, dtype)
@@ -211,7 +227,7 @@ class Ops:
 
     def _shaped(self, scalar, x):
         """A type, of vectors where an LLVM value is one."""
-        return ir.VectorType(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
+        return pack_of(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
     def _whole(self, x, to, dtype):
         """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself
@@ -227,7 +243,9 @@ class Ops:
 
     def _alike(self, x, number):
         """A constant of the type of an LLVM value."""
-        return ir.Constant(x.type, [number] * self.W if isinstance(x.type, ir.VectorType) else number)
+        if isinstance(x.type, ir.VectorType):
+            return self.full(x.type.element, number)
+        return ir.Constant(x.type, number)
 
     def cast(self, v, dtype):
         """`v` as a value of `dtype`."""
@@ -327,11 +345,13 @@ class Ops:
         b, zero, by_zero = self.b, self._alike(x, 0), None
         if const_b is None or const_b in (0, -1):
             by_zero, y = self._divisor(x, y, dtype)
-        if dtype in t.UNSIGNED:
-            q, r = b.udiv(x, y), b.urem(x, y)
+        q = (b.udiv if dtype in t.UNSIGNED else b.sdiv)(x, y)
+        if isinstance(x.type, ir.VectorType) and not self.target.straight:  # a CPU divides lane by lane
+            r, signs = b.sub(x, b.mul(q, y)), x
         else:
-            q, r = b.sdiv(x, y), b.srem(x, y)
-            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+            signs = r = (b.urem if dtype in t.UNSIGNED else b.srem)(x, y)
+        if dtype not in t.UNSIGNED:
+            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(signs, y), zero))
             q = b.sub(q, b.zext(below, x.type))
             r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r
@@ -421,7 +441,5 @@ class Ops:
         return self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
-        order = ir.Constant(ir.VectorType(I32, self.W), [(k + by) % self.W for k in range(self.W)])
-        return Value(
-            v.dtype, v.kind, self.b.shuffle_vector(v.ir, ir.Constant(v.ir.type, ir.Undefined), order)
-        )
+        order = ir.Constant(pack_of(I32, self.W), [(k + by) % self.W for k in range(self.W)])
+        return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, Written(v.ir.type, "undef"), order))

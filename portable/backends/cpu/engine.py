@@ -133,7 +133,7 @@ def load(text, kernel_name, identity=None, level=3):
 
         _require_room()
         tm = machine(level or 0)
-        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
+        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level, True))
         cache.put(key, code)
     return linked(code)
 
@@ -155,7 +155,9 @@ def rewritten(text, kernel_name, change):
     from ...compiler.optimise import optimise, verified
 
     tm = machine()
-    return linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
+    return linked(
+        tm.emit_object(verified(change(str(optimise(text, tm, kernel_name, apart=True))), kernel_name))
+    )
 
 
 def linked(code):
@@ -178,7 +180,7 @@ def assembly(text, kernel_name):
 
     tm = new_machine()
     tm.set_asm_verbosity(True)
-    return tm.emit_assembly(optimise(text, machine(), kernel_name))
+    return tm.emit_assembly(optimise(text, machine(), kernel_name, apart=True))
 
 
 # void function(block, begin, end, worker) at an address, as a callable

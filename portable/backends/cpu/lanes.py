@@ -16,7 +16,7 @@ from .guard import guard
 class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
 
-    straight, strip = False, looks.STRIP
+    straight, strip, most_unrolled = False, looks.STRIP, 64
     product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
 
@@ -38,7 +38,7 @@ class CpuTarget(entry.Target):
 class Unwatched(CpuTarget):
     """For code that counts: it cannot be ended, and runs in the caller's state."""
 
-    look = guard = staticmethod(lambda *args: None)
+    look, guard = staticmethod(lambda *args: None), staticmethod(lambda *args: "")
     named, strip = str, 0
 
 
@@ -107,7 +107,7 @@ class CpuTeam(Members):
         if W <= 8 or x.type.element not in (I64, F64):
             return moved(x)
         narrow, wide = ir.VectorType(I32, W), ir.VectorType(I64, W)
-        half = ir.Constant(wide, [32] * W)
+        half = lower.full(I64, 32)
         bits = b.bitcast(x, wide)
         low, high = (b.zext(moved(b.trunc(v, narrow)), wide) for v in (bits, b.lshr(bits, half)))
         return b.bitcast(b.or_(low, b.shl(high, half)), x.type)
