@@ -9,8 +9,8 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ..errors import LoweringError
 
 
-# What stands around LLVM's passes for one function: as in its pipeline for modules numbers leave their slots
-# and are simplified first, else more of them wait on the stack; and the passes for one function do not unroll,
+# What stands around LLVM's passes for one function. As in its pipeline for modules, numbers leave their slots
+# and are simplified first, else more of them wait on the stack. The passes for one function do not unroll,
 # and leave in registers what only some branches want.
 _AROUND = (
     ("sroa", "instruction_combine", "simplify_cfg"),
@@ -30,7 +30,7 @@ def optimise(text, tm, kernel_name, level=3, apart=False):
     if level is None:
         return module
     builder = _builder(tm, level)
-    if apart and all(function.linkage.name == "external" for function in module.functions):
+    if apart and all(f.linkage.name == "external" for f in module.functions):
         managers = llvm.create_new_function_pass_manager(), builder.getFunctionPassManager()
         for manager, names in zip(managers, _AROUND):
             for name in names:
