@@ -17,9 +17,7 @@ from .parameters import ParametersBase
 from .priors import coordinate_name, is_reciprocal
 
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
-# Steps of one replay: 75 launches or more without the host. To make a graph of so many takes as long as 50
-# steps of a small likelihood, so that few steps have a shorter one.
-_STEPS, _SHORT, _FEW = 25, 5, 1000
+_STEPS = 25  # steps of one replay: 75 launches or more without the host
 _FIRST_BATCH = 5  # the paper's b_d
 # How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or
 # whatever chains at rest turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps
@@ -133,7 +131,6 @@ class Chains:
             thin,
             n_rows * thin,
         )
-        self._steps = _STEPS if self.n_steps > _FEW else _SHORT
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains, self._done = likelihood.space, len(starts), 0
@@ -177,7 +174,7 @@ class Chains:
         return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
     def _prepare(self, range_):
-        """List the pairs for parameters in a range, and record the launches of some steps."""
+        """List the pairs for parameters in a range, and record the launches of _STEPS steps."""
         self.range = range_
         self.pairs = None
         own = [n for n in self.free if n in self.trigger.names]
@@ -191,7 +188,7 @@ class Chains:
         with pk.use(self.space):
             self._low, self._high = copied_together({"low": low, "high": high}).values()
             pk.deep_copy(self._excitation, 0.0)
-            with pk.capture(self.space, times=self._steps) as self._graph:
+            with pk.capture(self.space, times=_STEPS) as self._graph:
                 self._launch_step()
 
     def _launch_step(self):
@@ -297,10 +294,9 @@ class Chains:
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
     def replay(self, replays):
-        """_STEPS steps more so many times, as far as there are more; counts of all chains."""
+        """Some steps more, as far as there are more; counts of all chains."""
         # one step more than are left: the first after a restart evaluates the parameters as they are
-        left = -(-(self.n_steps - self._done + 1) // self._steps)
-        for _ in range(min(replays * _STEPS // self._steps, left)):
+        for _ in range(min(replays, -(-(self.n_steps - self._done + 1) // _STEPS))):
             self._graph.replay()
         counts = self.array("counts")
         self._done = int(counts[:, ck.STEP].min())

@@ -76,8 +76,7 @@ class Emitter(Instructions):
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
         indices lie;
         `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at
-        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks; `most_unrolled`,
-        instructions of a loop's body from which on LLVM does not unroll it, 0 where it decides alone
+        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -481,7 +480,6 @@ class Emitter(Instructions):
             self.b.append_basic_block(n) for n in ("head", "body", "next", "done")
         )
         ended = self.b.append_basic_block("ended") if between else exit_block
-        before = self.n_emitted()
         self.b.branch(head)
         self.b.position_at_end(head)
         self.b.cbranch(self.get(test(), "bool", UNIFORM), body, ended)
@@ -490,7 +488,7 @@ class Emitter(Instructions):
             self._trip(OpenLoop(loop, after_body, exit_block), loop.body, item)
         self.b.position_at_end(after_body)
         advance()
-        self.loops_back(self.b.branch(head), before)
+        self.b.branch(head)
         if between:
             self.b.position_at_end(ended)
             between(exit_block)
@@ -498,7 +496,7 @@ class Emitter(Instructions):
 
     def _masked_loop(self, node, test, item, advance):
         """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
-        loop, before = self._opened(node, test), self.n_emitted()
+        loop = self._opened(node, test)
         loop.entry, body, loop.next_block, loop.exit_block = (
             self.b.append_basic_block(n) for n in ("enter", "body", "next", "done")
         )
@@ -512,8 +510,7 @@ class Emitter(Instructions):
             self._trip(loop, node.body, item)
         self.b.position_at_end(loop.next_block)
         advance()
-        more = self.any_lane(self._next_trip(loop, test))
-        self.loops_back(self.b.cbranch(more, body, loop.exit_block), before)
+        self.b.cbranch(self.any_lane(self._next_trip(loop, test)), body, loop.exit_block)
         self.b.position_at_end(loop.exit_block)
 
     def _opened(self, node, test):

@@ -130,7 +130,6 @@ class Emitted(Entry):
         counter = self.lower.slot(I64)
         b.store(begin, counter)
         head, inside, done = (b.append_basic_block(n) for n in ("packs", "pack", "rest"))
-        before = self.lower.n_emitted()
         b.branch(head)
         b.position_at_end(head)
         index = b.load(counter, typ=I64)
@@ -138,7 +137,7 @@ class Emitted(Entry):
         b.position_at_end(inside)
         body(index)
         b.store(b.add(index, by, flags=("nsw",)), counter)
-        self.lower.loops_back(b.branch(head), before)
+        b.branch(head)
         b.position_at_end(done)
         return b.load(counter, typ=I64)
 

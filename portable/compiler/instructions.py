@@ -22,26 +22,12 @@ class Instructions(Memory):
     """Needs from the class on top: `values`, `slots`, `frame`, `team`, `under`, `inline` and `block` (see
     emit.py)."""
 
-    # ---- storage, and the ends of loops
+    # ---- storage
     def slot(self, llvm_type):
         with self.b.goto_entry_block():
             place = self.b.alloca(llvm_type)
             self.b.store(ir.Constant(llvm_type, None), place)
         return place
-
-    def n_emitted(self):
-        """Instructions of this function so far."""
-        return sum(len(block.instructions) for block in self.b.function.blocks)
-
-    def loops_back(self, branch, before):
-        """Note at the end of a loop that began behind so many instructions whether LLVM may unroll it where
-        the number of trips is not known: of a long body that makes code, but no fewer steps."""
-        if 0 < self.target.most_unrolled < self.n_emitted() - before:
-            module = branch.module
-            never = module.add_metadata(["llvm.loop.unroll.runtime.disable"])
-            own = ir.MDValue(module, (), str(len(module.metadata)))
-            own.operands = own, never
-            branch.set_metadata("llvm.loop", own)
 
     def dummy(self):
         """A place of 64 bytes that nobody reads."""

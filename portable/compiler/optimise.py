@@ -9,39 +9,16 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ..errors import LoweringError
 
 
-# What stands around LLVM's passes for one function. As in its pipeline for modules, numbers leave their slots
-# and are simplified first, else more of them wait on the stack. The passes for one function do not unroll,
-# and leave in registers what only some branches want.
-_AROUND = (
-    ("sroa", "instruction_combine", "simplify_cfg"),
-    ("loop_unroll", "instruction_combine", "simplify_cfg", "sinking"),
-)
-
-
-def optimise(text, tm, kernel_name, level=3, apart=False):
+def optimise(text, tm, kernel_name, level=3):
     """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
-    type. At level None the module stays as it is.
-
-    `apart` : whether its functions call none of each other that is worth inlining. LLVM's passes for single
-    functions make the same code of them in less time; what only this module can call comes from elsewhere
-    (numba), and is inlined nevertheless
-    """
+    type. At level None the module stays as it is."""
     module = verified(text, kernel_name)
     if level is None:
         return module
     builder = _builder(tm, level)
-    if apart and all(f.linkage.name == "external" for f in module.functions):
-        managers = llvm.create_new_function_pass_manager(), builder.getFunctionPassManager()
-        for manager, names in zip(managers, _AROUND):
-            for name in names:
-                getattr(manager, f"add_{name}_pass")()
-        work = [function for function in module.functions if not function.is_declaration]
-    else:
-        managers, work = (builder.getModulePassManager(),), (module,)
-    for manager in managers:
-        for each in work:
-            manager.run(each, builder)
-        _free(manager)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)
+    _free(manager)
     return module
 
 

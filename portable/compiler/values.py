@@ -345,13 +345,11 @@ class Ops:
         b, zero, by_zero = self.b, self._alike(x, 0), None
         if const_b is None or const_b in (0, -1):
             by_zero, y = self._divisor(x, y, dtype)
-        q = (b.udiv if dtype in t.UNSIGNED else b.sdiv)(x, y)
-        if isinstance(x.type, ir.VectorType) and not self.target.straight:  # a CPU divides lane by lane
-            r, signs = b.sub(x, b.mul(q, y)), x
+        if dtype in t.UNSIGNED:
+            q, r = b.udiv(x, y), b.urem(x, y)
         else:
-            signs = r = (b.urem if dtype in t.UNSIGNED else b.srem)(x, y)
-        if dtype not in t.UNSIGNED:
-            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(signs, y), zero))
+            q, r = b.sdiv(x, y), b.srem(x, y)
+            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
             q = b.sub(q, b.zext(below, x.type))
             r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r

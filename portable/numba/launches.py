@@ -204,7 +204,7 @@ class Launch:
             text = self.entry.text
             for name in _FUNCTIONS:
                 text = text.replace(f'@"{name}"', f'@"{self.name}.{name}"')
-            library.add_llvm_module(optimise(text, engine.machine(), self.written.name, apart=True))
+            library.add_llvm_module(optimise(text, engine.machine(), self.written.name))
         ready()
         library._reload_init.add(Unchanged(self))
         library.finalize()

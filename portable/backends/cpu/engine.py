@@ -133,7 +133,7 @@ def load(text, kernel_name, identity=None, level=3):
 
         _require_room()
         tm = machine(level or 0)
-        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level, True))
+        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
         cache.put(key, code)
     return linked(code)
 
@@ -155,9 +155,7 @@ def rewritten(text, kernel_name, change):
     from ...compiler.optimise import optimise, verified
 
     tm = machine()
-    return linked(
-        tm.emit_object(verified(change(str(optimise(text, tm, kernel_name, apart=True))), kernel_name))
-    )
+    return linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
 
 
 def linked(code):
@@ -180,7 +178,7 @@ def assembly(text, kernel_name):
 
     tm = new_machine()
     tm.set_asm_verbosity(True)
-    return tm.emit_assembly(optimise(text, machine(), kernel_name, apart=True))
+    return tm.emit_assembly(optimise(text, machine(), kernel_name))
 
 
 # void function(block, begin, end, worker) at an address, as a callable

@@ -1,55 +1,60 @@
 """IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread, and the
 caller's state again behind it. Where the state is the usual one an entry pays for one look at it.
-
-The code is assembly, in front of LLVM's: its passes would take as long as for a short kernel.
 """
 
-import sys
+from llvmlite import ir
 
-from .engine import MACHINE, guarded
+from ...compiler.values import I32, I64, PTR
+from .engine import MACHINE
 
-# The control register's bits that matter (rounding, denormals, traps) against what they usually are. On x86
-# 40 bytes are what Windows wants a caller to leave free, and two words; BODY may lie far away.
-_LOOK = {
-    "x86": """
-    subq $40, %rsp
-    stmxcsr 32(%rsp)
-    movl 32(%rsp), %eax
-    andl $0xffc0, %eax
-    cmpl $0x1f80, %eax
-    jne 1f
-    addq $40, %rsp
-    movabsq $BODY, %rax
-    jmpq *%rax
-1:  movl $0x1f80, 36(%rsp)
-    ldmxcsr 36(%rsp)
-    movabsq $BODY, %rax
-    callq *%rax
-    ldmxcsr 32(%rsp)
-    addq $40, %rsp
-    retq""",
-    "aarch64": """
-    mrs x9, fpcr
-    movz x10, #0x9f07
-    movk x10, #0x7c8, lsl #16
-    tst x9, x10
-    b.ne 1f
-    b BODY
-1:  stp x9, x30, [sp, #-16]!
-    msr fpcr, xzr
-    bl BODY
-    ldp x9, x30, [sp], #16
-    msr fpcr, x9
-    ret""",
-}
+_VOID = ir.VoidType()
+# word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are
+_REGISTERS = {"x86": (I32, 0xFFC0, 0x1F80), "aarch64": (I64, 0x7C89F07, 0)}
 
 
-def guard(module, entry, machine=MACHINE, mark="_" * (sys.platform == "darwin")):
-    """Assembly, as part of an IR text, of functions that call each function of type `entry` in the usual
-    state; `mark` stands before the names of C in this system's object files."""
-    lines = []
+def guard(module, entry, machine=MACHINE):
+    """Add to each function of type `entry` one that calls it in the usual state."""
     for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
-        name = mark + guarded(function.name)
-        lines += [".text", ".p2align 4", f".globl {name}", f"{name}:"]
-        lines += _LOOK[machine].replace("BODY", mark + function.name).splitlines()
-    return "".join(f'module asm "{line}"\n' for line in lines)
+        function.linkage = "internal"
+        function.attributes.add("noinline")  # else its arithmetic could move to where the state is another
+        _write(ir.Function(module, entry, f"{function.name}.guarded"), function, machine)
+
+
+def _write(outer, body, machine):
+    b = ir.IRBuilder(outer.append_basic_block("begin"))
+    word, mask, usual = _REGISTERS[machine]
+    get, put = _access(b, machine, word)
+    state = get()
+    odd = b.icmp_unsigned("!=", b.and_(state, ir.Constant(word, mask)), ir.Constant(word, usual))
+    with b.if_then(odd, likely=False):
+        put(ir.Constant(word, usual))
+        b.call(body, outer.args)
+        put(state)
+        b.ret_void()
+    b.call(body, outer.args, tail=True)
+    b.ret_void()
+
+
+def _access(b, machine, word):
+    """Functions that emit: the control register's word, and setting it."""
+
+    def known(name, result, arguments):
+        return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
+
+    if machine == "aarch64":
+        return (
+            lambda: b.call(known("llvm.aarch64.get.fpcr", I64, []), []),
+            lambda v: b.call(known("llvm.aarch64.set.fpcr", _VOID, [I64]), [v]),
+        )
+    place = b.alloca(word)
+
+    def get():
+        b.call(known("llvm.x86.sse.stmxcsr", _VOID, [PTR]), [place])
+        return b.load(place, typ=word)
+
+    def put(v):
+        again = b.alloca(word)
+        b.store(v, again)
+        b.call(known("llvm.x86.sse.ldmxcsr", _VOID, [PTR]), [again])
+
+    return get, put

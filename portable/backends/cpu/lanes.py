@@ -16,7 +16,7 @@ from .guard import guard
 class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
 
-    straight, strip, most_unrolled = False, looks.STRIP, 64
+    straight, strip = False, looks.STRIP
     product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
 
@@ -38,7 +38,7 @@ class CpuTarget(entry.Target):
 class Unwatched(CpuTarget):
     """For code that counts: it cannot be ended, and runs in the caller's state."""
 
-    look, guard = staticmethod(lambda *args: None), staticmethod(lambda *args: "")
+    look = guard = staticmethod(lambda *args: None)
     named, strip = str, 0
 
 

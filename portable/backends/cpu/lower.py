@@ -9,8 +9,6 @@ Blocks of a reduction depend on the policy alone, so that its bits do not depend
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from ...compiler.emitted import Emitted
@@ -34,9 +32,9 @@ class Entry(entry.Entry, Emitted):
 
     target, team = CpuTarget, CpuTeam
 
-    @functools.cached_property
-    def text(self):
-        return super().text + self.target.guard(self.module, ENTRY)
+    def _emit(self):
+        super()._emit()
+        self.target.guard(self.module, ENTRY)
 
     def emit(self):
         function = ir.Function(self.module, ENTRY, "entry")
@@ -105,18 +103,14 @@ class Entry(entry.Entry, Emitted):
             for k in range(copies):
                 self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, outer)
 
-        def masked(base):
-            index = lower.lanes(base)
-            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
-
-        if copies > 1:  # and W, so that whole packs may be left over, but not many
-            rest = self.packs(begin, end, W * copies, several)
-            self.loop(rest, b.add(end, ir.Constant(I64, W - 1), flags=("nsw",)), W, masked)
-            return
+        if copies > 1:
+            begin = self.packs(begin, end, W * copies, several)
         rest = self.packs(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
-        if W > 1:
-            with b.if_then(b.icmp_signed("<", rest, end)):
-                masked(rest)
+        if W == 1:
+            return
+        with b.if_then(b.icmp_signed("<", rest, end)):
+            index = lower.lanes(rest)
+            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
     def packs(self, begin, end, step, body):
         """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
