@@ -4,7 +4,6 @@ in whose threads they take."""
 from __future__ import annotations
 
 import ast
-import contextlib
 import ctypes
 import functools
 import math
@@ -151,8 +150,7 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault: `with faults:` around one raises it at its
-    end."""
+    """Where launches of a debug build leave the first fault."""
 
     def __init__(self, entry):
         from ...compiler.faults import N_BYTES
@@ -161,15 +159,17 @@ class _Faults:
         self.taken = ctypes.c_int64.from_buffer(self.memory)
         self.word = struct.pack("=q", ctypes.addressof(self.memory))
 
-    def __enter__(self):
-        self.lock.held.acquire()
-
-    def __exit__(self, kind, *error):
-        words = self.memory.raw if self.taken.value else None
+    def launch(self, call):
+        """Make a call; the fault that it left is raised at its end."""
+        words = None
+        with self.lock.held:
+            try:
+                call()
+            finally:
+                if self.taken.value:
+                    words = self.memory.raw
+                    ctypes.memset(self.memory, 0, len(self.memory))
         if words is not None:
-            ctypes.memset(self.memory, 0, len(self.memory))
-        self.lock.held.release()
-        if words is not None and kind is None:
             self.sites.raise_if(words)
 
 
@@ -350,14 +350,18 @@ def again_for(space, compiled, policy):
 
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
-    with compiled.faults or contextlib.nullcontext():
-        if len(rows) < 4:
-            for row in rows:
-                _call(space, block, *row)()
-        else:  # with no Python between them
-            kept = ctypes.create_string_buffer(block, len(block))
-            _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
+    steps = functools.partial(_in_turn, space, block, rows)
+    compiled.faults.launch(steps) if compiled.faults else steps()
     return None if outs else compiled.results.read(buffer)
+
+
+def _in_turn(space, block, rows):
+    if len(rows) < 4:
+        for row in rows:
+            _call(space, block, *row)()
+    else:  # with no Python between them
+        kept = ctypes.create_string_buffer(block, len(block))
+        _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
 
 
 def reduce_ahead(space, compiled, policy):
@@ -378,7 +382,7 @@ def plan_for(space, compiled, policy, words):
     block = ctypes.create_string_buffer(words, len(words))
     calls = [_again(space, block, row) for row in rows]
     call = calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
-    return functools.partial(_looking, compiled.faults, call) if compiled.faults else call
+    return functools.partial(compiled.faults.launch, call) if compiled.faults else call
 
 
 def _again(space, block, row):
@@ -405,11 +409,6 @@ def _each(calls, copies):
     except BaseException:
         _drop([copies])
         raise
-
-
-def _looking(faults, call):
-    with faults:
-        call()
 
 
 def _drop(buffers):
