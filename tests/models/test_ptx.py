@@ -1,6 +1,7 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 
 import inspect
+import math
 import os
 import types
 from unittest import mock
@@ -16,6 +17,7 @@ from models.edm import local_kernels as edm_local
 from models.edm import point_kernels as edm_points
 from models.edm import search as edm_teams
 from models.edm import surrogate_kernels as edm_surrogates
+from models.edm import tree as edm_tree
 from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
 from models.hawkes import cell_kernels as hawkes_cells
@@ -324,6 +326,8 @@ def run_edm():
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
+    with mock.patch.multiple(edm_tree, FEWEST=10, kernel_ns=lambda search, n_points: math.inf):
+        edm.knn(x[:, 0], 2, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
     with pytest.warns(RuntimeWarning, match="'random'"):
         edm.surrogates(x, 2, "random", space="serial")
