@@ -199,13 +199,13 @@ def test_sums_do_not_depend_on_who_adds_them():
     random = np.random.default_rng(0)
     for n in range(1, 21):
         values = [(v, np.array([v, -v])) for v in random.normal(size=n) * 10.0 ** random.integers(-8, 8, n)]
-        whole, vector = sharding.total(sharding.nodes(values, 0))
+        whole, vector = sharding.total(sharding.nodes(values, 0, n))
         np.testing.assert_allclose(whole, sum(v for v, _ in values), rtol=1e-9)
         for a in range(n):
             for b in range(a, n):
                 parts = [
                     node
                     for first, last in ((0, a), (a, b), (b, n))
-                    for node in sharding.nodes(values[first:last], first)
+                    for node in sharding.nodes(values[first:last], first, n)
                 ]
-                assert sharding.total(parts)[0] == whole and len(sharding.nodes(values[a:b], a)) <= 10
+                assert sharding.total(parts)[0] == whole and len(sharding.nodes(values[a:b], a, n)) <= 10
