@@ -363,8 +363,8 @@ class Problem:
         front = int(self.lag.max())
         source, series, stride, point_stride = self._lined_up(front)
         newest = front - self.lag[:, None]
-        candidates = on_the_host(source)[newest + self.column[:, None] * stride + valid]
-        points = on_the_host(series)[newest + self.column[:, None] * point_stride + asked]
+        candidates = source.to_numpy()[newest + self.column[:, None] * stride + valid]
+        points = series.to_numpy()[newest + self.column[:, None] * point_stride + asked]
         found = tree.build(candidates, points, k, space.n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None

@@ -14,7 +14,7 @@ from . import moment_kernels
 SLICE = 1024
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
-_UNROLL = {np.float64: 8, np.float32: 8}  # points of a step of the product: as registers last
+_UNROLL = 8  # points of a step of the product: as registers last
 _TOGETHER = {np.float64: 1, np.float32: 4}  # features of a load: two of float64 save nothing
 _SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GPU
 
@@ -100,7 +100,7 @@ class Sums:
             self._n_blocks,
             n_own,
             self.group,
-            _UNROLL[dtype],
+            _UNROLL,
             together,
             16 // np.dtype(dtype).itemsize,
         )

@@ -2,7 +2,7 @@
 
 The driver copies pageable memory through a buffer of its own, with one thread, and waits. Here the calling
 thread fills (or empties) the ring, of large copies all threads of the host do, while the device copies what
-was filled before; the loops are compiled (`ring_up` and `ring_down` of backends/cpu/pool_code.py), so that a
+was filled before; the loops are compiled (`ring_up` and `ring_down` of backends/cpu/ring_code.py), so that a
 small copy is one call.
 
 What comes back often goes to new memory, whose pages the system clears when they are first written to, huge
