@@ -1,12 +1,15 @@
 """Clusters for tests: of threads of this process, which are cheap, and of two processes, which can be
-killed."""
+killed.
+
+They end with this folder's tests: a cluster that waits for work still takes a tenth of a core.
+"""
 
 import pytest
 
 distributed = pytest.importorskip("distributed")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster_of():
     """A function of a number of workers: a client of a cluster of so many, threads of this process."""
     made = {}
@@ -29,7 +32,7 @@ def cluster_of():
         cluster.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def processes():
     """A client of two worker processes, which come back when they are killed."""
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
@@ -37,7 +40,7 @@ def processes():
             yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def directly(processes):
     """Another client of theirs, which speaks to workers without a way through the scheduler."""
     with distributed.Client(processes.cluster, set_as_default=False, direct_to_workers=True) as client:
