@@ -274,6 +274,7 @@ def installed(fake):
     """The driver is `fake` inside; tests are skipped where a real one answers.
 
     What outlives the test, as compiled kernels and memory that is freed later, would reach the real driver.
+    Its large memory does not outlive it: it lies in reference cycles, which may be collected much later.
     """
     if library.available()[0]:
         pytest.skip("a CUDA device is present, whose driver would be given the pretended one's handles")
@@ -284,6 +285,9 @@ def installed(fake):
     finally:
         library._open = real
         _forget_everything()
+        if fake is not None:
+            fake.memory.clear()
+            fake.pinned = {at: memory for at, memory in fake.pinned.items() if len(memory) < 1 << 20}
 
 
 @pytest.fixture

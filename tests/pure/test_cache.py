@@ -181,7 +181,7 @@ def test_the_command_tells_hits_and_misses_of_a_program(folder):
 
 
 def test_many_processes_at_once(folder):
-    for process in [run(folder) for _ in range(8)]:
+    for process in [run(folder) for _ in range(4)]:
         finished(process)
     assert not [p for p in cache_files(folder) if p.name.startswith(".part-")]
 

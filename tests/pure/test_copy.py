@@ -35,21 +35,18 @@ def _view(array, space):
     return view
 
 
-@pytest.mark.parametrize(
-    "target_part, source_part",
-    [(t, s) for t, s in itertools.product(PARTS, PARTS) if _GRID[PARTS[t]].shape == _GRID[PARTS[s]].shape],
-)
 @pytest.mark.parametrize("target_space, source_space", list(itertools.product(SPACES, SPACES)))
-@pytest.mark.parametrize("wait", [True, False])
-def test_copies_between_memories_and_strides(
-    fake_cuda, target_space, source_space, target_part, source_part, wait
-):
-    source, target = np.arange(30.0).reshape(5, 6), -np.arange(30.0).reshape(5, 6)
-    source_view, target_view = _view(source, source_space), _view(target, target_space)
-    pk.deep_copy(target_view[PARTS[target_part]], source_view[PARTS[source_part]], wait=wait)
-    target[PARTS[target_part]] = source[PARTS[source_part]]
-    np.testing.assert_array_equal(target_view.to_numpy(), target)
-    np.testing.assert_array_equal(source_view.to_numpy(), source)
+def test_copies_between_memories_and_strides(fake_cuda, target_space, source_space):
+    for (to, target_part), (of, source_part) in itertools.product(PARTS.items(), PARTS.items()):
+        if _GRID[target_part].shape != _GRID[source_part].shape:
+            continue
+        for wait in (True, False):
+            source, target = np.arange(30.0).reshape(5, 6), -np.arange(30.0).reshape(5, 6)
+            source_view, target_view = _view(source, source_space), _view(target, target_space)
+            pk.deep_copy(target_view[target_part], source_view[source_part], wait=wait)
+            target[target_part] = source[source_part]
+            np.testing.assert_array_equal(target_view.to_numpy(), target, f"{of} to {to}, {wait}")
+            np.testing.assert_array_equal(source_view.to_numpy(), source, f"{of} to {to}, {wait}")
 
 
 @pytest.mark.parametrize(
@@ -74,24 +71,24 @@ def test_overlapping_copies(fake_cuda, space, target, source):
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-@pytest.mark.parametrize("target_dtype, source_dtype", list(itertools.product(DTYPES, DTYPES)))
 @pytest.mark.parametrize("space", SPACES)
-def test_dtypes_are_converted_only_if_asked(fake_cuda, space, target_dtype, source_dtype):
-    source = np.arange(5).astype(source_dtype)
-    target = pk.zeros(5, target_dtype, space=space)
-    if target_dtype != source_dtype:
-        words = f"target has dtype {target_dtype}, the source {source_dtype}.*cast=True"
-        with pytest.raises(pk.DTypeError, match=words):
-            pk.deep_copy(target, source)
-    pk.deep_copy(target, _view(source, space), cast=True)
-    np.testing.assert_array_equal(target.to_numpy(), source.astype(target_dtype), strict=True)
+def test_dtypes_are_converted_only_if_asked(fake_cuda, space):
+    for target_dtype, source_dtype in itertools.product(DTYPES, DTYPES):
+        source = np.arange(5).astype(source_dtype)
+        target = pk.zeros(5, target_dtype, space=space)
+        if target_dtype != source_dtype:
+            words = f"target has dtype {target_dtype}, the source {source_dtype}.*cast=True"
+            with pytest.raises(pk.DTypeError, match=words):
+                pk.deep_copy(target, source)
+        pk.deep_copy(target, _view(source, space), cast=True)
+        wanted = source.astype(target_dtype)
+        np.testing.assert_array_equal(target.to_numpy(), wanted, f"of {source_dtype}", strict=True)
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [0, 1, True, 1.0, np.float32(1), np.int64(1), np.bool_(True)])
-def test_fills(fake_cuda, space, dtype, value):
-    for part in PARTS.values():
+def test_fills(fake_cuda, space, value):
+    for dtype, part in itertools.product(DTYPES, PARTS.values()):
         expected = np.zeros((5, 6), dtype)
         view = _view(expected, space)
         pk.deep_copy(view[part], value)

@@ -20,7 +20,7 @@ FLOAT = {"float32": np.float32, "float64": np.float64}
 # not elementary: within 2 ulp, the others within 1
 SPECIAL_FUNCTIONS = ("gamma", "lgamma", "erf", "erfc", "ndtr")
 INF, NAN = float("inf"), float("nan")
-N_RANDOM = 200
+N_RANDOM = 80
 
 
 def strong(a, b):
