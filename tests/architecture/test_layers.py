@@ -1,6 +1,7 @@
 """The rules of the house, read from the imports: who may know whom."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -15,42 +16,61 @@ COMPILERS = {"llvmlite"}
 PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "sklearn"}
 
 
+def tree(path):
+    return ast.parse((ROOT / path).read_text())
+
+
+def breaches(found, paths=SOURCES):
+    """What a function of a file finds, file by file where it finds something."""
+    return {str(path): wrong for path in paths if (wrong := found(path))}
+
+
 def imports(path):
+    return facts(path)[0]
+
+
+def size(path):
+    return facts(path)[1]
+
+
+@functools.cache
+def facts(path):
     """Pairs of line and absolute module name, for every import anywhere in a file; `from a import b` gives a
-    and a.b."""
-    package = list(path.parent.parts)
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    and a.b. And the number of nodes of its syntax tree."""
+    package, found, size = list(path.parent.parts), [], 0
+    for size, node in enumerate(ast.walk(tree(path)), 1):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join(above + ([node.module] if node.module else []))
-            yield node.lineno, base
-            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, base), *((node.lineno, f"{base}.{alias.name}") for alias in node.names)]
+    return found, size
 
 
 def within(path, *folder):
     return path.parts[: len(folder)] == folder
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_only_the_compiler_and_the_backends_know_llvm(path):
-    if any(within(path, "portable", folder) for folder in ("compiler", "backends", "numba")):
-        return
-    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in COMPILERS] == []
+def outside(*folders):
+    return [p for p in SOURCES if not any(within(p, *folder) for folder in folders)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_peers_are_only_for_comparison(path):
+def of(packages):
+    """A function of a file: its imports from some packages."""
+    return lambda path: [pair for pair in imports(path) if pair[1].split(".")[0] in packages]
+
+
+def test_only_the_compiler_and_the_backends_know_llvm():
+    others = outside(*(("portable", folder) for folder in ("compiler", "backends", "numba")))
+    assert breaches(of(COMPILERS), others) == {}
+
+
+def test_peers_are_only_for_comparison():
     """But numba, with which the layer works together: portable/numba/ alone imports it, when it is asked
     for."""
-    if (
-        within(path, "roofline", "peers")
-        or within(path, "roofline", "cases")
-        or within(path, "portable", "numba")
-    ):
-        return
-    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in PEERS] == []
+    others = outside(("roofline", "peers"), ("roofline", "cases"), ("portable", "numba"))
+    assert breaches(of(PEERS), others) == {}
 
 
 def relatives(path, *family):
@@ -68,29 +88,28 @@ def relatives(path, *family):
     ]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOURCES if len(p.parts) > 3 and within(p, "portable", "backends")], ids=str
-)
-def test_backends_do_not_know_each_other(path):
-    assert relatives(path, "portable", "backends") == []
+def test_backends_do_not_know_each_other():
+    files = [p for p in SOURCES if len(p.parts) > 3 and within(p, "portable", "backends")]
+    assert breaches(lambda path: relatives(path, "portable", "backends"), files) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if len(p.parts) > 2 and within(p, "models")], ids=str)
-def test_models_do_not_know_each_other(path):
-    assert relatives(path, "models") == []
+def test_models_do_not_know_each_other():
+    files = [p for p in SOURCES if len(p.parts) > 2 and within(p, "models")]
+    assert breaches(lambda path: relatives(path, "models"), files) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable")], ids=str)
-def test_the_layer_knows_nothing_above_it(path):
-    assert [
-        (line, name) for line, name in imports(path) if name.split(".")[0] in ("models", "roofline", "tests")
-    ] == []
+def test_the_layer_knows_nothing_above_it():
+    assert breaches(of(("models", "roofline", "tests")), [p for p in SOURCES if within(p, "portable")]) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.parts[0] != "portable"], ids=str)
-def test_models_and_roofline_use_public_names_only(path):
+def test_models_and_roofline_use_public_names_only():
     """They import portable itself, or its errors; `pk.name` is a name of portable.__all__."""
-    text = ast.parse((ROOT / path).read_text())
+    assert breaches(not_public, [p for p in SOURCES if p.parts[0] != "portable"]) == {}
+
+
+def not_public(path):
+    """What a file names of portable that is not public."""
+    text = tree(path)
     inner = [
         (line, name)
         for line, name in imports(path)
@@ -111,7 +130,7 @@ def test_models_and_roofline_use_public_names_only(path):
         and node.value.id in aliases
         and node.attr not in (*portable.__all__, "__version__")
     ]
-    assert inner == [] and private == []
+    return inner + private
 
 
 def test_every_public_name_exists():
@@ -121,12 +140,15 @@ def test_every_public_name_exists():
 SPACES = {"serial", "threads", "cuda", "checked", "cpu"}
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends")], ids=str
-)
-def test_nothing_depends_on_which_space_it_is(path):
+def test_nothing_depends_on_which_space_it_is():
     """What differs between machines, their backends say; a space's name, alone or in a table, decides nothing
     elsewhere."""
+    files = [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends")]
+    assert breaches(decided_by_a_space, files) == {}
+
+
+def decided_by_a_space(path):
+    """The names of spaces that a file compares with, or has in a table."""
 
     def names(nodes):
         return [
@@ -134,12 +156,12 @@ def test_nothing_depends_on_which_space_it_is(path):
         ]
 
     compared, tables = [], []
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, (ast.Compare, ast.MatchValue)):
             compared += [(node.lineno, name) for name in names(ast.walk(node))]
         held = names(getattr(node, "keys" if isinstance(node, ast.Dict) else "elts", ()))
         tables += [held] if len(held) > 1 else []
-    assert compared + tables == []
+    return compared + tables
 
 
 GROWTH = (  # nodes of the layer's syntax trees: where, and why
@@ -296,27 +318,26 @@ def test_the_layer_stays_small():
     In nodes of the syntax tree, which neither the width of lines nor comments change.
     """
     counted = [p for p in SOURCES if within(p, "portable") and p.name != "elementary_tables.py"]
-    nodes = {str(p): sum(1 for _ in ast.walk(ast.parse((ROOT / p).read_text()))) for p in counted}
+    nodes = {str(p): size(p) for p in counted}
     assert sum(nodes.values()) <= sum(n for n, _ in GROWTH), nodes
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_files_stay_short(path):
-    """Near 1,500 nodes of the syntax tree, and never so many that a file has more than one purpose."""
-    if path.name.startswith("elementary"):
-        pytest.skip("one function after the other, each with its coefficients")
-    assert sum(1 for _ in ast.walk(ast.parse((ROOT / path).read_text()))) <= 5_400
+def test_files_stay_short():
+    """Near 1,500 nodes of the syntax tree, and never so many that a file has more than one purpose; but for
+    the elementary functions, one after the other, each with its coefficients."""
+    files = [p for p in SOURCES if not p.name.startswith("elementary")]
+    assert breaches(lambda path: max(size(path) - 5_400, 0), files) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable")], ids=str)
-def test_functions_stay_short(path):
+def test_functions_stay_short():
     """At most 300 nodes each, and no class says twice what a method does."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
-        if isinstance(node, ast.FunctionDef):
-            assert sum(1 for _ in ast.walk(node)) <= 300, f"{path}:{node.lineno} {node.name}"
-        if isinstance(node, ast.ClassDef):
-            plain = [m.name for m in node.body if isinstance(m, ast.FunctionDef) and not m.decorator_list]
-            assert len(plain) == len(set(plain)), f"{path}:{node.lineno} {node.name}"
+    for path in (p for p in SOURCES if within(p, "portable")):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef):
+                assert sum(1 for _ in ast.walk(node)) <= 300, f"{path}:{node.lineno} {node.name}"
+            if isinstance(node, ast.ClassDef):
+                plain = [m.name for m in node.body if isinstance(m, ast.FunctionDef) and not m.decorator_list]
+                assert len(plain) == len(set(plain)), f"{path}:{node.lineno} {node.name}"
 
 
 @pytest.mark.parametrize("folder", ["portable", "models", "roofline", "tests", "docs"])

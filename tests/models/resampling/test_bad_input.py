@@ -118,10 +118,10 @@ CONVERSIONS = [
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
-@pytest.mark.parametrize("given, error, message", WEIGHTS)
-def test_weights(space, scheme, options, given, error, message):
-    with pytest.raises(error, match=message):
-        scheme(**given, seed=0, space=space, **options)
+def test_weights(space, scheme, options):
+    for given, error, message in WEIGHTS:
+        with pytest.raises(error, match=message):
+            scheme(**given, seed=0, space=space, **options)
 
 
 @pytest.mark.parametrize("given, error, message", WEIGHTS)
@@ -132,10 +132,10 @@ def test_weights_of_other_functions(given, error, message):
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
-@pytest.mark.parametrize("given, error, message", NUMBERS)
-def test_numbers(scheme, options, given, error, message):
-    with pytest.raises(error, match=message):
-        scheme(W, **{"seed": 0, **given}, **options)
+def test_numbers(scheme, options):
+    for given, error, message in NUMBERS:
+        with pytest.raises(error, match=message):
+            scheme(W, **{"seed": 0, **given}, **options)
 
 
 @pytest.mark.parametrize("scheme, given, error, message", OWN)
@@ -169,10 +169,10 @@ def test_error_of_metropolis_steps(error):
         resampling.metropolis_steps(W, error_bound=error)
 
 
-@pytest.mark.parametrize("function, given, error, message", CONVERSIONS)
-def test_conversions(space, function, given, error, message):
-    with pytest.raises(error, match=message):
-        function(given, space=space)
+def test_conversions(space):
+    for function, given, error, message in CONVERSIONS:
+        with pytest.raises(error, match=message):
+            function(given, space=space)
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
