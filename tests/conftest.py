@@ -2,7 +2,8 @@
 present.
 
 PORTABLE_TEST_SPACES names the spaces, for example "serial,cuda"; a space named there that cannot run here
-FAILS its tests. Without it every space is tried, and cuda is skipped where no device answers.
+FAILS its tests. Without it every space that can run here is tried; the head of pytest's report says which
+those are and why cuda is none of them where no device answers.
 
 Tests that take long and stand side by side run whole where the command line names their file or folder, as in
 `python -m pytest tests/clusters`; a run of everything takes every N-th of them. They are marked slow, and
@@ -23,18 +24,30 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("busy")  # machines under load draw slowly
 
 ASKED = [name.strip() for name in os.environ.get("PORTABLE_TEST_SPACES", "").split(",") if name.strip()]
-SPACES = ASKED or ["checked", "serial", "threads", "cuda"]
+NO_CUDA = None if ASKED else unavailable_because("cuda")
+# No test is made for a device that is not there: thousands would be collected, handed out and skipped.
+SPACES = ASKED or ["checked", "serial", "threads", *([] if NO_CUDA else ["cuda"])]
 
 
-@pytest.fixture(params=SPACES)
-def space(request):
-    """The name of an execution space that can run here."""
-    reason = unavailable_because(request.param)
-    if reason is not None:
-        if ASKED:
+def pytest_report_header():
+    return f"spaces: {', '.join(SPACES)}" + (f" (no CUDA device: {NO_CUDA})" if NO_CUDA else "")
+
+
+def space_fixture(names):
+    """A fixture that runs a test on each space of these names; one that is asked for must be there."""
+
+    @pytest.fixture(params=names)
+    def space(request):
+        """The name of an execution space that can run here."""
+        reason = unavailable_because(request.param)
+        if reason is not None:
             pytest.fail(f"PORTABLE_TEST_SPACES asks for {request.param}: {reason}")
-        pytest.skip(f"no CUDA device: {reason}")
-    return request.param
+        return request.param
+
+    return space
+
+
+space = space_fixture(SPACES)
 
 
 # Of tests/: every N-th of a file, or of a function's; all of them are marked slow.

@@ -29,7 +29,7 @@ LOOPS = {
 }
 REDUCTIONS = {"dot": ("dot", "n"), "conditional_sum": ("root_above", "n"), "pi": ("inside", 1)}
 KERNELS = LOOPS | REDUCTIONS
-SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 1000]  # around the packs of 8 and 16 lanes
+SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 200]  # around the packs of 8 and 16 lanes
 DTYPES = [np.float32, np.float64]
 
 
@@ -68,21 +68,30 @@ def meaning(name, n, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_ten_kernels(space, name, n, dtype):
-    got, expected = meaning(name, n, dtype) if space == "checked" else launch(space, name, n, dtype)
-    check(name, n, dtype, got, expected)
-    check(name, n, dtype, got, meaning(name, n, dtype)[0])
+def test_the_ten_kernels(space, name, dtype):
+    for n in SIZES:
+        got, expected = meaning(name, n, dtype) if space == "checked" else launch(space, name, n, dtype)
+        check(name, n, dtype, got, expected)
+        check(name, n, dtype, got, meaning(name, n, dtype)[0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-@pytest.mark.parametrize("n", [9, 1000])
-@pytest.mark.parametrize("packed", [False, 2, 4, 8, 16])
+@pytest.mark.parametrize(
+    "packed, dtype",
+    [
+        (False, np.float32),
+        (False, np.float64),
+        (2, np.float64),
+        (4, np.float32),
+        (8, np.float64),
+        (16, np.float32),
+    ],
+)
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_ten_kernels_by_lanes(name, n, dtype, packed):
+def test_the_ten_kernels_by_lanes(name, dtype, packed):
     """Compiled without packs, as on a GPU, the text keeps its branches; and in packs of any width."""
-    check(name, n, dtype, *launch("serial", name, n, dtype, packed=packed))
+    for n in (9, 200):
+        check(name, n, dtype, *launch("serial", name, n, dtype, packed=packed))
 
 
 @pytest.mark.parametrize("name", KERNELS)

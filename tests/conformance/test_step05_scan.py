@@ -44,15 +44,18 @@ def scan(space, kernel, x, **options):
     return np.asarray(out if isinstance(out, np.ndarray) else out.to_numpy()), total
 
 
-def affordable(space, n):
-    if space == "checked" and n > 300:
-        pytest.skip("plain Python is for small sizes")
+def affordable(space, sizes=SIZES):
+    """Small ones for plain Python."""
+    return [n for n in sizes if space != "checked" or n <= 300]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", SIZES)
-def test_prefix_sums(space, n, dtype):
-    affordable(space, n)
+def test_prefix_sums(space, dtype):
+    for n in affordable(space):
+        prefix_sums(space, n, dtype)
+
+
+def prefix_sums(space, n, dtype):
     x = numbers(n, dtype)
     wide = np.cumsum(x, dtype=np.float64 if x.dtype.kind == "f" else np.int64)
     got, total = scan(space, value, x)
@@ -64,9 +67,12 @@ def test_prefix_sums(space, n, dtype):
     )
 
 
-@pytest.mark.parametrize("n", SIZES)
-def test_counts_are_exact(space, n):
-    affordable(space, n)
+def test_counts_are_exact(space):
+    for n in affordable(space):
+        counts_are_exact(space, n)
+
+
+def counts_are_exact(space, n):
     x = numbers(n, np.int64)
     got, total = scan(space, is_large, x, inclusive=False)
     large = (x > 50).astype(int)
@@ -74,9 +80,12 @@ def test_counts_are_exact(space, n):
     assert total == large.sum()
 
 
-@pytest.mark.parametrize("n", [1, 9, 257, 2049, 8193])
-def test_other_reducers(space, n):
-    affordable(space, n)
+def test_other_reducers(space):
+    for n in affordable(space, [1, 9, 257, 2049, 8193]):
+        other_reducers(space, n)
+
+
+def other_reducers(space, n):
     x = numbers(n, np.float64)
     got, total = scan(space, value, x, reducer=pk.Max)
     np.testing.assert_array_equal(got, np.maximum.accumulate(x))

@@ -25,12 +25,12 @@ def matvec(team, a, x, y):
 
 @sizes
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)])
-def test_matrix_times_vector(space, shape, dtype, size):
+def test_matrix_times_vector(space, dtype, size):
     rng = np.random.default_rng(1)
-    a, x = rng.random(shape).astype(dtype), rng.random(shape[1]).astype(dtype)
-    y = launch_for(space, pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
-    assert_close(y, a.astype(np.float64) @ x, dtype, shape[1])
+    for shape in ((0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)):
+        a, x = rng.random(shape).astype(dtype), rng.random(shape[1]).astype(dtype)
+        y = launch_for(space, pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
+        assert_close(y, a.astype(np.float64) @ x, dtype, shape[1])
 
 
 @pk.kernel
@@ -268,9 +268,13 @@ def keep_positive(team, x, values, places, count):
 
 @sizes
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("length", [1, 16, 33])
-def test_append_keeps_the_order_of_ranks(space, length, dtype, size):
+def test_append_keeps_the_order_of_ranks(space, dtype, size):
     """Nothing behind the last value that is kept is touched; all, none and some members keep."""
+    for length in (1, 16, 33):
+        appended(space, length, dtype, size)
+
+
+def appended(space, length, dtype, size):
     x = np.random.default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
     x[1], x[2] = 1, -1
     _, values, places, count = launch_for(

@@ -58,9 +58,9 @@ def flagged(i, starts, x):
     return starts[i], x[i]
 
 
-def affordable(space, n):
-    if space == "checked" and n > 300:
-        pytest.skip("plain Python is for small sizes")
+def affordable(space):
+    """Small ones for plain Python."""
+    return [n for n in SIZES if space != "checked" or n <= 300]
 
 
 def whole(n, seed=1):
@@ -79,10 +79,13 @@ def given(view):
     return view if isinstance(view, np.ndarray) else view.to_numpy()
 
 
-@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("inclusive", [True, False])
-def test_states_go_to_a_view_each(space, n, inclusive):
-    affordable(space, n)
+def test_states_go_to_a_view_each(space, inclusive):
+    for n in affordable(space):
+        states_go_to_a_view_each(space, n, inclusive)
+
+
+def states_go_to_a_view_each(space, n, inclusive):
     a, b = whole(n)
     outs = tuple(move(np.full(n, np.nan), space) for _ in range(2))
     total = pk.parallel_scan(
@@ -101,10 +104,13 @@ def test_states_go_to_a_view_each(space, n, inclusive):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", SIZES)
-def test_a_prefix_is_what_finish_makes_of_a_state(space, n, dtype):
+def test_a_prefix_is_what_finish_makes_of_a_state(space, dtype):
     """A linear recurrence, x_i = a_i x_(i-1) + b_i from x = 1 on."""
-    affordable(space, n)
+    for n in affordable(space):
+        recurrence(space, n, dtype)
+
+
+def recurrence(space, n, dtype):
     a, b = (v.astype(dtype) for v in whole(n))
     out = move(np.zeros(n, dtype), space)
     total = pk.parallel_scan(
@@ -114,10 +120,13 @@ def test_a_prefix_is_what_finish_makes_of_a_state(space, n, dtype):
     assert given(out).tolist() == wanted[1:] and total == wanted[-1]
 
 
-@pytest.mark.parametrize("n", SIZES)
-def test_segments_restart(space, n):
+def test_segments_restart(space):
     """States of an integer and a float, lifted from flags and values."""
-    affordable(space, n)
+    for n in affordable(space):
+        segments_restart(space, n)
+
+
+def segments_restart(space, n):
     random = np.random.default_rng(2)
     starts, x = (random.random(n) < 0.05).astype(np.int32), random.integers(-8, 9, n) / 8
     out = move(np.zeros(n), space)
@@ -219,9 +228,12 @@ ORDERED = pk.Reducer("Ordered", then, (1, 0), commutes=False)
 ORDERED_VALUE = pk.Reducer("OrderedValue", then, (1, 0), finish=at_one, commutes=False)
 
 
-@pytest.mark.parametrize("n", SIZES)
-def test_reductions_in_the_order_of_indices(space, n):
-    affordable(space, n)
+def test_reductions_in_the_order_of_indices(space):
+    for n in affordable(space):
+        reductions_in_order(space, n)
+
+
+def reductions_in_order(space, n):
     a, b = whole(n, seed=5)
     views = move(a, space), move(b, space)
     wanted = composed(a, b)[-1]

@@ -4,19 +4,6 @@ There the interpreter watches every access, which takes a hundred times as long;
 models so, once each.
 """
 
-import os
-from pathlib import Path
+from ..conftest import ASKED, SPACES, space_fixture
 
-
-def pytest_collection_modifyitems(config, items):
-    if "checked" in os.environ.get("PORTABLE_TEST_SPACES", ""):
-        return
-    here = Path(__file__).parent
-    left_out = [
-        item
-        for item in items
-        if here in item.path.parents
-        and getattr(getattr(item, "callspec", None), "params", {}).get("space") == "checked"
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+space = space_fixture(ASKED or [name for name in SPACES if name != "checked"])
