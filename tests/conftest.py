@@ -53,14 +53,15 @@ space = space_fixture(SPACES)
 # Of tests/: every N-th of a file, or of a function's; all of them are marked slow.
 SAMPLED = {
     "checked/test_models.py": 8,
-    "clusters/": 4,
+    "clusters/": 7,
+    "hostile/test_attacks.py::test_attack": 3,
     "docs/test_coming_from.py::test_both_sides_agree": 3,
     "docs/test_pages.py::test_a_page_runs": 2,
     "docs/test_notebooks.py::test_a_notebook_runs": 4,
     "docs/test_site.py::test_the_site_builds": 1,
     "platforms/test_own_data.py::test_a_step": 6,
     "platforms/": 3,
-    "models/test_papers.py": 4,
+    "models/test_papers.py": 7,
     "roofline/test_cli.py::test_compare_has_a_row_a_peer": 6,
 }
 HERE = Path(__file__).parent

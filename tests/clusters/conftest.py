@@ -7,6 +7,19 @@ They end with this folder's tests: a cluster that waits for work still takes a t
 import pytest
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def unwatched():
+    """Dask looks at the stacks of its threads a hundred times a second, and at the system twice."""
+    with dask.config.set(
+        {
+            "distributed.worker.profile.enabled": False,
+            "distributed.admin.system-monitor.interval": "5s",
+        }
+    ):
+        yield
 
 
 @pytest.fixture(scope="package")

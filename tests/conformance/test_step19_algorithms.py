@@ -96,7 +96,7 @@ def by_teams(monkeypatch, *tiling):
     monkeypatch.setattr(algorithms, "_tiling", lambda space: tiling)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("of", ["serial", "threads"])
 def test_tiles_that_look_back(monkeypatch, of, dtype):
     """The sort of a GPU's teams, on CPUs by teams of one: many small tiles, at once on threads."""
@@ -118,7 +118,7 @@ def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
     np.testing.assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("tiling", [(4, 2, 16), (8, 4, 16), (3, 4, 12)], ids=str)
 def test_a_tile_of_several_members(monkeypatch, tiling, seed):
     """The same with members in plain Python, in turns that a seed draws: no two of them race."""
@@ -156,7 +156,7 @@ def test_sort_by_key_takes_values_along(space):
     np.testing.assert_array_equal(sorted_values, values[order])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_top_k_takes_the_first_of_equals(space, dtype, largest):
     x = numbers(np.random.default_rng(4), dtype, (3, 70))

@@ -10,14 +10,13 @@ import pytest
 import portable as pk
 from portable.backends.cuda.space import lower_to_ptx
 
+from ..conftest import SPACES, space_fixture
 from ..launching import launch_for, launch_reduce, move
 from .debug_kernels import BROKEN, N, element, gather, numbers, whole
 
 
-@pytest.fixture(autouse=True)
-def compiled(space):
-    if space in ("checked", "threads:4"):
-        pytest.skip("the checked space is a debug build already; four threads run the code of two")
+# The checked space is a debug build already; four threads run the code of two.
+space = space_fixture([name for name in SPACES if name != "checked"])
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)

@@ -30,10 +30,13 @@ class _Faults(launches._Faults):
         self.whole[faults.WORDS : faults.WORDS + 8] = self.word
 
 
+@pytest.fixture
+def space():
+    return "serial"  # once is enough
+
+
 @pytest.fixture(autouse=True)
-def going_on(monkeypatch, space):
-    if space != "serial":
-        pytest.skip("once is enough")
+def going_on(monkeypatch):
     identity = faults.Debugged.identity_of_code
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(lower.Entry, "lanes", staticmethod(lambda signature: 1))
