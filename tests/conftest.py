@@ -52,12 +52,13 @@ space = space_fixture(SPACES)
 
 # Of tests/: every N-th of a file, or of a function's; all of them are marked slow.
 SAMPLED = {
-    "checked/test_models.py": 8,
+    "checked/test_models.py::test_no_kernel": 8,
     "clusters/": 7,
     "hostile/test_attacks.py::test_attack": 3,
     "docs/test_coming_from.py::test_both_sides_agree": 3,
-    "docs/test_pages.py::test_a_page_runs": 2,
+    "docs/test_pages.py::test_a_page_runs": 3,
     "docs/test_notebooks.py::test_a_notebook_runs": 4,
+    "docs/test_site.py::test_every_picture": 4,
     "docs/test_site.py::test_the_site_builds": 1,
     "platforms/test_own_data.py::test_a_step": 6,
     "platforms/": 3,

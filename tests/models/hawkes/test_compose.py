@@ -187,10 +187,11 @@ def test_simulated_and_found_again(name):
         **VALUES_OF_SIMULATION
         | {k: v for k, v in {"q": 2.5, "gamma": 0.4, "alpha": 1.0}.items() if k in kind.names()}
     )
-    made = simulate(truth, n_immigrants=2000.0, horizon_h=20_000.0, seed=7)
+    n = 1200.0  # immigrants, evenly over a hundred square kilometres
+    made = simulate(truth, n_immigrants=n, horizon_h=20_000.0, seed=7)
     locations, times, marks = made[0], made[1], made.marks if name == "etas" else None
     inside = ((locations >= 0.0) & (locations <= 10.0)).all(axis=1)
-    background = hawkes.Background(np.where(inside, 2000.0 / (100.0 * 20_000.0), 0.0), 2000.0)
+    background = hawkes.Background(np.where(inside, n / (100.0 * 20_000.0), 0.0), n)
     likelihood = Likelihood(
         locations,
         times,
