@@ -52,7 +52,7 @@ space = space_fixture(SPACES)
 
 # Of tests/: every N-th of a file, or of a function's; all of them are marked slow.
 SAMPLED = {
-    "checked/test_models.py::test_no_kernel": 8,
+    "checked/test_models.py": 8,
     "clusters/": 7,
     "hostile/test_attacks.py::test_attack": 3,
     "docs/test_coming_from.py::test_both_sides_agree": 3,
