@@ -138,13 +138,14 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 
 
 @pk.kernel
-def share_out(index, ends, dealt, counts):
-    """Deal packs, before each of which are so many rows as `ends` says, to teams: neighbours, of like numbers
-    of rows, to at most one team less than a row of `dealt` is long. 40 bytes a team, 8 a pack.
+def share_out(index, first, ends, dealt, counts):
+    """Deal packs from number `first` on, before each of which are so many rows as `ends` says, to teams:
+    neighbours, of like numbers of rows, to at most one team less than a row of `dealt` is long. 40 bytes a
+    team, 8 a pack.
 
-    Into the first row of `dealt` comes each team's first pack, and behind them the number of packs; into the
-    second the rows of the first packs of the teams before; into `counts` how many teams there are, and the
-    rows of all their first packs.
+    Into the first row of `dealt` comes each team's first pack, and behind them one past the last pack; into
+    the second the rows of the first packs of the teams before; into `counts` how many teams there are, and
+    the rows of all their first packs.
     """
     n_packs = ends.shape[0] - 1
     most = dealt.shape[1] - 1
@@ -158,12 +159,12 @@ def share_out(index, ends, dealt, counts):
         while ends[pack] < wanted:
             pack += 1
         if pack > last:
-            dealt[0, n_teams] = pack
+            dealt[0, n_teams] = first + pack
             dealt[1, n_teams] = n_first
             n_first += ends[pack + 1] - ends[pack]
             n_teams += 1
             last = pack
-    dealt[0, n_teams] = n_packs
+    dealt[0, n_teams] = first + n_packs
     counts[0] = n_teams
     counts[1] = n_first
 

@@ -80,6 +80,8 @@ class Runs:
     ) -> None:
         given = where_given(values, "values")
         lengths = check_lengths(lengths, given.size, space)
+        if censored is None:  # nobody need count them
+            self.n_censored = 0
         censored = check_censored(censored, lengths.size)
 
         def order(values):  # while they are copied

@@ -196,7 +196,7 @@ class StoredRuns(Runs):
         """
         lengths, censored = self.lengths[self._order], self.censored[self._order]
         begins = np.append(0, np.cumsum(lengths))
-        cuts, _ = cuts_of(lengths[::PACK], dtype, memory_bytes)
+        cuts, _ = cuts_of(np.append(0, np.cumsum(lengths[::PACK])), dtype, memory_bytes)
         return [
             Stretch(
                 rows_of(self._file, int(begins[a]), int(begins[b])),
