@@ -60,6 +60,8 @@ class Sorted:
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
         self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
+        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
+        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
@@ -76,12 +78,11 @@ class Sorted:
                 lengths,
                 out=begins,
                 inclusive=False,
+                total=still[:1],  # so that nobody waits for it; what is dealt overwrites it
                 label="tmap.begins",
             )
-        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
-        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
         censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
         pk.parallel_for(
             slots,
