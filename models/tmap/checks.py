@@ -59,7 +59,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=None):
 def check_censored(censored, n_runs):
     """True or False for each run, shape (n_runs,)."""
     if censored is None:
-        return np.zeros(n_runs, bool)
+        return np.broadcast_to(np.False_, n_runs)
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(

@@ -220,7 +220,8 @@ class Packed:
         self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
-        self.offset = reached(pk.asview(self._ends[:-1]), self.space)
+        self._ends_there = reached(pk.asview(self._ends), self.space)
+        self.offset = self._ends_there[:-1]
         self.steps = whole.steps[first:end]
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
@@ -288,22 +289,26 @@ class Packed:
     def shared(self):
         """Each team's first pack, and the number of packs: neighbours, of like numbers of rows, shape
         (n_teams + 1,); for each team its first row among those that are kept of the pack in work, Views of
-        int64; and how many rows that is."""
+        int64; and how many rows that is at most."""
         return self._shared_by([(0, self.n_packs)])[0]
 
     def _shared_by(self, cuts):
-        """The same of some packs each, copied to the space at once."""
+        """The same of some packs each."""
         n_teams = max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS)
         most = [min(b - a, n_teams) for a, b in cuts]
-        dealt, counts = np.zeros((len(cuts), 2, max(most) + 1), np.int64), np.empty((len(cuts), 2), np.int64)
-        alone = pk.RangePolicy(0, 1, space="serial")  # each depends on the one before
-        for (a, b), n, *out in zip(cuts, most, dealt, counts):
-            args = a, self._ends[a : b + 1], out[0][:, : n + 1], out[1]
-            pk.parallel_for(alone, gap_kernels.share_out, *args, label="tmap.share_out")
-        there = reached(pk.asview(dealt), self.space)
+        dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
+        pk.parallel_for(
+            pk.TeamPolicy(len(cuts), 1024, space=self.space),
+            gap_kernels.share_out,
+            pk.copy_of(np.array(cuts), self.space),
+            self._ends_there,
+            dealt,
+            label="tmap.share_out",
+        )
+        rows = self._ends
         return [
-            (there[k, 0, : n_teams + 1], there[k, 1, :n_teams], n_rows)
-            for k, (n_teams, n_rows) in enumerate(counts.tolist())
+            (dealt[k, 0, : n + 1], dealt[k, 1, :n], int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))))
+            for k, (n, (a, b)) in enumerate(zip(most, cuts))
         ]
 
 
