@@ -239,6 +239,24 @@ def test_renewal_in_closed_form():
         best_renewal(censored_runs(1, 20), 1)
 
 
+def test_iterations_that_come_again_are_a_graph(space):
+    """The first are launched one by one, for a short fit ends with them; the bits are the same."""
+    runs, labels, found = MODEL.simulate(300, seed=2, space="serial"), [], []
+    for n, n_replays in ((3, 3), (9, 1)):
+        em = EM(runs, MODEL.orders, 1, np.float64, space)
+        history = pk.zeros((1, 10), np.float64, em.space)
+        iterations = em.iterations(n, 9, -1.0, history)  # it never comes to rest
+        em.load([MODEL])
+        with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
+            for _ in range(n_replays):
+                iterations.replay()
+        found.append(history.to_numpy())
+    assert labels.count("tmap.maximise") == 3 + 9
+    assert sum(label.endswith(" + tmap.maximise") for label in labels) == 6
+    np.testing.assert_array_equal(*found)
+    assert np.diff(found[0][0, :9]).min() > 0.0
+
+
 def test_visits_come_from_the_last_step(space):
     """No E-step is made for the notes, also of starts that came to rest while others went on."""
     runs, labels = MODEL.simulate(40 if space == "checked" else 3_000, seed=1, space="serial"), []
