@@ -175,8 +175,7 @@ def test_copies_and_fills(context, fake_cuda):
 def test_queued_copies(context, fake_cuda, dtype, refused):
     """They wait for nobody, and between linked devices are a kernel of the target's; where there is no link,
     or there are queues besides the default ones, they wait for all."""
-    if refused:
-        fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
+    fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
     fake_cuda.block_bytes = 48
     a, b, c = (pk.empty(5, dtype, space) for space in ("cuda:0", "cuda:0", "cuda:1"))
     pk.deep_copy(a, np.arange(5).astype(dtype))
@@ -205,8 +204,7 @@ def test_a_device_follows_another_one(context, fake_cuda, refused):
     """By a mark, also where they do not reach each other's memory, or another library has linked them; where
     there are queues that the mark would leave out, the host waits."""
     other = driver.context(1)
-    if refused:
-        fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
+    fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
 
     def asked():
         begin = len(fake_cuda.calls)
