@@ -17,12 +17,17 @@ from . import events
 from . import space as spaces
 from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
+from .dispatch import bind
 from .errors import DTypeError, InputError, ShapeError
+from .kernel import kernel
+from .policy import RangePolicy
 from .space import HOST
 from .compiler.types import PARTS, held, is_float
-from .view import View, address, asview, check_dtype, empty, over_new
+from .view import View, _view, address, asview, check_dtype, empty, over_new
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
+_MOST_LAUNCHED = 64
+_launched = {}  # launches of the last copies over a link, which keep no view alive, by the views' keys
 
 
 def create_mirror(view: View, space: SpaceLike | None = None) -> View:
@@ -233,10 +238,38 @@ def _copy(target, source, wait=True):
     elif direct and (source.memory != target.memory or abs(target.pointer - source.pointer) >= target.nbytes):
         origin = registry.memory(source.memory)
         memory = registry.memory(target.memory)
-        copy = memory.copy if wait else memory.queue_copy
-        copy(target.pointer, source.pointer, target.nbytes, origin)
+        if not wait and memory.reaches(origin):
+            _read_over_link(target, source)
+            origin.follow(memory)
+        else:
+            copy = memory.copy if wait else memory.queue_copy
+            copy(target.pointer, source.pointer, target.nbytes, origin)
     else:
         _to_device(target, to_host(source))
+
+
+@kernel
+def _copy_word(i, source, target):
+    target[i] = source[i]
+
+
+def _read_over_link(target, source):
+    """Copy between linked devices by a kernel in the target's queue: the driver's own copies want a queue
+    apart, and tens of microseconds to change from one to the other."""
+    key = target.key, source.key
+    call = _launched.get(key)
+    if call is None:
+        width = 1 if (target.nbytes | target.pointer | source.pointer) % 8 else 8
+        words = (
+            _view(view._array.reshape(-1).view(f"u{width}"), target.memory, target.space)
+            for view in (source, target)
+        )
+        policy = RangePolicy(0, target.nbytes // width, space=target.space)
+        space, policy, backend, compiled, block = bind(policy, _copy_word, tuple(words), ())
+        if len(_launched) >= _MOST_LAUNCHED:
+            _launched.clear()
+        call = _launched[key] = backend.plan_for(space, compiled, policy, block)
+    call()
 
 
 def to_host(view):

@@ -9,15 +9,14 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_number
 from .gap_kernels import LARGEST, SMALLEST
-from .gaps import is_given, off_multiples, own_gaps, own_lengths, where_given
+from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
-def check_lengths(lengths, n_gaps, space=None):
-    """Run lengths in a space, or where they were given, a View of int64 of their own, (n_runs,), that add up
-    to the number of gaps."""
+def given_lengths(lengths, space=None):
+    """Run lengths in a space, or where they were given, a View of whole numbers, (n_runs,)."""
     given = where_given(lengths, "lengths")
     if not given.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
@@ -28,7 +27,12 @@ def check_lengths(lengths, n_gaps, space=None):
             run = int(whole.argmin())
             raise DTypeError(f"lengths[{run}] is {array[run]}; a whole number of gaps is wanted")
         given = pk.asview(array.astype(np.int64))
-    lengths, empty, n_ends = own_lengths(given, space)
+    return brought(given, space)
+
+
+def check_lengths(given, n_gaps):
+    """The same as a View of int64 of their own, that add up to the number of gaps."""
+    lengths, empty, n_ends = own_lengths(given)
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
     if n_gaps != n_ends:
@@ -36,7 +40,7 @@ def check_lengths(lengths, n_gaps, space=None):
     return lengths
 
 
-def check_gaps(given, lengths, first=0, space=None, meanwhile=None):
+def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: None):
     """Gaps from number `first` on in a space, or where they were given, a View of float64 of their own; and
     what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size.
     `meanwhile` is as of `gaps.own_gaps`."""
@@ -59,7 +63,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=None):
 def check_censored(censored, n_runs):
     """True or False for each run, shape (n_runs,)."""
     if censored is None:
-        return np.zeros(n_runs, bool)
+        return np.broadcast_to(np.False_, n_runs)
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(

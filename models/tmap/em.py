@@ -4,7 +4,6 @@ of this process."""
 from __future__ import annotations
 
 import functools
-import types
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,8 +103,8 @@ class EM:
         n = self.n_branches
         model, n_sums = (n_models, kernels.SWITCHING + n, n), kernels.row_of(kernels.MOVE, n, n * n)
         own = here(client, space)
-        self._exact, self._models = pk.empty(model, np.float64, own), pk.empty(model, dtype, own)
-        self._state = pk.zeros((n_models, 2), np.int64, own)
+        self._exact, self._state = pk.empty(model, np.float64, own), pk.empty((n_models, 2), np.int64, own)
+        self._models = self._exact if dtype is np.float64 else pk.empty(model, dtype, own)
         self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
         self._factorials = pk.copy_of(log_factorials(orders), own)
         self.space, self.shown = self._exact.space, None  # the bar of a fit
@@ -135,7 +134,10 @@ class EM:
         """The E-step: `_total` from the models."""
         if self._own is None:
             sums = self._shards.reduce("sums", *map(self._given, self._loaded), stay=True)[0]
-            pk.deep_copy(self._total, sums, wait=False)
+            if isinstance(sums, pk.View):  # the first place's, in this space
+                self._total = sums
+            else:
+                pk.deep_copy(self._total, sums)
         else:
             method, shards = self._own
             add_up(nodes(method.sums(shards), 0, len(shards)))
@@ -147,11 +149,7 @@ class EM:
         exact = np.concatenate([exact, rest])
         state = np.zeros((self.n_models, 2), np.int64)
         state[len(models) :, kernels.STATUS] = kernels.MAX_ITER
-        for target, source in (
-            (self._exact, exact),
-            (self._models, exact.astype(self.dtype)),
-            (self._state, state),
-        ):
+        for target, source in zip(self._loaded, (exact, state, exact.astype(self.dtype))):
             pk.deep_copy(target, source)
 
     def expectation(self, models):
@@ -188,16 +186,18 @@ class EM:
         kept = Kept(store, self._exact, self._models, self._state, history)
         ended, n = 0, len(models)
         # of a store some have come to rest
-        stepped = running = np.ones(n, bool) if store.path is None else self._running(n)
+        state = None if store.path is None else self._state.to_numpy()
+        stepped = running = np.ones(n, bool) if state is None else _running(state[:n])
         while running.any():
             iterations.replay()
             if store.due():
                 kept.keep()
-            running = self._running(n)
+            state = self._state.to_numpy()
+            running = _running(state[:n])
             ended = self._show(ended, n - int(running.sum()))
         self._show(ended, n)
         kept.keep()
-        exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
+        exact, history = self._exact.to_numpy(), history.to_numpy()
         totals = None if self._own is None else self._total.to_numpy()
         found = []
         for k in range(n):
@@ -212,10 +212,6 @@ class EM:
                 )
             )
         return found
-
-    def _running(self, n):
-        """Which of the first n starts have not come to rest."""
-        return self._state.to_numpy()[:n, kernels.STATUS] == kernels.RUNNING
 
     def _batch(self, max_iter, tol):
         """A history of zeros, and iterations that write it: those of the models before, if they went as
@@ -237,32 +233,22 @@ class EM:
         return ended
 
     def iterations(self, n_iterations, max_iter, tol, history):
-        """That many EM iterations, to be replayed: by a graph, unless other places or copies have a share in
-        them."""
-        maximise = (
-            pk.TeamPolicy(self.n_models, 32, space=self.space),
-            kernels.maximise,
+        """That many EM iterations, to be replayed: Iterations."""
+        policy = pk.TeamPolicy(self.n_models, 32, space=self.space)
+        fixed = (
             kernels.branches(self.n_branches)[1],
             max_iter,
             tol * self.runs.n_gaps,
             self.shortest / self.unit,
             self._factorials,
-            self._total,
-            self._state,
-            history,
-            self._exact,
-            self._models,
         )
 
         def iterate():
             self.expect()
-            pk.parallel_for(*maximise, label="tmap.maximise")
+            views = self._total, self._state, history, self._exact, self._models
+            pk.parallel_for(policy, kernels.maximise, *fixed, *views, label="tmap.maximise")
 
-        if self._own is None:
-            return types.SimpleNamespace(replay=lambda: [iterate() for _ in range(n_iterations)])
-        with pk.capture(self.space) as graph:  # of one: a graph of all takes longer to make than they do
-            iterate()
-        return types.SimpleNamespace(replay=lambda: [graph.replay() for _ in range(n_iterations)])
+        return Iterations(iterate, n_iterations, None if self._own is None else self.space)
 
     def _model(self, rows):
         """A model of the rows that the M-step has left; its probabilities sum to 1 but for rounding."""
@@ -270,3 +256,35 @@ class EM:
         whole = switching.sum(axis=1) + exits
         alpha = rows[kernels.ALPHA] / rows[kernels.ALPHA].sum()
         return TransientMAP(alpha, self.orders, rows[kernels.RATE] / self.unit, switching / whole[:, None])
+
+
+class Iterations:
+    """EM iterations that run again and again.
+
+    Parameters
+    ----------
+    iterate : callable
+        Launches one of them.
+    n : int
+        Of them in a replay.
+    space : Space or None
+        Where a graph of one can be made; None where other places or copies have a share in them.
+    """
+
+    def __init__(self, iterate, n, space):
+        self._iterate, self._n, self._space, self._begun = iterate, n, space, False
+
+    def replay(self):
+        """Launch them. A fit may end with the first n, which take less time than a graph of them to make."""
+        if self._begun and self._space is not None:
+            with pk.capture(self._space) as graph:  # of one, for the same reason
+                self._iterate()
+            self._iterate, self._space = graph.replay, None
+        self._begun = True
+        for _ in range(self._n):
+            self._iterate()
+
+
+def _running(state):
+    """Which starts have not come to rest."""
+    return state[:, kernels.STATUS] == kernels.RUNNING

@@ -77,8 +77,8 @@ class Expectation:
 
     def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
-        self.space = pk.empty((1,), dtype, space).space
-        self._filtered = pk.empty((n_models, 1), dtype, space)
+        self._blank = pk.empty((1, 1, 1, 1), dtype, space)  # a table that nobody reads
+        self.space, self._filtered = self._blank.space, self._blank.reshape(1, 1)
         self.views = None
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
@@ -102,10 +102,10 @@ class Expectation:
         if self._filtered.shape[1] < wanted:
             self._filtered = pk.empty((self._n_models, wanted), self._dtype, self.space)
         sums = pk.zeros((*self._shape, laid.views[1].size), np.float64, self.space)
-        rounded = laid.distinct is not None
-        shape = (self._n_models, 3, self._n, laid.distinct.size) if rounded else (1, 1, 1, 1)
-        total = pk.zeros(self._shape, np.float64, self.space)
-        return Shard(laid, sums, total, pk.empty(shape, self._dtype, self.space))
+        total, table = pk.zeros(self._shape, np.float64, self.space), self._blank
+        if laid.distinct is not None:
+            table = pk.empty((self._n_models, 3, self._n, laid.distinct.size), self._dtype, self.space)
+        return Shard(laid, sums, total, table)
 
     def load(self, *arrays: np.ndarray | pk.View) -> None:
         """For the sums that follow: rows of models, their state, and the rows in the recursions' dtype where

@@ -137,35 +137,56 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
         steps[slot // PACK] = length
 
 
-@pk.kernel
-def share_out(index, ends, dealt, counts):
-    """Deal packs, before each of which are so many rows as `ends` says, to teams: neighbours, of like numbers
-    of rows, to at most one team less than a row of `dealt` is long. 40 bytes a team, 8 a pack.
+@pk.function
+def first_at(ends, low, high, wanted):
+    """The first of the packs from `low` to `high`, before which there are so many rows as are wanted."""
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
-    Into the first row of `dealt` comes each team's first pack, and behind them the number of packs; into the
-    second the rows of the first packs of the teams before; into `counts` how many teams there are, and the
-    rows of all their first packs.
+
+@pk.kernel
+def share_out(team, cuts, ends, dealt):
+    """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
+    like numbers of rows, to as many teams as there are packs, or one less than a row of `dealt` is long; one
+    team per cut. A search and 40 bytes a team.
+
+    Into the first row of a cut's `dealt` comes each team's first pack, and behind the last of them, where
+    long packs leave the other teams nothing, the end of the cut; into the second the rows of the first packs
+    of the teams before.
     """
-    n_packs = ends.shape[0] - 1
-    most = dealt.shape[1] - 1
-    n_rows = ends[n_packs] - ends[0]
+    cut = team.league_rank
+    first = cuts[cut, 0]
+    end = cuts[cut, 1]
+    most = min(end - first, dealt.shape[2] - 1)
+    n_rows = ends[end] - ends[first]
     n_teams = pk.int64(0)
     n_first = pk.int64(0)
-    last = pk.int64(-1)
-    pack = pk.int64(0)
-    for k in range(most):
-        wanted = ends[0] + k * n_rows // most
-        while ends[pack] < wanted:
-            pack += 1
-        if pack > last:
-            dealt[0, n_teams] = pack
-            dealt[1, n_teams] = n_first
-            n_first += ends[pack + 1] - ends[pack]
-            n_teams += 1
-            last = pack
-    dealt[0, n_teams] = n_packs
-    counts[0] = n_teams
-    counts[1] = n_first
+    for begin in range(0, most, team.size):
+        k = begin + team.rank
+        pack = first
+        begins = pk.int64(0)  # 1 where a team has the pack first
+        rows = pk.int64(0)
+        if k < most:
+            pack = first_at(ends, first, end, ends[first] + k * n_rows // most)
+            if k == 0 or ends[max(pack - 1, first)] >= ends[first] + (k - 1) * n_rows // most:
+                begins = 1
+                rows = ends[pack + 1] - ends[pack]
+        place = n_teams + team.scan(begins)
+        before = n_first + team.scan(rows)
+        if begins > 0:
+            dealt[cut, 0, place] = pack
+            dealt[cut, 1, place] = before
+        n_teams += team.reduce(begins)
+        n_first += team.reduce(rows)
+    for k in team.thread_range(most + 1):
+        if k >= n_teams:
+            dealt[cut, 0, k] = end
+            dealt[cut, 1, k] = 0
 
 
 @pk.kernel

@@ -5,6 +5,8 @@ Each function runs in the space of the views that it is given.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 import portable as pk
@@ -62,20 +64,18 @@ def brought(view, space):
     return pk.asview(there, space=space) if there is view else there
 
 
-def own_gaps(given, space=None, meanwhile=None):
+def own_gaps(given, space=None, meanwhile=lambda values: None):
     """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them;
-    `meanwhile` is called with the View of those that are copied, before they are there."""
-    if space is not None and meanwhile is not None and given.dtype == np.float64:
-        there = pk.create_mirror_view(given, space)
-        if there is not given:
-            with Copying(there, given):
-                meanwhile(there)
-            return there, look_at(there)
-    there = brought(given, space)
-    if there.memory != given.memory and there.dtype == np.float64:  # that copy is enough
-        return there, look_at(there)
-    values = pk.empty(there.shape, np.float64, there.space)
-    return values, look_at(there, values)
+    `meanwhile` is called with their View, before they are there."""
+    there = given if space is None else pk.create_mirror_view(given, space)
+    copying = contextlib.nullcontext() if there is given else Copying(there, given)
+    own = there is not given and there.dtype == np.float64  # that copy is enough
+    if there is given and space is not None:
+        there = pk.asview(given, space=space)
+    with copying:
+        values = there if own else pk.empty(there.shape, np.float64, there.space)
+        meanwhile(values)
+    return values, look_at(there, None if own else values)
 
 
 def look_at(given, values=None):
@@ -92,10 +92,8 @@ def look_at(given, values=None):
     )
 
 
-def own_lengths(given, space=None):
-    """Whole numbers as int64 of their own, in a space or where they are; the place of the first below 1, and
-    their sum."""
-    given = brought(given, space)
+def own_lengths(given):
+    """Whole numbers as int64 of their own; the place of the first below 1, and their sum."""
     lengths = pk.empty(given.shape, np.int64, given.space)
     found = pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),

@@ -48,8 +48,10 @@ class Sorted:
     n_packs : int
     order : View of int64, shape (n_runs,)
         The runs' numbers.
-    steps : ndarray of int64, shape (n_packs,)
-        A pack's longest run; `steps_there` is the same in the space.
+    steps : View of int64, shape (n_packs,)
+        A pack's longest run.
+    ends : ndarray of int64, shape (n_packs + 1,)
+        Their sums: rows before each pack, and of all.
     lengths, begin, open_end : Views of int64, shape (n_packs, PACK)
         As of `Packed`.
     """
@@ -58,6 +60,8 @@ class Sorted:
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
         self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
+        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
+        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
@@ -74,12 +78,11 @@ class Sorted:
                 lengths,
                 out=begins,
                 inclusive=False,
+                total=still[:1],  # so that nobody waits for it; what is dealt overwrites it
                 label="tmap.begins",
             )
-        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
-        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
         censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
         pk.parallel_for(
             slots,
@@ -94,7 +97,8 @@ class Sorted:
             still,
             label="tmap.deal",
         )
-        self.steps, self.steps_there = steps.to_numpy(), steps
+        self.steps, self.ends = steps, np.zeros(self.n_packs + 1, np.int64)
+        np.cumsum(steps.to_numpy(), out=self.ends[1:])
         self.lengths, self.begin = (view.reshape(self.n_packs, PACK) for view in dealt)
         self.open_end = still.reshape((self.n_packs, PACK) if self.censoring else (1, 1))
 
@@ -214,12 +218,11 @@ class Packed:
     def __init__(self, runs, whole, dtype, unit, first, end):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
         self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
-        steps = whole.steps[first:end]
-        self._ends = np.zeros(len(steps) + 1, np.int64)  # rows before each pack, and of all
-        np.cumsum(steps, out=self._ends[1:])
-        self.n_packs, self.n_rows = len(steps), int(self._ends[-1])
-        self.offset = reached(pk.asview(self._ends[:-1]), self.space)
-        self.steps = whole.steps_there[first:end]
+        self._ends = whole.ends[first : end + 1] - whole.ends[first]
+        self.n_packs, self.n_rows = end - first, int(self._ends[-1])
+        self._ends_there = reached(pk.asview(self._ends), self.space)
+        self.offset = self._ends_there[:-1]
+        self.steps = whole.steps[first:end]
         self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
         self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
@@ -241,15 +244,11 @@ class Packed:
         )
 
     def between(self, first, end, cuts):
-        """Some of the packs, whose rows stay where they are; `cuts` are all parts that are asked for."""
+        """The same packs, of which teams share some; `cuts` are all parts that are asked for."""
         if self._parts is None or (first, end) not in self._parts:
             self._parts = dict(zip(cuts, self._shared_by(cuts)))
         some = copy.copy(self)
         some.shared, some._parts = self._parts[first, end], None
-        some._ends = self._ends[first : end + 1]
-        some.n_packs, some.n_rows = end - first, int(some._ends[-1] - some._ends[0])
-        for name in ("offset", "steps", "lengths", "begin", *(("open_end",) if self.censoring else ())):
-            setattr(some, name, getattr(self, name)[first:end])
         return some
 
     def _distinct(self, runs, values):
@@ -290,22 +289,26 @@ class Packed:
     def shared(self):
         """Each team's first pack, and the number of packs: neighbours, of like numbers of rows, shape
         (n_teams + 1,); for each team its first row among those that are kept of the pack in work, Views of
-        int64; and how many rows that is."""
+        int64; and how many rows that is at most."""
         return self._shared_by([(0, self.n_packs)])[0]
 
     def _shared_by(self, cuts):
-        """The same of some packs each, copied to the space at once."""
+        """The same of some packs each."""
         n_teams = max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS)
         most = [min(b - a, n_teams) for a, b in cuts]
-        dealt, counts = np.zeros((len(cuts), 2, max(most) + 1), np.int64), np.empty((len(cuts), 2), np.int64)
-        alone = pk.RangePolicy(0, 1, space="serial")  # each depends on the one before
-        for (a, b), n, *out in zip(cuts, most, dealt, counts):
-            args = self._ends[a : b + 1], out[0][:, : n + 1], out[1]
-            pk.parallel_for(alone, gap_kernels.share_out, *args, label="tmap.share_out")
-        there = reached(pk.asview(dealt), self.space)
+        dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
+        pk.parallel_for(
+            pk.TeamPolicy(len(cuts), 1024, space=self.space),
+            gap_kernels.share_out,
+            pk.copy_of(np.array(cuts), self.space),
+            self._ends_there,
+            dealt,
+            label="tmap.share_out",
+        )
+        rows = self._ends
         return [
-            (there[k, 0, : n_teams + 1], there[k, 1, :n_teams], n_rows)
-            for k, (n_teams, n_rows) in enumerate(counts.tolist())
+            (dealt[k, 0, : n + 1], dealt[k, 1, :n], int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))))
+            for k, (n, (a, b)) in enumerate(zip(most, cuts))
         ]
 
 
@@ -364,7 +367,7 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     part = whole_of(runs)
     spaces = spaces_of(space)
     ordered = part.sorted_in(runs.views[1].space if apart else spaces[0])
-    cuts, whole = cuts_of(ordered.steps, dtype, memory_bytes)
+    cuts, whole = cuts_of(ordered.ends, dtype, memory_bytes)
     if not apart:
         return [part.between(a, b, cuts if len(spaces) == 1 else None) for a, b in cuts], whole
     if len(cuts) == 1:
@@ -373,31 +376,29 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     return [runs.subset(order[PACK * a : PACK * b]) for a, b in cuts], whole
 
 
-def cuts_of(steps, dtype, memory_bytes):
+def cuts_of(ends, dtype, memory_bytes):
     """Where packs, whose longest runs descend, are cut into shards as even as can be, as pairs of numbers of
-    packs; whether the memory holds all.
+    packs; whether the memory holds all. `ends` are the rows before each pack, and of all.
 
     Long runs take a GPU more time a gap, for there are fewer of them: neighbouring shards have runs of all
     lengths, so that places are done at the same time.
     """
     item = 2 * PACK * np.dtype(dtype).itemsize
-    size = steps * item
-    if memory_bytes is not None and size[0] > memory_bytes:
+    longest, total = (int(n) * item for n in ends[[1, -1]])
+    if memory_bytes is not None and longest > memory_bytes:
         raise InputError(
-            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {steps[0]} gaps"
-            f" take {size[0] / 2**20:.3g}"
+            f"memory_mb is {memory_bytes / 2**20:.3g}, but {PACK} runs of up to {ends[1]} gaps"
+            f" take {longest / 2**20:.3g}"
         )
-    most = max(SHARD // PACK * item, int(size[0]))
+    most = max(SHARD // PACK * item, longest)
     most = most if memory_bytes is None else min(most, memory_bytes)
-    ends = np.append(0, np.cumsum(size))
-    total, n_shards = int(ends[-1]), even_number(-(-int(ends[-1]) // most))
-    whole = memory_bytes is None or total <= memory_bytes
+    n_shards, whole = even_number(-(-total // most)), memory_bytes is None or total <= memory_bytes
     limit, cuts = total if memory_bytes is None else most, [0]
-    while cuts[-1] < len(size):
-        first = cuts[-1]
+    while cuts[-1] < len(ends) - 1:
+        before, least = (int(n) * item for n in ends[cuts[-1] :][:2])
         wanted = min(len(cuts), n_shards) * total // n_shards  # bytes before the next shard
-        end = min(ends[first] + limit, max(wanted, ends[first + 1]))
-        cuts.append(int(np.searchsorted(ends, end, side="right")) - 1)
+        end = min(before + limit, max(wanted, least))
+        cuts.append(int(np.searchsorted(ends, end // item, side="right")) - 1)
     pairs = list(zip(cuts, cuts[1:]))
     return [pairs[k] for k in spread(len(pairs))], whole
 

@@ -13,7 +13,7 @@ import portable as pk
 from portable.errors import DTypeError, ShapeError
 
 from ..checks import as_numbers, check_number
-from .checks import check_censored, check_gaps, check_lengths, check_rounded
+from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, seen_ends, taken, total, where_given
 from .packed import KEPT, whole_of
 
@@ -78,18 +78,17 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> None:
-        given = where_given(values, "values")
-        lengths = check_lengths(lengths, given.size, space)
-        censored = check_censored(censored, lengths.size)
+        given, near = where_given(values, "values"), given_lengths(lengths, space)
+        if censored is None:  # nobody need count them
+            self.n_censored = 0
 
         def order(values):  # while they are copied
-            self._begin(values, lengths, censored, None)
-            if self.n_gaps <= KEPT:
+            lengths = check_lengths(near, given.size)
+            self._begin(values, lengths, check_censored(censored, lengths.size), None)
+            if space is not None and self.n_gaps <= KEPT:
                 whole_of(self).sorted_in(space)
 
-        values, self._known = check_gaps(given, lengths, space=space, meanwhile=order)
-        if not hasattr(self, "views"):
-            self._begin(values, lengths, censored, None)
+        _, self._known = check_gaps(given, near, space=space, meanwhile=order)
         if resolution is not None:
             self.resolution = check_number(resolution, "resolution", above=0.0)
             n_complete = self.n_gaps - self.n_censored

@@ -20,7 +20,7 @@ from ..annotations import LargeLike, PathLike
 from ..checks import as_numbers, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..mapped import Mapped, Part, Streamed, opened, read, rows_of
-from .checks import check_censored, check_gaps, check_lengths, check_rounded
+from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import read_only, where_given
 from .kernels import PACK
 from .packed import cuts_of
@@ -105,7 +105,7 @@ class StoredRuns(Runs):
             source = source.column(0)
         if source.ndim != 1:
             raise ShapeError(f"values has shape {source.shape}; 1 dimension wanted")
-        self.lengths = read_only(check_lengths(lengths, len(source)).to_numpy())
+        self.lengths = read_only(check_lengths(given_lengths(lengths), len(source)).to_numpy())
         self.censored = read_only(check_censored(censored, len(self.lengths)))
         self.n_runs, self.n_gaps, self._source, self.prepared = len(self.lengths), len(source), source, {}
         self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)
@@ -196,7 +196,7 @@ class StoredRuns(Runs):
         """
         lengths, censored = self.lengths[self._order], self.censored[self._order]
         begins = np.append(0, np.cumsum(lengths))
-        cuts, _ = cuts_of(lengths[::PACK], dtype, memory_bytes)
+        cuts, _ = cuts_of(np.append(0, np.cumsum(lengths[::PACK])), dtype, memory_bytes)
         return [
             Stretch(
                 rows_of(self._file, int(begins[a]), int(begins[b])),

@@ -68,6 +68,10 @@ class Memory(Protocol):
         """
         self.copy(target, source, nbytes, origin)
 
+    def reaches(self, other: Memory) -> bool:
+        """Whether kernels that run on this memory may read another device's, in their queue."""
+        return False
+
     def follow(self, other: Memory):
         """What is queued in this memory's spaces from now on comes after what was queued in those of
         another.

@@ -306,7 +306,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (3_218, "debug builds of a CPU that look for NaN once in a stretch of a text, and copy ScatterViews"),
-    (118, "copies between GPUs in a queue of their own"),
+    (301, "copies between GPUs by kernels that read over their link"),
     (143, "views have keys, by which a launch knows that it comes again"),
     (69, "constant packs written once, facts of a text kept"),
 )

@@ -45,7 +45,8 @@ class FakeDriver:
     fail."""
 
     def __init__(self):
-        self.calls, self.fail, self.live, self.launches = [], {}, {}, []
+        self.calls, self.live, self.launches = [], {}, []
+        self.fail = {"cuCtxEnablePeerAccess": 217}  # there is no link
         self.memory = {d: bytearray(MEMORY_BYTES) for d in (0, 1)}
         self.used = {0: 0, 1: 0}  # bytes, and the next address: nothing is reused
         self.current, self.handles, self.capturing = None, 100, False

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import struct
 import threading
 
 import numpy as np
@@ -169,29 +170,33 @@ def test_copies_and_fills(context, fake_cuda):
     assert not any(name.startswith("cuMemcpy") for name in fake_cuda.calls[before:])
 
 
-def test_queued_copies(context, fake_cuda):
-    """They wait for nobody; where there are queues besides the default ones, for all."""
-    other, source = driver.context(1), ctypes.create_string_buffer(bytes(range(64)), 64)
-    a, b, c = context.allocate(64), context.allocate(64), other.allocate(64)
-    context.copy_to_device(a.pointer, ctypes.addressof(source), 64)
+@pytest.mark.parametrize("refused", [0, 217, 704])
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
+def test_queued_copies(context, fake_cuda, dtype, refused):
+    """They wait for nobody, and between linked devices are a kernel of the target's; where there is no link,
+    or there are queues besides the default ones, they wait for all."""
+    fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
+    fake_cuda.block_bytes = 48
+    a, b, c = (pk.empty(5, dtype, space) for space in ("cuda:0", "cuda:0", "cuda:1"))
+    pk.deep_copy(a, np.arange(5).astype(dtype))
 
-    def asked(target, pointer):
+    def asked(target):
         begin = len(fake_cuda.calls)
-        target.queue_copy(pointer, a.pointer, 64, context)
-        assert fake_cuda.bytes_at(pointer, 64) == source.raw
-        names = [n for n in fake_cuda.calls[begin:] if n.startswith(("cuMemcpy", "cuStream", "cuCtxSync"))]
-        target.fill(pointer, 0, 64)
-        return names
+        pk.deep_copy(target, a, wait=False)
+        names = "cuMemcpy", "cuStream", "cuCtxSync", "cuEventRecord", "cuLaunch"
+        return [name for name in fake_cuda.calls[begin:] if name.startswith(names)]
 
-    wait, copy = (
-        "cuStreamWaitEvent",
-        "cuMemcpyPeerAsync",
-    )  # on a stream of its own, for which both devices wait
-    assert asked(other, c.pointer) == ["cuStreamCreate", wait, copy, wait, wait]
-    assert asked(other, c.pointer) == [wait, copy, wait, wait]
-    assert asked(context, b.pointer) == ["cuMemcpyDtoDAsync_v2"]
+    linked = ["cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent"]
+    waiting = ["cuCtxSynchronize"] * 2 + ["cuMemcpyPeerAsync", "cuStreamSynchronize"]
+    for _ in range(2):
+        assert asked(c) == (waiting if refused == 217 else linked)
+    if refused != 217:  # by the target's device, eight bytes at a time where that is so many
+        width, words = (1, 5) if dtype == "int8" else (8, a.nbytes // 8)
+        assert fake_cuda.launches[-1][-1] == 1
+        assert struct.unpack("6q", fake_cuda.block) == (a.pointer, words, width, c.pointer, words, width)
+    assert asked(b) == ["cuMemcpyDtoDAsync_v2"]
     context.share()
-    assert "cuCtxSynchronize" in asked(other, c.pointer)
+    assert "cuCtxSynchronize" in asked(c)
 
 
 @pytest.mark.parametrize("refused", [0, 217, 704])
@@ -199,8 +204,7 @@ def test_a_device_follows_another_one(context, fake_cuda, refused):
     """By a mark, also where they do not reach each other's memory, or another library has linked them; where
     there are queues that the mark would leave out, the host waits."""
     other = driver.context(1)
-    if refused:
-        fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
+    fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
 
     def asked():
         begin = len(fake_cuda.calls)

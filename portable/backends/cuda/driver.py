@@ -25,7 +25,7 @@ from .library import attribute, available, cu, device_of, devices, error, versio
 
 __all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
 
-_INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
+_INVALID_CONTEXT, _INVALID_HANDLE, _ENABLED_ALREADY = 201, 400, 704  # the driver's codes
 _UNTIMED = 2  # a mark that has no time
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 # Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
@@ -62,7 +62,7 @@ class Context(contract.Memory):
         self._kept, self._kept_bytes, self.parallel = {}, 0, False
         self.streamed = False  # the same, but for queues of other libraries
         self._marks = {}  # in the queues of other devices, by their numbers
-        self._apart = None  # a stream for copies from other devices, and two marks
+        self._links = {}  # whether kernels here reach the memory of other devices, by their numbers
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -255,31 +255,29 @@ class Context(contract.Memory):
 
     def queue_copy(self, target, source, nbytes, origin):
         """The same, but nobody waits for the end."""
-        if not isinstance(origin, Context) or self.parallel or origin.parallel:
-            self.copy(target, source, nbytes, origin)  # other queues may be at work there
-        elif origin is self:
+        if origin is self and not self.parallel:
             self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
-        elif nbytes:  # between two default streams it would begin after all that either was given to do
-            if self._apart is None:
-                self._apart = self.stream(), Event(self, _UNTIMED), Event(self, _UNTIMED)
-            stream, before, after = (one.handle for one in self._apart)
+        else:  # other queues may be at work there
+            self.copy(target, source, nbytes, origin)
+
+    def reaches(self, other):
+        """Also False where queues besides the default ones would have to be waited for."""
+        alone = isinstance(other, Context) and other is not self and not (self.parallel or other.parallel)
+        return alone and self._linked(other)
+
+    def _linked(self, other):
+        """Whether kernels here reach another device's memory, from now on."""
+        if other.ordinal not in self._links:
             self.activate()
-            cu.cuEventRecord(before, None)
-            cu.cuStreamWaitEvent(stream, before, 0)
-            cu.cuMemcpyPeerAsync(target, self.handle, source, origin.handle, nbytes, stream)
-            cu.cuEventRecord(after, stream)
-            cu.cuStreamWaitEvent(None, after, 0)
-            origin.activate()
-            cu.cuStreamWaitEvent(None, after, 0)
+            self._links[other.ordinal] = cu.enable_peer(other.handle, 0) in (0, _ENABLED_ALREADY)
+        return self._links[other.ordinal]
 
     def follow(self, other):
         """By a mark in the other device's default stream, for which this one's waits."""
         if not isinstance(other, Context) or self.parallel or other.parallel:
             return other.synchronize()
         if other.ordinal not in self._marks:
-            self.activate()
-            with contextlib.suppress(DeviceError):  # they have no link, or another library has enabled it
-                cu.cuCtxEnablePeerAccess(other.handle, 0)
+            self._linked(other)
             self._marks[other.ordinal] = Event(other, _UNTIMED)
         mark = self._marks[other.ordinal]
         mark.record()

@@ -32,7 +32,6 @@ _SIGNATURES = {
     "cuDevicePrimaryCtxRetain": "PI",
     "cuCtxSetCurrent": "P",
     "cuCtxSynchronize": "",
-    "cuCtxEnablePeerAccess": "PU",
     "cuModuleLoadDataEx": "PPUPP",
     "cuModuleUnload": "P",
     "cuModuleGetFunction": "PPP",
@@ -130,6 +129,8 @@ def _load():
         # asked of every large copy, mostly of memory that it does not know: no error
         cu.pointer_attribute = library["cuPointerGetAttribute"]
         cu.pointer_attribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+        # no error either: there may be no link, or another library has enabled it
+        cu.enable_peer = library["cuCtxEnablePeerAccess"]
         # for compiled code, which calls them itself
         cu.address = lambda name: ctypes.cast(library[name], ctypes.c_void_p).value
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]

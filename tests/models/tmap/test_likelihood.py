@@ -51,16 +51,20 @@ def test_teams_that_take_several_packs(space, monkeypatch):
 
 @pytest.mark.parametrize("begin", [0, 900])
 @pytest.mark.parametrize("most", [1, 3, 40, 200])
-def test_packs_are_dealt_evenly(begin, most):
+def test_packs_are_dealt_evenly(space, begin, most):
     """As searches for equal shares of the rows say, where a pack may have more than one share."""
-    steps = np.sort(np.random.default_rng(most).geometric(0.1, 200))[::-1]
+    steps = np.sort(np.random.default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
-    dealt, counts = np.zeros((2, most + 1), np.int64), np.empty(2, np.int64)
-    pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), gap_kernels.share_out, ends, dealt, counts)
-    firsts = np.unique(np.searchsorted(ends[:-1], begin + np.arange(most) * steps.sum() // most))
-    np.testing.assert_array_equal(dealt[0, : counts[0] + 1], [*firsts, 200])
-    np.testing.assert_array_equal(dealt[1, : counts[0]], np.cumsum(steps[firsts]) - steps[firsts])
-    assert counts[1] == steps[firsts].sum()
+    cuts = np.array([[0, 30], [30, 230]])
+    there = [pk.copy_of(array, space) for array in (cuts, ends, np.full((2, 2, most + 1), -1))]
+    pk.parallel_for(pk.TeamPolicy(2, 1024, space=space), gap_kernels.share_out, *there)
+    for (first, end), dealt in zip(cuts, there[2].to_numpy()):
+        n = min(most, end - first)
+        own, rows = steps[first:end], ends[first:end]
+        firsts = np.unique(np.searchsorted(rows, rows[0] + np.arange(n) * own.sum() // n))
+        idle = n - len(firsts)
+        np.testing.assert_array_equal(dealt[0, : n + 1], [*(first + firsts), *[end] * (idle + 1)])
+        np.testing.assert_array_equal(dealt[1, :n], [*(np.cumsum(own[firsts]) - own[firsts]), *[0] * idle])
 
 
 @pytest.mark.parametrize("zeros", [False, True])

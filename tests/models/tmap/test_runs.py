@@ -221,4 +221,5 @@ def test_packs_of_runs_by_length(space, monkeypatch, few):
     ):
         np.testing.assert_array_equal(view.to_numpy().ravel()[:100], wanted[order])
         assert view.shape == (4, 32) and not view.to_numpy().ravel()[100:].any()
-    np.testing.assert_array_equal(found.steps, runs.lengths[order][::32])
+    np.testing.assert_array_equal(found.steps.to_numpy(), runs.lengths[order][::32])
+    np.testing.assert_array_equal(found.ends, np.append(0, np.cumsum(runs.lengths[order][::32])))
