@@ -17,6 +17,7 @@ from . import events
 from . import space as spaces
 from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
+from .backends.host import LARGE
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
 from .compiler.types import PARTS, held, is_float
@@ -244,7 +245,8 @@ def to_host(view):
     if view.memory == HOST:
         return view._array
     if _contiguous(view):
-        elements = np.empty(view.shape, view.dtype)
+        shape, dtype, memory = view.shape, view.dtype, registry.memory(HOST)
+        elements = np.empty(shape, dtype) if view.nbytes < LARGE else memory.array(shape, dtype, False)
         if view.size:
             registry.memory(view.memory).copy_to_host(address(elements), view.pointer, view.nbytes)
         return elements
