@@ -32,7 +32,7 @@ from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are ca
 from .pool_code import AT, STATE_BYTES, posix
 from .ring_code import WORDS as RING
 
-_RING_SPINS = 32  # times as long as an idle thread a copy waits by itself
+_RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
 
@@ -142,6 +142,10 @@ class Pool:
         memory : int, an address
         segment_bytes : int, at least those of half of the largest piece
         events : list of 8 handles, int, one a segment
+        moves : tuple of 4 int
+            Of a kernel that copies from the device, with the parameters target, source, bytes, stamps and
+            serial: the address of cuLaunchKernel, its handle, the address of stamps in pinned memory (eight
+            bytes for each 16 KiB), and how many bytes it copies at most; zeros where there is none.
         """
         code = self._code
         fill = (not memory % 64 and engine.past_caches()) or code.copy

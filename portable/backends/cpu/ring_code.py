@@ -139,7 +139,7 @@ out:
   ret i1 %here
 }}
 
-; The same for the first piece that a kernel copies.
+; The thread that copies waits for the first piece while others wake: they find a launch that is under way.
 define internal void @ring_first(ptr %block, i64 %begin, i64 %end, i64 %worker) {{
   %own = icmp eq i64 %worker, 0
   br i1 %own, label %wait, label %out
@@ -451,7 +451,7 @@ out:
   ret i32 %code
 }}
 
-; The thread that copies waits for a mark while others wake: they find a launch that is under way.
+; The same for a mark.
 define internal void @ring_reach(ptr %call, i64 %begin, i64 %end, i64 %worker) {{
   %words = load {{ptr, ptr}}, ptr %call
   %wait = extractvalue {{ptr, ptr}} %words, 0
