@@ -11,6 +11,7 @@ import numpy as np
 import portable as pk
 
 _LARGE = 4 << 20  # bytes of a copy that is worth a thread's start
+_KEPT = 128 << 10  # bytes of an array whose memory the layer keeps for the next one
 
 
 def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
@@ -77,6 +78,23 @@ class Copying:
 
     def __exit__(self, *error: object) -> None:
         self.wait()
+
+
+def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:
+    """An array of no certain elements; a large one has the memory of one that is gone, as the system hands
+    out new memory page by page.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : str, type or numpy.dtype
+
+    Returns
+    -------
+    ndarray
+    """
+    array = np.empty(shape, dtype)  # of a large one no page is touched
+    return array if array.nbytes < _KEPT else pk.empty(shape, dtype, "serial").to_numpy()
 
 
 def host_array(view: pk.View) -> np.ndarray[Any, Any]:

@@ -18,6 +18,7 @@ from . import space as spaces
 from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
 from .dispatch import bind
+from .backends.host import LARGE
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import kernel
 from .policy import RangePolicy
@@ -277,7 +278,8 @@ def to_host(view):
     if view.memory == HOST:
         return view._array
     if _contiguous(view):
-        elements = np.empty(view.shape, view.dtype)
+        shape, dtype, memory = view.shape, view.dtype, registry.memory(HOST)
+        elements = np.empty(shape, dtype) if view.nbytes < LARGE else memory.array(shape, dtype, False)
         if view.size:
             registry.memory(view.memory).copy_to_host(address(elements), view.pointer, view.nbytes)
         return elements

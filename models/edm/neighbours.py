@@ -15,6 +15,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..annotations import NumberOrArray, TableLike, Whole, Windows
+from ..arrays import new_array
 from ..checks import check_choice, check_count
 from . import frames, kept, point_kernels, tree
 from . import list_kernels as kernels
@@ -546,7 +547,9 @@ def simplex(
     with pk.use(pk.default_space() if space is None else space):
         out = problem.simplex(target if given else None)
         # what the host does meanwhile
-        times, truth = problem.points + problem.Tp, problem.truth(target, given)
+        times = new_array(len(problem.points), np.int64)
+        np.add(problem.points, problem.Tp, out=times)
+        truth = problem.truth(target, given)
         observed = [
             observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])
         ]
@@ -560,10 +563,19 @@ def simplex(
     return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
 
 
+@functools.lru_cache(maxsize=1)
+def _times(n_times):
+    """All times, which nobody writes to: calls that come again share them, as new memory costs more than what
+    is written there."""
+    times = np.arange(n_times)
+    times.flags.writeable = False
+    return times
+
+
 def times_within(windows, first, n_times):
     """The times of windows from a first one on, ascending."""
     if len(windows) == 1:
-        return np.arange(max(windows[0][0], first), windows[0][1])
+        return _times(n_times)[max(windows[0][0], first) : windows[0][1]]
     within = np.zeros(n_times, bool)
     for begin, end in windows:
         within[begin:end] = True
@@ -579,7 +591,7 @@ def within_windows(columns, windows, Tp):
     """
     n_times = len(columns)
     if windows == [(0, n_times)]:
-        return columns, np.arange(max(0, -Tp), n_times - max(Tp, 0))
+        return columns, _times(n_times)[max(0, -Tp) : max(n_times - max(Tp, 0), 0)]
     masked = np.full_like(columns, np.nan)
     for number, (begin, end) in enumerate(windows, 1):
         end = max(begin, end - Tp) if Tp > 0 and number == len(windows) else end
@@ -593,7 +605,7 @@ def observed_at(times, truth):
     if truth is not None and times[-1] - times[0] == len(times) - 1:
         begin, end = max(int(times[0]), 0), min(int(times[-1]) + 1, len(truth))
         first, last = begin - int(times[0]), max(end - int(times[0]), 0)
-        observed = np.empty(len(times))
+        observed = new_array(len(times))
         observed[first:last] = truth[begin:end]
         observed[:first] = observed[last:] = np.nan
         return observed

@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..arrays import new_array
 from . import kernels, list_kernels
 
 MOST = 2**31 - 1  # places are counted in 32 bits
@@ -107,7 +108,7 @@ def there(values):
 
 def on_the_host(view):
     """The elements in memory of their own: the next call of the form may write to the view."""
-    array = np.empty(view.shape, view.dtype)
+    array = new_array(view.shape, view.dtype)
     pk.deep_copy(array, view)
     return array
 

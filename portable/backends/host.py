@@ -28,7 +28,7 @@ def _most_kept():
 
 # Bytes of an array whose memory is kept when it is freed, at least, and of all that is kept: the system hands
 # out fresh memory page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4).
-_LARGE, _MOST_KEPT = 4 << 20, _most_kept()
+LARGE, _MOST_KEPT = 128 << 10, _most_kept()
 
 
 class Host(Memory):
@@ -45,7 +45,7 @@ class Host(Memory):
     copy_to_device = copy_to_host
 
     def array(self, shape, dtype, zero):
-        if not zero and math.prod(shape) * dtype.itemsize >= _LARGE:
+        if not zero and math.prod(shape) * dtype.itemsize >= LARGE:
             return over_new(_Large(math.prod(shape) * dtype.itemsize), shape, dtype)
         raw = (np.zeros if zero else np.empty)(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
         return np.ndarray(shape, dtype, raw, -address(raw) % _ALIGNMENT)

@@ -28,6 +28,7 @@ from portable.backends.cuda import driver, library
 
 # not canonical on any processor: whoever follows it gets a fault
 BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22
+FUNCTIONS, PIECE = 0x7700_0000_0000, 16 << 10  # names of one length are one function; bytes of a stamp
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32, 1: 1024, 97: 232448}
 ERRORS = {
     2: "OUT_OF_MEMORY",
@@ -171,9 +172,23 @@ def _functions(fake):
     def make(kind):
         return lambda pointer, *rest: out(pointer, fake.new(kind))
 
+    def move(parameters):
+        """The kernel of backends/cuda/staging.py."""
+        values = ctypes.cast(parameters, POINTER(POINTER(c_uint64)))
+        target, source, nbytes, stamps, serial = (values[k][0] for k in range(5))
+        found = bytes(fake.bytes_at(source, nbytes)) if source >= BASE else ctypes.string_at(source, nbytes)
+        if target >= BASE:
+            fake.bytes_at(target, nbytes)[:] = found
+        else:
+            ctypes.memmove(target, found, nbytes)
+        for piece in range(-(-nbytes // PIECE) if stamps else 0):
+            c_uint64.from_address(stamps + 8 * piece).value = serial
+
     def launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         if not fake.current:
             return 201
+        if function == FUNCTIONS + len("ring_move"):
+            return move(parameters)
         first = ctypes.cast(parameters, POINTER(POINTER(c_uint64)))[0][0]
         fake.block = ctypes.string_at(ctypes.cast(parameters, POINTER(c_void_p))[0], fake.block_bytes)
         fake.launches.append((function, (gx, gy, gz), (bx, by, bz), shared, stream, first, fake.current - 1))
@@ -213,7 +228,7 @@ def _functions(fake):
         "cuModuleLoadDataEx": (load, [handle_out, c_void_p, c_uint, POINTER(c_int), handle_out]),
         "cuModuleUnload": (forget, [handle]),
         "cuModuleGetFunction": (
-            lambda f, m, n: out(f, 0x7700_0000_0000 + len(n)),
+            lambda f, m, n: out(f, FUNCTIONS + len(n)),
             [handle_out, handle, c_char_p],
         ),
         "cuLinkCreate_v2": (link_create, [c_uint, POINTER(c_int), handle_out, handle_out]),

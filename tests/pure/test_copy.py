@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import portable as pk
 from portable import space as space_module
+from portable.backends import host
 from portable.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
@@ -196,7 +197,6 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     from portable.backends.cuda import driver, staging
 
     monkeypatch.setattr(driver, "_LARGE", 1000)
-    monkeypatch.setattr(staging, "PIECE_BYTES", {"up": (1000, 4096), "down": (1000, 20_000)})
     monkeypatch.setattr(staging, "RING_BYTES", 1 << 16)
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
@@ -223,16 +223,21 @@ def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
     assert fake_cuda.calls == ["cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2"]
 
 
-def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda):
-    view = pk.zeros(1 << 17, space="cuda")
-    for way, copy in (
-        ("HtoD", lambda: pk.deep_copy(view, np.zeros(1 << 17))),
-        ("DtoH", view.to_numpy),
-    ):
-        copy()
-        fake_cuda.fail[f"cuMemcpy{way}Async_v2"] = 700
-        with pytest.raises(pk.DeviceError, match="1,048,576 bytes.*ILLEGAL_ADDRESS"):
+@pytest.mark.parametrize("n_bytes", [1 << 13, 1 << 20, 2_000_000])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda, n_bytes, first):
+    whole = pk.zeros(n_bytes + first, np.uint8, space="cuda")
+    view = whole[first:]  # a kernel copies what begins at a multiple of 16 bytes
+    pk.deep_copy(whole, np.ones(n_bytes + first, np.uint8))
+    for copy in (lambda: pk.deep_copy(view, np.zeros(n_bytes, np.uint8)), view.to_numpy):
+        for _ in range(20):
             copy()
+        names = "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"
+        fake_cuda.fail.update(dict.fromkeys(names, 700))
+        with pytest.raises(pk.DeviceError, match=f"{n_bytes:,} bytes.*ILLEGAL_ADDRESS"):
+            copy()
+        fake_cuda.fail.clear()
+    np.testing.assert_array_equal(whole.to_numpy(), np.arange(n_bytes + first) < first)
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):
@@ -308,3 +313,17 @@ def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
     view = pk.copy_of(np.arange(3.0), space="serial")
     assert view.to_numpy().tolist() == [0.0, 1.0, 2.0] and view.space == "serial"
     assert pk.copy_of(np.array(3.5), space="serial").to_numpy() == 3.5
+
+
+def test_a_large_array_that_comes_back_has_the_memory_of_one_that_is_gone(fake_cuda, monkeypatch):
+    """And of no other: the results of calls before stay as they were."""
+    monkeypatch.setattr(host._Large, "kept", {})
+    numbers = np.arange(host.LARGE // 8)
+    view = pk.copy_of(numbers, "cuda")
+    first, second = view.to_numpy(), view.to_numpy()
+    places = [first.ctypes.data, second.ctypes.data]
+    pk.deep_copy(view, 0)
+    del first
+    third = view.to_numpy()
+    assert third.ctypes.data == places[0] != places[1] and not third.any()
+    np.testing.assert_array_equal(second, numbers)

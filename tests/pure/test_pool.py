@@ -3,6 +3,7 @@ sleep, a fork, the interpreter's exit."""
 
 import ctypes
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from portable.backends.cpu.pool import Pool
+from portable.backends.cpu.pool import RING, Pool
 from portable.errors import InputError
 
 # The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step`
@@ -271,7 +272,7 @@ def test_wrong_chunks(pool, mark, chunk):
 
 _PROGRAM = """
 import ctypes, os, sys, threading, time
-from portable.backends.cpu.pool import Pool
+from portable.backends.cpu.pool import RING, Pool
 total = []
 slow = float(os.environ.get("SLOW", 0))
 
@@ -419,36 +420,126 @@ class _Queue:
 def test_copies_through_a_ring(n_threads):
     """Every byte and no other, in both directions, one copy after the other, from arrays that are written to
     as soon as a copy returns, wherever they begin."""
-    pool, queue, rng = Pool(n_threads), _Queue(), np.random.default_rng(1)
+    pool, driver, rng = Pool(n_threads), _Queue(), np.random.default_rng(1)
     segment = 1 << 20
     ring = np.zeros(8 * segment + 64, np.uint8)
     memory = ring.ctypes.data + -ring.ctypes.data % 64
-    state, up, down = pool.ring(queue.addresses, memory, segment, list(range(1, 9)))
+    state, up, down = pool.ring(driver.addresses, memory, segment, list(range(1, 9)))
     pool.start()
     for n in (1, 63, 64, 65, 4096, 99_999, 1 << 19, 5_000_001, 23_456_789):
         for at in (0, 1, 8):
             source = rng.integers(0, 255, n + at, dtype=np.uint8)[at:]
             wanted, there = source.copy(), np.zeros(n + 2, np.uint8)
-            piece = min(max(n // 8, 512 << 10), segment) + 4095 & -4096
             with pool.lock:
-                assert up(state, there.ctypes.data + 1, source.ctypes.data, n, piece) == 0
+                assert up(state, there.ctypes.data + 1, source.ctypes.data, n) == 0
                 source[:] = 0
                 second, here = rng.integers(0, 255, 1000, dtype=np.uint8), np.zeros(1000, np.uint8)
                 kept = second.copy()
-                assert up(state, here.ctypes.data, second.ctypes.data, 1000, piece) == 0
+                assert up(state, here.ctypes.data, second.ctypes.data, 1000) == 0
                 second[:] = 0
                 back = np.zeros(n + 2, np.uint8)
-                assert down(state, back.ctypes.data + 1, there.ctypes.data + 1, n, 2 * piece) == 0
+                assert down(state, back.ctypes.data + 1, there.ctypes.data + 1, n) == 0
             np.testing.assert_array_equal(back[1:-1], wanted)
             assert not back[0] and not back[-1] and not there[0] and not there[-1]
-            queue.finish(None)
+            driver.finish(None)
             np.testing.assert_array_equal(here, kept)
     numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small ones, which fill the ring many times
     there, given = np.zeros_like(numbers), np.empty(777, np.uint8)
     for row, target in zip(numbers, there):
         given[:] = row
-        assert up(state, target.ctypes.data, given.ctypes.data, 777, 512 << 10) == 0
-    queue.finish(None)
+        assert up(state, target.ctypes.data, given.ctypes.data, 777) == 0
+    driver.finish(None)
     np.testing.assert_array_equal(there, numbers)
-    assert queue.longest > 4  # they were under way side by side
+    assert driver.longest > 4  # they were under way side by side
+    pool.close()
+
+
+class _Device:
+    """A driver whose kernel copies in a thread of its own: pieces in any order, each with its stamp, after
+    `late` seconds; `code` is what launches, or waiting, answer."""
+
+    def __init__(self, late=0.0, launches=0, waits=0):
+        address, number, handle = ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
+        self.late, self.moves, self.launched, self.waited = late, queue.Queue(), 0, 0
+        self.random = np.random.default_rng(2)
+
+        def launch(function, *shape_and_more):
+            self.launched += 1
+            values = ctypes.cast(shape_and_more[8], ctypes.POINTER(ctypes.POINTER(address)))
+            if not launches:
+                self.moves.put([values[k][0] for k in range(5)])
+            return launches
+
+        def finish(stream):
+            self.waited += 1
+            if not waits:
+                self.moves.join()
+            return waits
+
+        def nothing(*arguments):
+            return 0
+
+        types = [(handle,), (handle,), (handle, handle), (handle,), *[(address,) * 3 + (handle,)] * 2]
+        types.append((handle, *[ctypes.c_uint] * 7, *[handle] * 3))
+        functions = nothing, nothing, nothing, finish, nothing, nothing, launch
+        self.calls = [ctypes.CFUNCTYPE(number, *t)(f) for t, f in zip(types, functions)]
+        activate, *others, self.launch = (ctypes.cast(call, handle).value for call in self.calls)
+        self.addresses = activate, 1, *others
+        if not waits:
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self):
+        while move := self.moves.get():
+            time.sleep(self.late)
+            target, source, n, stamps, serial = move
+            for at in self.random.permutation(range(0, n, RING["RING_PIECE"])).tolist():
+                ctypes.memmove(target + at, source + at, min(RING["RING_PIECE"], n - at))
+                if stamps:
+                    ctypes.c_uint64.from_address(stamps + 8 * (at // RING["RING_PIECE"])).value = serial
+            self.moves.task_done()
+
+    def ring(self, pool):
+        """What `Pool.ring` gives, and the memory."""
+        segment = 1 << 20
+        memory = np.zeros(9 * segment + 64, np.uint8)
+        begin = memory.ctypes.data + -memory.ctypes.data % 64
+        moves = self.launch, 1, begin + 8 * segment, 2 * segment
+        return *pool.ring(self.addresses, begin, segment, list(range(1, 9)), moves), memory
+
+
+@pytest.mark.parametrize("late", [0.0, 0.01])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
+    """Every byte and no other, in whatever order pieces come, also where they come so late that the driver
+    is asked to wait."""
+    pool, device, rng = Pool(n_threads), _Device(late), np.random.default_rng(1)
+    state, _, down, memory = device.ring(pool)
+    pool.start()
+    for n in (RING["RING_MANY"], 262_145, 999_999, 1 << 20, 1_048_577, 2_000_001, 2 << 20):
+        room = np.zeros(n + 32, np.uint8)
+        there = room[-room.ctypes.data % 16 :][:n]
+        for _ in range(3):
+            source, back = rng.integers(0, 255, n, dtype=np.uint8), np.zeros(n + 2, np.uint8)
+            with pool.lock:
+                there[:] = source
+                assert down(state, back.ctypes.data + 1, there.ctypes.data, n) == 0
+            np.testing.assert_array_equal(back[1:-1], source)
+            assert not back[0] and not back[-1]
+    assert device.launched == 21 and (device.waited or not late)
+    device.moves.put(None)
+    pool.close()
+
+
+@pytest.mark.parametrize("failing", ["launches", "waits"])
+@pytest.mark.parametrize("n", [1 << 18, 1 << 20])
+def test_a_kernel_that_fails_ends_its_copy_with_a_code(failing, n):
+    """Stamps of a device that is lost never come."""
+    pool, device = Pool(2), _Device(**{failing: 719})
+    state, _, down, memory = device.ring(pool)
+    pool.start()
+    there, back = np.ones(n + 16, np.uint8), np.zeros(n, np.uint8)
+    with pool.lock:
+        assert down(state, back.ctypes.data, there.ctypes.data + -there.ctypes.data % 16, n) == 719
+    assert not back.any()
+    device.moves.put(None)
     pool.close()

@@ -551,7 +551,7 @@ def nothing_kept(monkeypatch):
 
 
 def test_large_memory_of_the_host_is_used_again(nothing_kept):
-    n = host._LARGE // 8
+    n = host.LARGE // 8
     first = pk.empty(n, space="serial")
     assert first.pointer % 64 == 0 and first.to_numpy().flags.writeable
     part, pointer = first.to_numpy()[5:9], first.pointer
@@ -569,8 +569,8 @@ def test_large_memory_of_the_host_is_used_again(nothing_kept):
 
 
 def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
-    monkeypatch.setattr(host, "_MOST_KEPT", 2 * host._LARGE)
-    n = host._LARGE // 8
+    monkeypatch.setattr(host, "_MOST_KEPT", 2 * host.LARGE)
+    n = host.LARGE // 8
     views = [pk.empty(n, space="serial") for _ in range(2)]
     views.clear()
     assert nothing_kept() == {8 * n: 2}
@@ -594,7 +594,7 @@ def test_how_much_memory_is_kept(gib, kept_mib, monkeypatch):
 
 
 def test_where_memory_is_short_what_is_kept_is_given_back(nothing_kept, monkeypatch):
-    n, asked = host._LARGE // 8, []
+    n, asked = host.LARGE // 8, []
     pk.empty(n, space="serial")
 
     def empty(nbytes, dtype):

@@ -32,6 +32,7 @@ from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are ca
 from .pool_code import AT, STATE_BYTES, posix
 from .ring_code import WORDS as RING
 
+_RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
 
@@ -128,9 +129,9 @@ class Pool:
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
         self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
 
-    def ring(self, calls, memory, segment_bytes, events):
+    def ring(self, calls, memory, segment_bytes, events, moves=(0,) * 4):
         """The state of a ring of pinned memory, and two functions that copy through it, to a device and back:
-        of the state, target, source, bytes, and bytes of a piece; they return the driver's code. Who copies
+        of the state, target, source and bytes; they return the driver's code. Who copies
         256 KiB or more holds `lock`, and has called `start`.
 
         Parameters
@@ -141,13 +142,15 @@ class Pool:
         memory : int, an address
         segment_bytes : int, at least those of half of the largest piece
         events : list of 8 handles, int, one a segment
+        moves : tuple of 4 int
+            Of a kernel that copies from the device, with the parameters target, source, bytes, stamps and
+            serial: the address of cuLaunchKernel, its handle, the address of stamps in pinned memory (eight
+            bytes for each 16 KiB), and how many bytes it copies at most; zeros where there is none.
         """
         code = self._code
         fill = (not memory % 64 and engine.past_caches()) or code.copy
-        state = (ctypes.c_int64 * (RING["RING_EVENTS"] // 8 + len(events)))(
-            *calls, fill, memory, segment_bytes, self.handle, self.n_threads
-        )
-        state[RING["RING_EVENTS"] // 8 :] = events
+        words = *calls, fill, memory, segment_bytes, self.handle, self.n_threads, 0, 0, 0, 0
+        state = (ctypes.c_int64 * 30)(*words, *events, *moves, 0, _RING_SPINS * code.spins)
         return state, _RING(code.up), _RING(code.down)
 
     def start(self):
@@ -216,7 +219,7 @@ class Pool:
 
 _FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 _RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-_RING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+_RING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 _STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _word = ctypes.c_int64.from_address
 _pools = weakref.WeakSet()
