@@ -748,7 +748,14 @@ def _checked_rows(sizes, offsets, kernel, *args):
     number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
     queued, so that the device goes on: until then nothing may trust the offsets."""
     space, n, n_rows = sizes
-    found = reduce_ahead(_range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check")
+    found = reduce_ahead(
+        _range(space, n_rows),
+        kernel,
+        *args,
+        reducer=_LOOKED_AT,
+        label="segments.check",
+        beside=kernel is row_length,
+    )
 
     def check():
         least, *ends, longest = found()

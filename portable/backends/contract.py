@@ -186,9 +186,10 @@ class Launches(Protocol):
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
-    def reduce_ahead(self, space: Space, compiled, policy) -> Callable:
+    def reduce_ahead(self, space: Space, compiled, policy, beside: bool = False) -> Callable:
         """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
-        alone: what is queued in the meantime need not be done.
+        alone: what is queued in the meantime need not be done. `beside`: nor need that wait for the
+        reduction, which writes nothing else and reads nothing that is written meanwhile.
         """
 
         def ahead(words):

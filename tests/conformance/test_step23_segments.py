@@ -1,5 +1,7 @@
 """Step 23: ragged rows, and what is found in sorted numbers, against NumPy row by row."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -256,6 +258,65 @@ def test_wrong_offsets_touch_nothing_else(space, seed, tiles):
     np.testing.assert_allclose(
         found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1])
     )
+
+
+@pk.kernel
+def write_ends(i, length, n, wrong, offsets):
+    """Rows of equal length, whose last is shorter; written after a while."""
+    waited = 0.0
+    for j in range(2000):
+        waited = waited * 0.5 + j
+    offsets[i] = (min(i * length, n) if waited > 0.0 else 0) + (i == wrong)
+
+
+def test_offsets_that_the_launch_before_writes(space):
+    """On a GPU rows are combined beside the look at their offsets, which waits for that launch."""
+    n, n_rows = (20_000, 40) if space != "checked" else (600, 2)
+    x, offsets = move(np.arange(float(n)), space), move(np.zeros(n_rows + 1, np.int64), space)
+    policy, length = pk.RangePolicy(0, n_rows + 1, space=space), n // n_rows + 1
+    for turn in range(12):
+        wrong = {1: 0, 2: n_rows}.get(turn % 4, -1)  # beginning, end, none
+        pk.parallel_for(policy, write_ends, length + turn, n, wrong, offsets)
+        call = pk.segmented_scan if turn % 2 else pk.segmented_reduce
+        if wrong >= 0:
+            with pytest.raises(InputError, match=f"must rise from 0 to {n}"):
+                call(x, offsets, space=space)
+            continue
+        found, ends = (
+            call(x, offsets, space=space).to_numpy(),
+            np.minimum(np.arange(n_rows + 1) * (length + turn), n),
+        )
+        rows = rows_of(np.arange(float(n)), ends)
+        wanted = (
+            [row.sum() for row in rows] if turn % 2 == 0 else np.concatenate([np.cumsum(row) for row in rows])
+        )
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_threads_that_combine_rows_at_once(space):
+    """Each finds what is wrong with its own rows alone."""
+    n, n_rows = (20_000, 40) if space != "checked" else (600, 2)
+    found = {}
+
+    def combine(number):
+        x = move(np.full(n, float(number)), space)
+        ends = np.linspace(0, n, n_rows + 1).astype(np.int64)
+        if number == 2:
+            ends[-1] -= 1
+        offsets, wanted = move(ends, space), float(number) * np.diff(ends)
+        for _ in range(20 if space != "checked" else 2):
+            try:
+                sums = pk.segmented_reduce(x, offsets, space=space).to_numpy()
+                found.setdefault(number, []).append((sums == wanted).all())
+            except InputError as error:
+                found.setdefault(number, []).append(f"ends with {n - 1}" in str(error))
+
+    threads = [threading.Thread(target=combine, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 1, 2, 3] and all(all(turns) for turns in found.values()), found
 
 
 @pytest.mark.parametrize("empty", ["before", "among", "behind"])

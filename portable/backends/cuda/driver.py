@@ -324,10 +324,16 @@ class Context(contract.Memory):
 
     # Streams, events, graphs
 
-    def stream(self):
-        """A new Stream; it and the default stream do not wait for each other."""
+    def stream(self, priority=0):
+        """A new Stream; it and the default stream do not wait for each other. Blocks of a lower priority
+        begin first."""
         self.activate()
-        return Stream(self)
+        return Stream(self, priority)
+
+    @functools.cached_property
+    def beside(self):
+        """A Stream whose blocks begin before those that wait in other streams."""
+        return self.stream(-1)
 
     def lasting_stream(self):
         """The handle, an int, of a new stream that is released with the process."""
@@ -431,9 +437,10 @@ class Function:
 class Stream(_Owner):
     """A queue of work. Attribute: handle."""
 
-    def __init__(self, context):
+    def __init__(self, context, priority=0):
         handle = ctypes.c_void_p()
-        cu.cuStreamCreate(byref(handle), 1)  # 1: the default stream does not wait for it
+        # 1: the default stream does not wait for it
+        cu.cuStreamCreateWithPriority(byref(handle), 1, priority)
         super().__init__(context, handle, cu.cuStreamDestroy)
 
 

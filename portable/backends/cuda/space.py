@@ -113,14 +113,14 @@ class Compiled:
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
-    def again(self, grid, shared, rest):
-        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
-        one call of the driver, whose code it returns; False where that cannot be."""
+    def again(self, grid, shared, rest, stream=None):
+        """A callable of a launch's words, behind which `rest` stands, that queues it by one call of the driver,
+        whose code it returns; False where that cannot be."""
         if not self.context.alone or not cu.launch_as:
             return False
         n_bytes, handle = 8 * self.signature.n_words, self.handle
         block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
-        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
+        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared, stream))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
         arguments, last = memoryview(block).cast("B")[:n_bytes], None
 
@@ -401,24 +401,31 @@ def run(pattern, space, compiled, policy, words, outs):
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def reduce_ahead(space, compiled, policy):
+def reduce_ahead(space, compiled, policy, beside=False):
     """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone."""
-    stream = _workspace(space.device, space.stream)
+    waits for it alone. Where it comes again it is one call of the driver; `beside`, in a queue whose blocks
+    begin before those of what is launched in the meantime."""
+    stream, origin = _workspace(space.device, space.stream), space.stream or None
+    queue = stream.context.beside.handle if beside and not origin else origin
 
     def ahead(words):
         try:
             work = stream.spare.pop()
         except IndexError:
             work = _Ahead(stream)
-        if work.known is not ahead or not work.again or work.again(words):
+        here, again = origin, work.known is ahead and work.again
+        if again and queue is not origin:
+            work.mark.record()
+            cu.cuStreamWaitEvent(queue, work.mark.handle, 0)
+            here = queue
+        if not again or again(words):
             with _lock.held:
                 rows = _reduce(space, compiled, policy, words, (), work)
                 _launch(space, rows)
             ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
-            work.known, direct = ahead, compiled.direct and not space.stream
-            work.again = direct and compiled.again(grid, shared, block[len(words) :])
-        cu.cuEventRecord(work.mark.handle, space.stream or None)
+            here, work.known, direct = origin, ahead, compiled.direct and not origin
+            work.again = direct and compiled.again(grid, shared, block[len(words) :], queue)
+        cu.cuEventRecord(work.mark.handle, here)
 
         def results():
             cu.cuEventSynchronize(work.mark.handle)
@@ -509,7 +516,8 @@ class _Workspace:
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
         self.partials, self.scans = [], []
-        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
+        # workspaces of reductions whose results are read later, and those of them that nobody waits for
+        self.aheads, self.spare = [], []
 
     def room(self, n_bytes):
         return self._last(self.partials, n_bytes)
@@ -524,15 +532,13 @@ class _Workspace:
         return kept[-1].pointer
 
 
-class _Ahead:
-    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
+class _Ahead(_Workspace):
+    """What one reduction has to itself, which others may run beside, and a mark behind it."""
 
-    def __init__(self, work):
-        self.room, self.counter = work.room, work.counter
-        self.results, self.mark = (
-            work.context.allocate_pinned(512),
-            driver.Event(work.context, 2),
-        )  # of no time
+    def __init__(self, stream):
+        super().__init__(stream.context)
+        stream.aheads.append(self)  # whose launch may be under way when nobody asks for its results any more
+        self.mark = driver.Event(stream.context, 2)  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
         self.known = self.again = None  # whose it was last, and what launches that again
 
