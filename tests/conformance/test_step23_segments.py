@@ -261,35 +261,32 @@ def test_wrong_offsets_touch_nothing_else(space, seed, tiles):
 
 
 @pk.kernel
-def write_ends(i, length, n, wrong, offsets):
+def write_ends(i, n_steps, length, n, wrong, offsets):
     """Rows of equal length, whose last is shorter; written after a while."""
     waited = 0.0
-    for j in range(2000):
+    for j in range(n_steps):
         waited = waited * 0.5 + j
     offsets[i] = (min(i * length, n) if waited > 0.0 else 0) + (i == wrong)
 
 
 def test_offsets_that_the_launch_before_writes(space):
     """On a GPU rows are combined beside the look at their offsets, which waits for that launch."""
-    n, n_rows = (20_000, 40) if space != "checked" else (600, 2)
-    x, offsets = move(np.arange(float(n)), space), move(np.zeros(n_rows + 1, np.int64), space)
-    policy, length = pk.RangePolicy(0, n_rows + 1, space=space), n // n_rows + 1
-    for turn in range(12):
-        wrong = {1: 0, 2: n_rows}.get(turn % 4, -1)  # beginning, end, none
-        pk.parallel_for(policy, write_ends, length + turn, n, wrong, offsets)
+    # which takes a GPU longer than all that the host does meanwhile
+    n, n_rows, n_steps = (20_000, 40, 100_000) if space != "checked" else (600, 2, 2)
+    values, length = np.arange(float(n)), n // n_rows + 1
+    x, offsets = move(values, space), move(np.zeros(n_rows + 1, np.int64), space)
+    policy = pk.RangePolicy(0, n_rows + 1, space=space)
+    for turn in range(8):
         call = pk.segmented_scan if turn % 2 else pk.segmented_reduce
+        wrong = (0, -1, n_rows, -1)[turn // 2 % 4]  # the beginning, none, the end, none
+        pk.parallel_for(policy, write_ends, n_steps, length + turn, n, wrong, offsets)
         if wrong >= 0:
             with pytest.raises(InputError, match=f"must rise from 0 to {n}"):
                 call(x, offsets, space=space)
             continue
-        found, ends = (
-            call(x, offsets, space=space).to_numpy(),
-            np.minimum(np.arange(n_rows + 1) * (length + turn), n),
-        )
-        rows = rows_of(np.arange(float(n)), ends)
-        wanted = (
-            [row.sum() for row in rows] if turn % 2 == 0 else np.concatenate([np.cumsum(row) for row in rows])
-        )
+        found = call(x, offsets, space=space).to_numpy()
+        rows = rows_of(values, np.minimum(np.arange(n_rows + 1) * (length + turn), n))
+        wanted = np.concatenate([np.cumsum(row) for row in rows]) if turn % 2 else [row.sum() for row in rows]
         np.testing.assert_array_equal(found, wanted)
 
 

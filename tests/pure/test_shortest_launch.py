@@ -125,13 +125,19 @@ def beside(fake_cuda):
 
 
 def test_a_reduction_beside_what_is_launched_after_it(beside, fake_cuda):
-    """Its queue waits for what the default stream was given before; the host for the mark behind it."""
+    """A mark in the default stream says where it stands. When its results are asked for its own queue waits
+    for what is before that mark, and the host for the one behind it."""
     result, queue = beside(), driver.context(0).beside.handle.value
-    marked = ["cuCtxSetCurrent", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernelEx", "cuEventRecord"]
+    marked = ["cuCtxSetCurrent", "cuEventRecord"]
     assert fake_cuda.calls == marked
-    assert [launch[4] for launch in fake_cuda.launches] == [queue] and fake_cuda.live[queue] == "stream"
     result()
-    assert fake_cuda.calls == [*marked, "cuEventSynchronize"]
+    assert fake_cuda.calls[2:] == [
+        "cuStreamWaitEvent",
+        "cuLaunchKernelEx",
+        "cuEventRecord",
+        "cuEventSynchronize",
+    ]
+    assert [launch[4] for launch in fake_cuda.launches] == [queue] and fake_cuda.live[queue] == "stream"
     assert not driver.context(0).parallel  # memory is still given back in the default stream's order
 
 
@@ -139,12 +145,19 @@ def test_reductions_beside_others_share_no_memory_with_them(beside, fake_cuda):
     """Nor with those of the default stream, nor after an error with one that nobody asked for its results."""
     x, n_words = pk.zeros(300, space="cuda"), 3 + len(launches.EXTRA)
     fake_cuda.block_bytes, places = 8 * n_words, []
-    lost = beside()
-    first = fake_cuda.block
+    lost, blocks = beside(), []
+    fake_cuda.fail["cuEventSynchronize"] = 700
+    with pytest.raises(DeviceError):
+        lost()
+    fake_cuda.fail.clear()
     del lost
-    second, behind = (beside(), fake_cuda.block), (beside(), fake_cuda.block)
+    kept = []
+    for _ in range(2):
+        blocks.append(fake_cuda.block)
+        kept.append(beside())
+    blocks.append(fake_cuda.block)
     pk.parallel_reduce(pk.RangePolicy(0, 300, space="cuda"), entry, x)
-    for block in (first, second[1], behind[1], fake_cuda.block):
+    for block in (*blocks, fake_cuda.block):
         extra = dict(zip(launches.EXTRA, struct.unpack_from(f"={len(launches.EXTRA)}q", block, 24)))
         places += [extra["partials"], extra["counter"]]
     assert len(set(places)) == len(places) and all(place in fake_cuda.live for place in places)
@@ -159,7 +172,7 @@ def test_a_reduction_beside_others_in_a_thread_that_has_not_used_cuda(beside, fa
 def test_what_the_driver_refuses_of_a_reduction_beside_others_is_told(beside, fake_cuda):
     fake_cuda.fail |= dict.fromkeys(("cuLaunchKernel", "cuLaunchKernelEx"), 700)
     with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS, 700"):
-        beside()
+        beside()()
 
 
 @pk.kernel

@@ -403,32 +403,41 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def reduce_ahead(space, compiled, policy, beside=False):
     """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone. Where it comes again it is one call of the driver; `beside`, in a queue whose blocks
-    begin before those of what is launched in the meantime."""
+    waits for it alone. Where it comes again it is one call of the driver; `beside`, when its results are asked
+    for, in a queue whose blocks begin before those of what was launched in the meantime."""
     stream, origin = _workspace(space.device, space.stream), space.stream or None
-    queue = stream.context.beside.handle if beside and not origin else origin
+    beside = None if origin or not beside else stream.context.beside.handle
+
+    def queue(work, words, where):
+        if work.known is not ahead or not work.again or work.again(words):
+            with _lock.held:
+                rows = _reduce(space, compiled, policy, words, (), work)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            where, work.known, direct = origin, ahead, compiled.direct and not origin
+            work.again = direct and compiled.again(grid, shared, block[len(words) :], beside)
+        cu.cuEventRecord(work.mark.handle, where)
 
     def ahead(words):
         try:
             work = stream.spare.pop()
         except IndexError:
             work = _Ahead(stream)
-        here, again = origin, work.known is ahead and work.again
-        if again and queue is not origin:
+        later = beside and work.known is ahead and work.again
+        if later:
             work.mark.record()
-            cu.cuStreamWaitEvent(queue, work.mark.handle, 0)
-            here = queue
-        if not again or again(words):
-            with _lock.held:
-                rows = _reduce(space, compiled, policy, words, (), work)
-                _launch(space, rows)
-            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
-            here, work.known, direct = origin, ahead, compiled.direct and not origin
-            work.again = direct and compiled.again(grid, shared, block[len(words) :], queue)
-        cu.cuEventRecord(work.mark.handle, here)
+        else:
+            queue(work, words, origin)
 
         def results():
-            cu.cuEventSynchronize(work.mark.handle)
+            try:
+                if later:
+                    cu.cuStreamWaitEvent(beside, work.mark.handle, 0)
+                    queue(work, words, beside)
+                cu.cuEventSynchronize(work.mark.handle)
+            except BaseException:
+                stream.lost.append(work)  # it may be under way, in another order than what is launched now
+                raise
             found = compiled.results.read(work.words)
             stream.spare.append(work)
             return found
@@ -516,8 +525,8 @@ class _Workspace:
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
         self.partials, self.scans = [], []
-        # workspaces of reductions whose results are read later, and those of them that nobody waits for
-        self.aheads, self.spare = [], []
+        # workspaces of reductions whose results are read later: that nobody waits for, and that none may use
+        self.spare, self.lost = [], []
 
     def room(self, n_bytes):
         return self._last(self.partials, n_bytes)
@@ -537,7 +546,6 @@ class _Ahead(_Workspace):
 
     def __init__(self, stream):
         super().__init__(stream.context)
-        stream.aheads.append(self)  # whose launch may be under way when nobody asks for its results any more
         self.mark = driver.Event(stream.context, 2)  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
         self.known = self.again = None  # whose it was last, and what launches that again
