@@ -114,8 +114,8 @@ class Compiled:
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
     def again(self, grid, shared, rest, stream=None):
-        """A callable of a launch's words, behind which `rest` stands, that queues it by one call of the driver,
-        whose code it returns; False where that cannot be."""
+        """A callable of a launch's words, behind which `rest` stands, that queues it by one call of the
+        driver, whose code it returns; False where that cannot be."""
         if not self.context.alone or not cu.launch_as:
             return False
         n_bytes, handle = 8 * self.signature.n_words, self.handle
@@ -403,44 +403,31 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def reduce_ahead(space, compiled, policy, beside=False):
     """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone. Where it comes again it is one call of the driver; `beside`, when its results are asked
-    for, in a queue whose blocks begin before those of what was launched in the meantime."""
-    stream, origin = _workspace(space.device, space.stream), space.stream or None
-    beside = None if origin or not beside else stream.context.beside.handle
-
-    def queue(work, words, where):
-        if work.known is not ahead or not work.again or work.again(words):
-            with _lock.held:
-                rows = _reduce(space, compiled, policy, words, (), work)
-                _launch(space, rows)
-            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
-            where, work.known, direct = origin, ahead, compiled.direct and not origin
-            work.again = direct and compiled.again(grid, shared, block[len(words) :], beside)
-        cu.cuEventRecord(work.mark.handle, where)
+    waits for it alone. `beside`: it is queued when its results are asked for, on a stream whose blocks begin
+    before those of what was launched in the meantime."""
+    stream = _workspace(space.device, space.stream)
+    beside = stream.context.beside.handle if beside and compiled.direct and not space.stream else None
+    bound = space, compiled, policy, beside
 
     def ahead(words):
         try:
             work = stream.spare.pop()
         except IndexError:
-            work = _Ahead(stream)
-        later = beside and work.known is ahead and work.again
-        if later:
+            work = _Ahead(stream.context)
+        if beside:
             work.mark.record()
         else:
-            queue(work, words, origin)
+            work.queue(bound, words)
 
         def results():
             try:
-                if later:
+                if beside:
                     cu.cuStreamWaitEvent(beside, work.mark.handle, 0)
-                    queue(work, words, beside)
+                    work.queue(bound, words)
                 cu.cuEventSynchronize(work.mark.handle)
-            except BaseException:
-                stream.lost.append(work)  # it may be under way, in another order than what is launched now
-                raise
-            found = compiled.results.read(work.words)
-            stream.spare.append(work)
-            return found
+                return compiled.results.read(work.words)
+            finally:
+                stream.spare.append(work)
 
         return results
 
@@ -525,8 +512,7 @@ class _Workspace:
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
         self.partials, self.scans = [], []
-        # workspaces of reductions whose results are read later: that nobody waits for, and that none may use
-        self.spare, self.lost = [], []
+        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
 
     def room(self, n_bytes):
         return self._last(self.partials, n_bytes)
@@ -544,11 +530,25 @@ class _Workspace:
 class _Ahead(_Workspace):
     """What one reduction has to itself, which others may run beside, and a mark behind it."""
 
-    def __init__(self, stream):
-        super().__init__(stream.context)
-        self.mark = driver.Event(stream.context, 2)  # of no time
+    def __init__(self, context):
+        super().__init__(context)
+        self.mark = driver.Event(context, 2)  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        self.known = self.again = None  # whose it was last, and what launches that again
+        self.known = self.again = None  # which reduction it was last, and what launches that again
+
+    def queue(self, bound, words):
+        """Queue a reduction, and the mark. The first launch of each is one of the space's own stream."""
+        space, compiled, policy, beside = bound
+        origin = space.stream or None
+        where = beside or origin
+        if self.known is not bound or not self.again or self.again(words):
+            with _lock.held:
+                rows = _reduce(space, compiled, policy, words, (), self)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            where, self.known, direct = origin, bound, compiled.direct and not origin
+            self.again = direct and compiled.again(grid, shared, block[len(words) :], beside)
+        cu.cuEventRecord(self.mark.handle, where)
 
 
 @functools.cache
