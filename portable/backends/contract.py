@@ -189,8 +189,7 @@ class Launches(Protocol):
     def reduce_ahead(self, space: Space, compiled, policy, beside: bool = False) -> Callable:
         """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
         alone: what is queued in the meantime need not be done. `beside`: nor need that wait for the
-        reduction, which writes nothing and reads nothing that is written meanwhile, so that it may begin when
-        its results are asked for.
+        reduction, which writes nothing and reads nothing that is written meanwhile.
         """
 
         def ahead(words):

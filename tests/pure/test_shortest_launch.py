@@ -125,19 +125,14 @@ def beside(fake_cuda):
 
 
 def test_a_reduction_beside_what_is_launched_after_it(beside, fake_cuda):
-    """A mark in the default stream says where it stands. When its results are asked for its own queue waits
-    for what is before that mark, and the host for the one behind it."""
+    """Its own queue waits for what is before a mark in the default stream, and the host for the one behind
+    it."""
     result, queue = beside(), driver.context(0).beside.handle.value
-    marked = ["cuCtxSetCurrent", "cuEventRecord"]
+    marked = ["cuCtxSetCurrent", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernelEx", "cuEventRecord"]
     assert fake_cuda.calls == marked
-    result()
-    assert fake_cuda.calls[2:] == [
-        "cuStreamWaitEvent",
-        "cuLaunchKernelEx",
-        "cuEventRecord",
-        "cuEventSynchronize",
-    ]
     assert [launch[4] for launch in fake_cuda.launches] == [queue] and fake_cuda.live[queue] == "stream"
+    result()
+    assert fake_cuda.calls == [*marked, "cuEventSynchronize"]
     assert not driver.context(0).parallel  # memory is still given back in the default stream's order
 
 
@@ -145,14 +140,17 @@ def test_reductions_beside_others_share_no_memory_with_them(beside, fake_cuda):
     """Nor with those of the default stream."""
     x, n_words = pk.zeros(300, space="cuda"), 3 + len(launches.EXTRA)
     fake_cuda.block_bytes, places, blocks = 8 * n_words, [], []
-    for result in [beside(), beside()]:
-        result()
-        blocks.append(fake_cuda.block)
+    beside()()
+    first = beside()
+    blocks.append(fake_cuda.block)
+    second = beside()
+    blocks.append(fake_cuda.block)
     pk.parallel_reduce(pk.RangePolicy(0, 300, space="cuda"), entry, x)
     for block in (*blocks, fake_cuda.block):
         extra = dict(zip(launches.EXTRA, struct.unpack_from(f"={len(launches.EXTRA)}q", block, 24)))
         places += [extra["partials"], extra["counter"]]
     assert len(set(places)) == len(places) and all(place in fake_cuda.live for place in places)
+    first(), second()
 
 
 def test_a_reduction_beside_others_in_a_thread_that_has_not_used_cuda(beside, fake_cuda):

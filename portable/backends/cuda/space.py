@@ -403,8 +403,8 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def reduce_ahead(space, compiled, policy, beside=False):
     """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone. `beside`: it is queued when its results are asked for, on a stream whose blocks begin
-    before those of what was launched in the meantime."""
+    waits for it alone. `beside`: on a stream whose blocks begin before those of what is launched in the
+    meantime."""
     stream = _workspace(space.device, space.stream)
     beside = stream.context.beside.handle if beside and compiled.direct and not space.stream else None
     bound = space, compiled, policy, beside
@@ -416,18 +416,14 @@ def reduce_ahead(space, compiled, policy, beside=False):
             work = _Ahead(stream.context)
         if beside:
             work.mark.record()
-        else:
-            work.queue(bound, words)
+            cu.cuStreamWaitEvent(beside, work.mark.handle, 0)
+        work.queue(bound, words)
 
         def results():
-            try:
-                if beside:
-                    cu.cuStreamWaitEvent(beside, work.mark.handle, 0)
-                    work.queue(bound, words)
-                cu.cuEventSynchronize(work.mark.handle)
-                return compiled.results.read(work.words)
-            finally:
-                stream.spare.append(work)
+            cu.cuEventSynchronize(work.mark.handle)
+            found = compiled.results.read(work.words)
+            stream.spare.append(work)
+            return found
 
         return results
 
