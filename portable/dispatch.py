@@ -613,10 +613,9 @@ def parallel_reduce(
     return results if several else results[0]
 
 
-def reduce_ahead(policy, kernel, *args, reducer, label=None, beside=False):
+def reduce_ahead(policy, kernel, *args, reducer, label=None):
     """A callable that gives what parallel_reduce returns, and waits for it alone: launches that are queued
-    before it is called need not be done. `beside`: these may run at the same time, as they write nothing that
-    the kernel reads, which writes nothing."""
+    before it is called need not be done."""
     if events.current() is not events.NONE:  # whoever listens hears of an end when it is there
         results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
         return lambda: results
@@ -624,7 +623,7 @@ def reduce_ahead(policy, kernel, *args, reducer, label=None, beside=False):
     wanted, (known, ahead) = (policy, reducer, specs), kernel.ahead
     if weak or known != wanted:
         space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
-        ahead = backend.reduce_ahead(space, compiled, policy, beside)
+        ahead = backend.reduce_ahead(space, compiled, policy)
         kernel.ahead = None if backend.interprets else wanted, ahead
     else:
         words = b"".join(words)

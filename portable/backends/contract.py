@@ -186,10 +186,9 @@ class Launches(Protocol):
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
-    def reduce_ahead(self, space: Space, compiled, policy, beside: bool = False) -> Callable:
+    def reduce_ahead(self, space: Space, compiled, policy) -> Callable:
         """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
-        alone: what is queued in the meantime need not be done. `beside`: nor need that wait for the
-        reduction, which writes nothing and reads nothing that is written meanwhile.
+        alone: what is queued in the meantime need not be done.
         """
 
         def ahead(words):

@@ -107,6 +107,16 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
     ]
 
 
+@pytest.mark.parametrize("mean", [300, 1000])
+def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
+    """Of which each member reads some values ahead, twice as many where rows are longer."""
+    monkeypatch.setattr(segments, "_by_teams", lambda space: True)
+    rng, offsets = np.random.default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
+    x = rng.integers(0, 1000, offsets[-1]).astype("float64")
+    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
+    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
+
+
 @pytest.mark.parametrize("most", [16, 300])
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
@@ -270,7 +280,7 @@ def write_ends(i, n_steps, length, n, wrong, offsets):
 
 
 def test_offsets_that_the_launch_before_writes(space):
-    """On a GPU rows are combined beside the look at their offsets, which waits for that launch."""
+    """On a GPU rows are combined before the host knows what their offsets are like."""
     # which takes a GPU longer than all that the host does meanwhile
     n, n_rows, n_steps = (20_000, 40, 100_000) if space != "checked" else (600, 2, 2)
     values, length = np.arange(float(n)), n // n_rows + 1

@@ -25,7 +25,6 @@ import pytest
 from portable import dispatch, space
 from portable.backends import registry
 from portable.backends.cuda import driver, library
-from portable.backends.cuda import space as launches
 
 # not canonical on any processor: whoever follows it gets a fault
 BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22
@@ -246,7 +245,7 @@ def _functions(fake):
             lambda p, v, n, s: fake.bytes_at(p, n).__setitem__(slice(None), bytes([v]) * n),
             [c_uint64, c_ubyte, c_size_t, handle],
         ),
-        "cuStreamCreateWithPriority": (make("stream"), [handle_out, c_uint, c_int]),
+        "cuStreamCreate": (make("stream"), [handle_out, c_uint]),
         "cuStreamDestroy_v2": (forget, [handle]),
         "cuStreamSynchronize": (nothing, [handle]),
         "cuStreamWaitEvent": (nothing, [handle, handle, c_uint]),
@@ -266,7 +265,7 @@ def _functions(fake):
 
 def _forget_everything():
     known = library._load, library.devices, driver.context, space._first_choice, dispatch._space
-    for function in (*known, registry.memory, launches._workspace):
+    for function in (*known, registry.memory):
         function.cache_clear()
 
 

@@ -109,62 +109,6 @@ def test_a_reduction_ahead_is_one_call_of_the_driver(fake_cuda):
         assert fake_cuda.calls[-1] == "cuEventSynchronize"
 
 
-@pytest.fixture
-def beside(fake_cuda):
-    """A callable that queues a reduction beside what is launched after it, seen once before."""
-    driver.context(0).alone = True
-    x, kernel, policy = pk.zeros(300, space="cuda"), pk.kernel(entry.fn), pk.RangePolicy(0, 300, space="cuda")
-
-    def queue():
-        return pk.dispatch.reduce_ahead(policy, kernel, x, reducer=(pk.Sum,), beside=True)
-
-    queue()()
-    fake_cuda.calls.clear()
-    fake_cuda.launches.clear()
-    return queue
-
-
-def test_a_reduction_beside_what_is_launched_after_it(beside, fake_cuda):
-    """Its own queue waits for what is before a mark in the default stream, and the host for the one behind
-    it."""
-    result, queue = beside(), driver.context(0).beside.handle.value
-    marked = ["cuCtxSetCurrent", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernelEx", "cuEventRecord"]
-    assert fake_cuda.calls == marked
-    assert [launch[4] for launch in fake_cuda.launches] == [queue] and fake_cuda.live[queue] == "stream"
-    result()
-    assert fake_cuda.calls == [*marked, "cuEventSynchronize"]
-    assert not driver.context(0).parallel  # memory is still given back in the default stream's order
-
-
-def test_reductions_beside_others_share_no_memory_with_them(beside, fake_cuda):
-    """Nor with those of the default stream."""
-    x, n_words = pk.zeros(300, space="cuda"), 3 + len(launches.EXTRA)
-    fake_cuda.block_bytes, places, blocks = 8 * n_words, [], []
-    beside()()
-    first = beside()
-    blocks.append(fake_cuda.block)
-    second = beside()
-    blocks.append(fake_cuda.block)
-    pk.parallel_reduce(pk.RangePolicy(0, 300, space="cuda"), entry, x)
-    for block in (*blocks, fake_cuda.block):
-        extra = dict(zip(launches.EXTRA, struct.unpack_from(f"={len(launches.EXTRA)}q", block, 24)))
-        places += [extra["partials"], extra["counter"]]
-    assert len(set(places)) == len(places) and all(place in fake_cuda.live for place in places)
-    first(), second()
-
-
-def test_a_reduction_beside_others_in_a_thread_that_has_not_used_cuda(beside, fake_cuda):
-    fake_cuda.current = None
-    beside()()
-    assert fake_cuda.current and len(fake_cuda.launches) == 1
-
-
-def test_what_the_driver_refuses_of_a_reduction_beside_others_is_told(beside, fake_cuda):
-    fake_cuda.fail |= dict.fromkeys(("cuLaunchKernel", "cuLaunchKernelEx"), 700)
-    with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS, 700"):
-        beside()()
-
-
 @pk.kernel
 def entry(i, x):
     return x[i]

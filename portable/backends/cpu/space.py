@@ -364,7 +364,7 @@ def _in_turn(space, block, rows):
         _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
 
 
-def reduce_ahead(space, compiled, policy, beside=False):
+def reduce_ahead(space, compiled, policy):
     """A callable of the words that gives a callable of the results, which are there already."""
 
     def ahead(words):

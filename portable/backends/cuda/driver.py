@@ -324,16 +324,10 @@ class Context(contract.Memory):
 
     # Streams, events, graphs
 
-    def stream(self, priority=0):
-        """A new Stream; it and the default stream do not wait for each other. Blocks of a lower priority
-        begin first."""
+    def stream(self):
+        """A new Stream; it and the default stream do not wait for each other."""
         self.activate()
-        return Stream(self, priority)
-
-    @functools.cached_property
-    def beside(self):
-        """A Stream whose blocks begin before those that wait in other streams."""
-        return self.stream(-1)
+        return Stream(self)
 
     def lasting_stream(self):
         """The handle, an int, of a new stream that is released with the process."""
@@ -437,10 +431,9 @@ class Function:
 class Stream(_Owner):
     """A queue of work. Attribute: handle."""
 
-    def __init__(self, context, priority=0):
+    def __init__(self, context):
         handle = ctypes.c_void_p()
-        # 1: the default stream does not wait for it
-        cu.cuStreamCreateWithPriority(byref(handle), 1, priority)
+        cu.cuStreamCreate(byref(handle), 1)  # 1: the default stream does not wait for it
         super().__init__(context, handle, cu.cuStreamDestroy)
 
 

@@ -55,7 +55,7 @@ _SIGNATURES = {
     "cuMemcpyDtoDAsync_v2": "DDZP",
     "cuMemcpyPeerAsync": "DPDPZP",
     "cuMemsetD8Async": "DBZP",
-    "cuStreamCreateWithPriority": "PUI",
+    "cuStreamCreate": "PU",
     "cuStreamDestroy_v2": "P",
     "cuStreamSynchronize": "P",
     "cuStreamWaitEvent": "PPU",

@@ -113,14 +113,14 @@ class Compiled:
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
 
-    def again(self, grid, shared, rest, stream=None):
-        """A callable of a launch's words, behind which `rest` stands, that queues it by one call of the
-        driver, whose code it returns; False where that cannot be."""
+    def again(self, grid, shared, rest):
+        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
+        one call of the driver, whose code it returns; False where that cannot be."""
         if not self.context.alone or not cu.launch_as:
             return False
         n_bytes, handle = 8 * self.signature.n_words, self.handle
         block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
-        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared, stream))
+        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
         arguments, last = memoryview(block).cast("B")[:n_bytes], None
 
@@ -401,23 +401,24 @@ def run(pattern, space, compiled, policy, words, outs):
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def reduce_ahead(space, compiled, policy, beside=False):
+def reduce_ahead(space, compiled, policy):
     """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone. `beside`: on a stream whose blocks begin before those of what is launched in the
-    meantime."""
+    waits for it alone."""
     stream = _workspace(space.device, space.stream)
-    beside = stream.context.beside.handle if beside and compiled.direct and not space.stream else None
-    bound = space, compiled, policy, beside
 
     def ahead(words):
         try:
             work = stream.spare.pop()
         except IndexError:
-            work = _Ahead(stream.context)
-        if beside:
-            work.mark.record()
-            cu.cuStreamWaitEvent(beside, work.mark.handle, 0)
-        work.queue(bound, words)
+            work = _Ahead(stream)
+        if work.known is not ahead or not work.again or work.again(words):
+            with _lock.held:
+                rows = _reduce(space, compiled, policy, words, (), work)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            work.known, direct = ahead, compiled.direct and not space.stream
+            work.again = direct and compiled.again(grid, shared, block[len(words) :])
+        cu.cuEventRecord(work.mark.handle, space.stream or None)
 
         def results():
             cu.cuEventSynchronize(work.mark.handle)
@@ -523,28 +524,17 @@ class _Workspace:
         return kept[-1].pointer
 
 
-class _Ahead(_Workspace):
-    """What one reduction has to itself, which others may run beside, and a mark behind it."""
+class _Ahead:
+    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
 
-    def __init__(self, context):
-        super().__init__(context)
-        self.mark = driver.Event(context, 2)  # of no time
+    def __init__(self, work):
+        self.room, self.counter = work.room, work.counter
+        self.results, self.mark = (
+            work.context.allocate_pinned(512),
+            driver.Event(work.context, 2),
+        )  # of no time
         self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        self.known = self.again = None  # which reduction it was last, and what launches that again
-
-    def queue(self, bound, words):
-        """Queue a reduction, and the mark. The first launch of each is one of the space's own stream."""
-        space, compiled, policy, beside = bound
-        origin = space.stream or None
-        where = beside or origin
-        if self.known is not bound or not self.again or self.again(words):
-            with _lock.held:
-                rows = _reduce(space, compiled, policy, words, (), self)
-                _launch(space, rows)
-            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
-            where, self.known, direct = origin, bound, compiled.direct and not origin
-            self.again = direct and compiled.again(grid, shared, block[len(words) :], beside)
-        cu.cuEventRecord(self.mark.handle, where)
+        self.known = self.again = None  # whose it was last, and what launches that again
 
 
 @functools.cache
