@@ -14,7 +14,7 @@ from .kernel import function, kernel
 from .words import int32, int64, local, uint32, uint64, where
 
 MOST = 8192  # values of a row that a team takes, one stretch after the other
-_AHEAD = 8  # values that a member reads before it combines the first
+AHEAD = 8  # values that a member reads before it combines the first
 
 
 @function
@@ -105,17 +105,18 @@ def _row(r, values, offsets):
 
 
 @functools.cache
-def _fold(reducer):
-    """A function that combines values low..high by a whole team."""
+def _fold(reducer, n_ahead):
+    """A function that combines values low..high by a whole team, of which a member reads `n_ahead` before it
+    combines the first."""
     combine = reducer.combine
 
     @function
     def fold(team, neutral, values, low, high):
-        total, ahead = neutral, local(_AHEAD, values.dtype)
-        for base in range(low + team.rank, high, _AHEAD * team.size):
-            for m in range(_AHEAD):
+        total, ahead = neutral, local(n_ahead, values.dtype)
+        for base in range(low + team.rank, high, n_ahead * team.size):
+            for m in range(n_ahead):
                 ahead[m] = values[min(base + m * team.size, high - 1)]
-            for m in range(_AHEAD):
+            for m in range(n_ahead):
                 total = where(base + m * team.size < high, combine(total, wide(ahead, m)), total)
         return team.reduce(total, reducer)
 
@@ -123,9 +124,9 @@ def _fold(reducer):
 
 
 @functools.cache
-def reduction_of_row(reducer):
+def reduction_of_row(reducer, n_ahead):
     """The kernel that combines each row, or of a longer one the first `most` values, by a team."""
-    fold = _fold(reducer)
+    fold = _fold(reducer, n_ahead)
 
     @kernel
     def reduce_row(team, most, neutral, values, offsets, out):
@@ -142,7 +143,7 @@ def reduction_of_row(reducer):
 def reduction_of_rest(reducer):
     """Two kernels: what is beyond the first `most` values of a row, in a block of as many, by a team; and
     rows joined with their blocks, a team a row."""
-    combine, fold = reducer.combine, _fold(reducer)
+    combine, fold = reducer.combine, _fold(reducer, AHEAD)
 
     @kernel
     def reduce_block(team, most, neutral, values, offsets, parts):
@@ -177,11 +178,11 @@ def prefixes_of_row(reducer):
         """A row's values once, and its prefixes; nothing of a row that is longer than MOST."""
         begin, end = _row(team.league_rank, values, offsets)
         end = end if end - begin <= MOST else begin
-        carry, ahead = neutral, local(_AHEAD, values.dtype)
-        for base in range(begin, end, _AHEAD * team.size):
-            for m in range(_AHEAD):
+        carry, ahead = neutral, local(AHEAD, values.dtype)
+        for base in range(begin, end, AHEAD * team.size):
+            for m in range(AHEAD):
                 ahead[m] = values[min(base + m * team.size + team.rank, end - 1)]
-            for m in range(_AHEAD):
+            for m in range(AHEAD):
                 i = base + m * team.size + team.rank
                 value = where(i < end, wide(ahead, m), neutral)
                 before = combine(carry, team.scan(value, reducer))

@@ -234,7 +234,7 @@ def test_ragged_rows(dtype, tmp_path):
     for kernel, specs in (
         (segments._staged_tile_reduction(pk.Sum), (tile, neutral, values, *parts)),
         (segments._tile_joint(pk.Sum), (tile, n, neutral, *parts)),
-        (rows.reduction_of_row(pk.Sum), (tile, neutral, values, index, out)),
+        *((rows.reduction_of_row(pk.Sum, n), (tile, neutral, values, index, out)) for n in (8, 16)),
         (rows.reduction_of_rest(pk.Sum)[0], (tile, neutral, values, index, out)),
         (rows.reduction_of_rest(pk.Sum)[1], (tile, neutral, values, index, out, out)),
         (rows.prefixes_of_row(pk.Sum), (inclusive, neutral, values, index, out)),

@@ -1,5 +1,7 @@
 """Step 23: ragged rows, and what is found in sorted numbers, against NumPy row by row."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -110,6 +112,16 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
     assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [
         row.max() for row in rows_of(x, offsets) if len(row)
     ]
+
+
+@pytest.mark.parametrize("mean", [300, 1000])
+def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
+    """Of which each member reads some values ahead, twice as many where rows are longer."""
+    monkeypatch.setattr(segments, "_by_teams", lambda space: True)
+    rng, offsets = np.random.default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
+    x = rng.integers(0, 1000, offsets[-1]).astype("float64")
+    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
+    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
 
 
 @pytest.mark.parametrize("most", [16, 300])
@@ -267,6 +279,62 @@ def wrong_offsets(space, seed):
     np.testing.assert_allclose(
         found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1])
     )
+
+
+@pk.kernel
+def write_ends(i, n_steps, length, n, wrong, offsets):
+    """Rows of equal length, whose last is shorter; written after a while."""
+    waited = 0.0
+    for j in range(n_steps):
+        waited = waited * 0.5 + j
+    offsets[i] = (min(i * length, n) if waited > 0.0 else 0) + (i == wrong)
+
+
+def test_offsets_that_the_launch_before_writes(space):
+    """On a GPU rows are combined before the host knows what their offsets are like."""
+    # which takes a GPU longer than all that the host does meanwhile
+    n, n_rows, n_steps = (20_000, 40, 100_000) if space != "checked" else (600, 2, 2)
+    values, length = np.arange(float(n)), n // n_rows + 1
+    x, offsets = move(values, space), move(np.zeros(n_rows + 1, np.int64), space)
+    policy = pk.RangePolicy(0, n_rows + 1, space=space)
+    for turn in range(8):
+        call = pk.segmented_scan if turn % 2 else pk.segmented_reduce
+        wrong = (0, -1, n_rows, -1)[turn // 2 % 4]  # the beginning, none, the end, none
+        pk.parallel_for(policy, write_ends, n_steps, length + turn, n, wrong, offsets)
+        if wrong >= 0:
+            with pytest.raises(InputError, match=f"must rise from 0 to {n}"):
+                call(x, offsets, space=space)
+            continue
+        found = call(x, offsets, space=space).to_numpy()
+        rows = rows_of(values, np.minimum(np.arange(n_rows + 1) * (length + turn), n))
+        wanted = np.concatenate([np.cumsum(row) for row in rows]) if turn % 2 else [row.sum() for row in rows]
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_threads_that_combine_rows_at_once(space):
+    """Each finds what is wrong with its own rows alone."""
+    n, n_rows = (20_000, 40) if space != "checked" else (600, 2)
+    found = {}
+
+    def combine(number):
+        x = move(np.full(n, float(number)), space)
+        ends = np.linspace(0, n, n_rows + 1).astype(np.int64)
+        if number == 2:
+            ends[-1] -= 1
+        offsets, wanted = move(ends, space), float(number) * np.diff(ends)
+        for _ in range(20 if space != "checked" else 2):
+            try:
+                sums = pk.segmented_reduce(x, offsets, space=space).to_numpy()
+                found.setdefault(number, []).append((sums == wanted).all())
+            except InputError as error:
+                found.setdefault(number, []).append(f"ends with {n - 1}" in str(error))
+
+    threads = [threading.Thread(target=combine, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 1, 2, 3] and all(all(turns) for turns in found.values()), found
 
 
 def test_many_empty_rows(space, tiles):
