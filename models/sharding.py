@@ -198,18 +198,20 @@ class Place:
             return self._method, [self._shard(k) for k in range(len(pieces))]
 
     def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
-        """The nodes of sums whose launches are the same at each call: one graph, once all shards are
-        kept."""
-        kept = all(k in self._prepared for k in numbers)
+        """The nodes of sums whose launches are the same at each call: one graph, when they are asked for once
+        more and all shards are kept."""
         function, shards = getattr(self._method, name), map(self._shard, numbers)
-        if not kept:
-            return nodes(function(shards), numbers[0], self._n)
         key = name, numbers[0], numbers[-1]
         if key not in self._graphs:
+            sums = nodes(function(shards), numbers[0], self._n)
+            if all(k in self._prepared for k in numbers):
+                self._graphs[key] = None, sums
+            return sums
+        graph, sums = self._graphs[key]
+        if graph is None:
             with pk.capture(self._method.space) as graph:
                 sums = nodes(function(shards), numbers[0], self._n)
             self._graphs[key] = graph, sums
-        graph, sums = self._graphs[key]
         graph.replay()
         return sums
 

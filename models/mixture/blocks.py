@@ -236,10 +236,12 @@ class Points:
         """
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype, copy=False), chosen
-        how = ("gather",) if change is None else ("changed", change)
-        total, self.added, *more = self._shards.reduce(
-            how[0], self._records(components), *self.about, *how[1:], stay=True
-        )
+        name, args = "gather", ()
+        if change is not None:
+            name, args = "changed", (*self.about, change)
+        elif len(numbers) > 1:
+            name, args = "gather_about", self.about
+        total, self.added, *more = self._shards.reduce(name, self._records(components), *args, stay=True)
         return self._check(float(on_host(total)[0]), components), *map(on_host, more)
 
     def sweep(self, components, change=None):

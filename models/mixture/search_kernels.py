@@ -7,6 +7,8 @@ Arguments that recur, beside those of `kernels`
     nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first; 0
                 where it cannot be chosen
     free        float64: 1, and 0 for rows that count 0 times
+    draws       int64: how many rows are chosen, as `arrival` reads it and as `approach` does: each kernel
+                writes the other's, so that launches are the same for every draw
 """
 
 import math
@@ -73,16 +75,18 @@ def name_rows(i, rows, names):
 
 
 @pk.kernel
-def arrival(i, seed, draw, names, nearest, free):
+def arrival(i, seed, draws, names, nearest, free):
     """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
     proportion to them. The same where all that may be chosen come at the rate 1."""
-    luck = pk.random.exponential(seed, names[i], draw)
+    luck = pk.random.exponential(seed, names[i], draws[0])
     first = luck / nearest[i] if nearest[i] > 0.0 else math.inf
+    if i == 0:
+        draws[1] = draws[0]
     return first, luck if free[i] > 0.0 else math.inf
 
 
 @pk.kernel
-def approach(i, far, draw, rows, scales, free, found, places, chosen, nearest):
+def approach(i, far, draws, rows, scales, free, found, places, chosen, nearest):
     """The row that a draw chose, and what another has to do with it: 3 p operations.
 
     far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
@@ -97,11 +101,12 @@ def approach(i, far, draw, rows, scales, free, found, places, chosen, nearest):
         square += away * away
     if free[i] > 0.0:
         if far:
-            nearest[i] = min(nearest[i], square) if draw > 0 else square
+            nearest[i] = min(nearest[i], square) if draws[1] > 0 else square
         elif square == 0.0:
             nearest[i] = 0.0
     if i == 0:
-        chosen[draw] = own
+        chosen[draws[1]] = own
+        draws[0] = draws[1] + 1
 
 
 @pk.kernel

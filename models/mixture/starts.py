@@ -57,14 +57,15 @@ class Few:
         with pk.use(space):
             nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k,), np.int64)
             found, places = pk.empty((2,)), pk.empty((2,), np.int64)
+        draws = pk.copy_of(np.zeros(2, np.int64), space)
         for view in (nearest, free):
             pk.deep_copy(view, 1.0 if self.weights is None else (self.weights > 0.0).astype(float))
-        for draw in range(k):
+        with pk.capture(space) as graph:
             pk.parallel_reduce(
                 policy,
                 search_kernels.arrival,
                 seed,
-                draw,
+                draws,
                 self._names,
                 nearest,
                 free,
@@ -76,7 +77,7 @@ class Few:
                 policy,
                 search_kernels.approach,
                 pk.static(int(how == "k-means++")),
-                draw,
+                draws,
                 self._rows,
                 scales,
                 free,
@@ -86,11 +87,15 @@ class Few:
                 nearest,
                 label="mixture.approach",
             )
+        for _ in range(k):
+            graph.replay()
         return some_of(self.X, chosen.to_numpy()).astype(np.float64)
 
 
 def some_of(X, numbers):
     """The rows of these numbers, an ndarray; of a View they are brought together where they are."""
+    if isinstance(X, np.ndarray):  # in half the time of X[numbers]
+        return np.asarray(np.take(X, numbers, axis=0))
     if not isinstance(X, pk.View):
         return np.asarray(X[numbers])
     some = pk.empty((len(numbers), X.shape[1]), X.dtype, X.space)

@@ -10,8 +10,9 @@ import portable as pk
 
 from . import moment_kernels
 
-# points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
-SLICE = 1024
+# points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up; of
+# few points less, down to the second, for as many teams as 16 cores share out evenly
+SLICE, LEAST_SLICE, FEW_SLICES = 1024, 256, 96
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
 _UNROLL = 8  # points of a step of the product: as registers last
@@ -42,7 +43,7 @@ def triangle(p):
 
 def slices_of(n):
     """Slices of so many points."""
-    return max(round(n / SLICE), 1)
+    return max(round(n / SLICE), min(round(n / LEAST_SLICE), FEW_SLICES), 1)
 
 
 def blocks_of(p, diagonal):
@@ -106,20 +107,23 @@ class Sums:
         )
         self._static = list(map(pk.static, fixed))
         with pk.use(space):
+            self._centred = pk.zeros((1, p), dtype), pk.zeros((k,), np.int64)
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
 
-    def of(self, block, numbers, chosen):
+    def of(self, block, numbers=None, chosen=None):
         """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next sums
         overwrite.
 
-        numbers, chosen : of references, as `references` gives them, in the points' dtype
+        numbers, chosen : of references, as `references` gives them, in the points' dtype; by default the
+            centre of all
         """
-        about, n_tiles = (self._numbers.of(numbers), self._chosen.of(chosen)), block.joint.shape[0]
+        about, n_tiles = self._centred, block.joint.shape[0]
+        if numbers is not None:
+            about = self._numbers.of(numbers), self._chosen.of(chosen)
         # whole tiles may be too few for all: none is left empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
-        if len(numbers) == 1:
-            arguments = functools.partial(self._moments, block, n_slices, 0, 0, self.k, about)
-            block.add_up(about, arguments, "mixture.moments")
+        if about[0].shape[0] == 1:
+            pk.parallel_for(*self._moments(block, n_slices, 0, 0, self.k, about), label="mixture.moments")
         else:
             for number in range(len(numbers)):
                 own = np.flatnonzero(chosen == number)
@@ -129,15 +133,15 @@ class Sums:
                     pk.parallel_for(*arguments, label="mixture.moments")
         if not block.added:
             block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
-        block.combine(
-            tuple(block.added), lambda: self._addition(*block.added, n_slices), "mixture.add_slices"
+        added = block.added[0]
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), added.shape, space=self._space),
+            moment_kernels.add_slices,
+            self._slices[:n_slices],
+            added,
+            label="mixture.add_slices",
         )
-        return block.added[0]
-
-    def _addition(self, added, n_slices):
-        """What `add_slices` is launched with."""
-        policy = pk.MDRangePolicy((0, 0), added.shape, space=self._space)
-        return policy, moment_kernels.add_slices, self._slices[:n_slices], added
+        return added
 
     def _moments(self, block, n_slices, number, begin, end, about):
         """What `moments` is launched with, for some components and a reference."""

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -35,27 +34,6 @@ class Piece(NamedTuple):
         return self.rows.nbytes
 
 
-class Again:
-    """A launch that is planned when it is made for the second time with the same arrays."""
-
-    def __init__(self) -> None:
-        self._of, self._plan = (), None
-
-    def __call__(self, of: tuple, arguments: Callable[[], tuple], label: str) -> None:
-        """Launch what `arguments()` gives: a policy, a kernel and its arguments.
-
-        of : tuple of Views
-            Those of them that may be others next time.
-        """
-        if len(self._of) != len(of) or any(a is not b for a, b in zip(self._of, of)):
-            self._of, self._plan = of, None
-            pk.parallel_for(*arguments(), label=label)
-            return
-        if self._plan is None:
-            self._plan = pk.plan(*arguments(), label=label)
-        self._plan()
-
-
 class Block(NamedTuple):
     """n points from `start` on in a space: x of shape (p, columns), their weights, a View or None, and
     whether they are finite: flaw[0] is 0, or NaN.
@@ -72,16 +50,14 @@ class Block(NamedTuple):
     joint: pk.View
     lse: pk.View
     total: pk.View
-    compute: Again
-    add_up: Again
-    combine: Again
     added: list[pk.View]
 
 
 class Sweeps:
     """A method for `sharding.Shards`, whose shards are blocks of points.
 
-    `records` are those of components, as `blocks.Components` has them, an array or a View of any space.
+    `records` are those of components, as `blocks.Components` has them, an array or a View of any space;
+    `gather`, whose launches are the same at each call, takes those that were loaded.
 
     Parameters
     ----------
@@ -99,7 +75,8 @@ class Sweeps:
     space : str or Space
     """
 
-    queued = "gather", "log_likelihood"
+    queued = "gather", "gather_about", "log_likelihood"
+    repeated = ("gather",)
 
     def __init__(
         self,
@@ -121,7 +98,8 @@ class Sweeps:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
-        self._sums = self._records = None
+            self._records = pk.empty((k * length,), dtype)
+        self._sums = None
 
     def room(self) -> Sums:
         """Room for sums, made when they are first asked for."""
@@ -150,14 +128,21 @@ class Sweeps:
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
-        again = Again(), Again(), Again()
-        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, *again, [])
+        return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, [])
 
-    def _computed(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[Block]:
-        """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed."""
-        there = self._reached(records)
+    def load(self, records: np.ndarray | pk.View) -> None:
+        """The records of the components that `gather` is for."""
+        pk.deep_copy(self._records, records, wait=False)
+
+    def _computed(
+        self, blocks: Iterator[Block], records: np.ndarray | pk.View | None = None
+    ) -> Iterator[Block]:
+        """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed; by the records that were
+        loaded, or by others."""
+        if records is not None:
+            self.load(records)
         for block in blocks:
-            block.compute((there,), functools.partial(self._log_joint, block, there), "mixture.log_joint")
+            pk.parallel_for(*self._log_joint(block), label="mixture.log_joint")
             policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
             if block.weights is None:
                 kernel, args = kernels.normalise, (block.n, block.flaw, block.lse)
@@ -166,17 +151,7 @@ class Sweeps:
             pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
             yield block
 
-    def _reached(self, records: np.ndarray | pk.View) -> pk.View:
-        """Records where kernels reach them; of another space's in a View that is kept, with which launches
-        are planned."""
-        if not isinstance(records, pk.View) or records.memory == self.space.memory:
-            return reached(records, self.space)
-        if self._records is None:
-            self._records = pk.create_mirror(records, self.space)
-        pk.deep_copy(self._records, records, wait=False)
-        return self._records
-
-    def _log_joint(self, block: Block, records: pk.View) -> tuple:
+    def _log_joint(self, block: Block) -> tuple:
         """What `log_joint` is launched with."""
         width, n_parts = block.x.shape[1], block.lse.shape[0]
         n_teams = -(-block.joint.shape[0] // kernels.TILES) * n_parts
@@ -186,7 +161,7 @@ class Sweeps:
             kernels.log_joint,
             *map(pk.static, fixed),
             block.x,
-            records,
+            self._records,
             block.joint,
             block.lse,
         )
@@ -199,14 +174,19 @@ class Sweeps:
         """sum_i lse_i of each block."""
         return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
-    def gather(
+    def gather(self, blocks: Iterator[Block]) -> Iterator[tuple]:
+        """sum_i lse_i, and the sums of `sums.Sums` about the centre, of the records that were loaded."""
+        room = self.room()  # before anything is computed
+        return ((Held(block.total), Held(room.of(block))) for block in self._computed(blocks))
+
+    def gather_about(
         self,
         blocks: Iterator[Block],
         records: np.ndarray | pk.View,
         reference: np.ndarray,
         chosen: np.ndarray,
     ) -> Iterator[tuple]:
-        """sum_i lse_i, and the sums of `sums.Sums`."""
+        """The same about several references."""
         return self.changed(blocks, records, reference, chosen, lambda *of_block: ())
 
     def changed(
@@ -218,7 +198,7 @@ class Sweeps:
         change: Callable,
     ) -> Iterator[tuple]:
         """The same, and what `change` gives to be summed: it may put others in the place of l_ij."""
-        room = self.room()  # before anything is computed
+        room = self.room()
         for block in self._computed(blocks, records):
             more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more

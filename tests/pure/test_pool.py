@@ -16,6 +16,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from portable.backends.cpu import engine, pool_code
+from portable.backends.cpu import pool as pool_module
 from portable.backends.cpu.pool import RING, Pool
 from portable.errors import InputError
 
@@ -148,6 +150,31 @@ def test_launches_after_the_workers_fell_asleep(pool, mark):
     np.testing.assert_array_equal(block.count, 30)
 
 
+def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
+    """As long as they slept before, ten times what they spin otherwise; slowed down, so that others who use
+    the cores matter less."""
+    monkeypatch.setattr(pool_code, "SPIN_MICROSECONDS", 6000)
+    text = pool_code.text.__wrapped__()
+    if not text:
+        pytest.skip("no POSIX threads here")
+    slow = pool_code.Code(engine.load(text, "a slow pool", level=None))
+    monkeypatch.setattr(pool_module, "compiled", lambda: slow)
+    pool, block = Pool(2), Block(64)
+    sleepers = ctypes.c_int64.from_address(pool.handle + pool_code.AT["SLEEPERS"])
+
+    def asleep_after(seconds):
+        time.sleep(seconds)
+        asleep = sleepers.value
+        pool.run(mark, block.address, 0, 64, 1)
+        return asleep
+
+    pool.run(mark, block.address, 0, 64, 1)
+    for _ in range(5):
+        assert [asleep_after(0.03) for _ in range(16)].count(0) >= 8
+        assert asleep_after(0.7) == 1
+    pool.close()
+
+
 def test_uneven_work(pool, mark):
     block = Block(200, step=500)
     for _ in range(20):
@@ -272,6 +299,8 @@ def test_wrong_chunks(pool, mark, chunk):
 
 _PROGRAM = """
 import ctypes, os, sys, threading, time
+from portable.backends.cpu import engine, pool_code
+from portable.backends.cpu import pool as pool_module
 from portable.backends.cpu.pool import RING, Pool
 total = []
 slow = float(os.environ.get("SLOW", 0))

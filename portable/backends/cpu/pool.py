@@ -8,7 +8,8 @@ it:
   that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
   switches.
 * Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
-  condition. No more of them spin than there are cores.
+  condition; PATIENCE times as long after a sleep that was shorter than that. No more of them spin than there
+  are cores.
 * Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
   the cores.
 * Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first,

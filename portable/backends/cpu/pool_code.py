@@ -10,7 +10,9 @@ import llvmlite.binding as llvm
 
 from . import ring_code
 
-SPIN_MICROSECONDS = 30
+# How long a worker without work spins before it sleeps; and, where the last sleep was a short one, how many
+# times as long: what shortly follows one launch is likely to follow the next as shortly.
+SPIN_MICROSECONDS, PATIENCE = 30, 10
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
 # pairs.
@@ -70,6 +72,18 @@ loop:
   br i1 %more, label %loop, label %out
 out:
   ret void
+}}
+
+; The time of day in nanoseconds.
+define internal i64 @now() {{
+  %time = alloca [2 x i64]
+  call i32 @clock_gettime(i32 0, ptr %time)
+  %ns.p = getelementptr i64, ptr %time, i64 1
+  %seconds = load i64, ptr %time
+  %ns = load i64, ptr %ns.p
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %ns
+  ret i64 %now
 }}
 
 ; May a worker that has seen epoch %seen enter? Only an open launch, and each launch once.
@@ -250,10 +264,13 @@ entry:
   %worker = atomicrmw add ptr %born.p, i64 1 monotonic
   %has.core = icmp slt i64 %worker, %cores
   %all.spins = load i64, ptr %spins.p
-  %spins = select i1 %has.core, i64 %all.spins, i64 0
+  %few = select i1 %has.core, i64 %all.spins, i64 0
+  %many = mul i64 %few, {PATIENCE}
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %entry ], [ %seen, %retry ], [ %epoch, %leave ], [ %epoch, %tell ]
+  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen, %retry ], [ %epoch, %leave ], [ %epoch, %tell ]
+  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %retry ],
+    [ %spins.next, %leave ], [ %spins.next, %tell ]
   br label %spin
 spin:
   %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
@@ -268,28 +285,40 @@ pause:
   %i.less = sub i64 %i, 1
   br label %spin
 announce:
+  %asleep.from = call i64 @now()
   call i32 @pthread_mutex_lock(ptr %mutex)
   atomicrmw add ptr %sleepers, i64 1 seq_cst
-  br label %look
-look:
-  %stop = load atomic i64, ptr %stop.p seq_cst, align 8
-  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
-  %may.now = call i1 @may_enter(i64 %gate.now, i64 %seen)
-  %stopping = icmp ne i64 %stop, 0
-  %up = or i1 %may.now, %stopping
+  %stop.before = load atomic i64, ptr %stop.p seq_cst, align 8
+  %gate.before = load atomic i64, ptr %pool seq_cst, align 8
+  %may.before = call i1 @may_enter(i64 %gate.before, i64 %seen)
+  %stopped = icmp ne i64 %stop.before, 0
+  %up = or i1 %may.before, %stopped
   br i1 %up, label %rise, label %sleep
 sleep:
   call i32 @pthread_cond_wait(ptr %work, ptr %mutex)
-  br label %look
+  br label %rise
 rise:
   atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  %stop = load atomic i64, ptr %stop.p seq_cst, align 8
+  %stopping = icmp ne i64 %stop, 0
   call i32 @pthread_mutex_unlock(ptr %mutex)
-  br i1 %stopping, label %end, label %chain
+  br i1 %stopping, label %end, label %awake
+awake: ; too late for this launch, perhaps, but not for the next
+  %asleep.until = call i64 @now()
+  %asleep = sub i64 %asleep.until, %asleep.from
+  %short = icmp ult i64 %asleep, {SHORT}
+  %few.before = icmp eq i64 %spins, %few
+  %worth.it = and i1 %short, %few.before
+  %spins.chosen = select i1 %worth.it, i64 %many, i64 %few
+  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
+  %may.now = call i1 @may_enter(i64 %gate.now, i64 %seen)
+  br i1 %may.now, label %chain, label %idle
 chain:
   call void @wake(ptr %pool)
   br label %enter
 enter:
   %gate.seen = phi i64 [ %gate, %spin ], [ %gate.now, %chain ]
+  %spins.next = phi i64 [ %spins, %spin ], [ %spins.chosen, %chain ]
   %gate.with.me = add i64 %gate.seen, 1
   %swap = cmpxchg ptr %pool, i64 %gate.seen, i64 %gate.with.me seq_cst monotonic
   %entered = extractvalue {{ i64, i1 }} %swap, 1
@@ -305,8 +334,8 @@ inside:
   br i1 %was.last, label %leave.last, label %leave
 leave.last:
   %waiting = load atomic i64, ptr %waiting.p seq_cst, align 8
-  %asleep = icmp ne i64 %waiting, 0
-  br i1 %asleep, label %tell, label %leave
+  %launcher.sleeps = icmp ne i64 %waiting, 0
+  br i1 %launcher.sleeps, label %tell, label %leave
 leave:
   br label %idle
 tell:
@@ -354,7 +383,8 @@ def text():
     pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
         platform.machine(), ""
     )
-    return (_IR + ring_code.TEXT).format(pause=pause, **AT, **ring_code.WORDS)
+    known = {"PATIENCE": PATIENCE, "SHORT": 1000 * PATIENCE * SPIN_MICROSECONDS} | AT | ring_code.WORDS
+    return (_IR + ring_code.TEXT).format(pause=pause, **known)
 
 
 class Code:

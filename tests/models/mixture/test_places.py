@@ -208,11 +208,22 @@ def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
     assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 8 * K), 3 * 8 * K, 0]
 
 
+def test_a_sweep_that_comes_again_is_one_launch(far):
+    heard = Heard()
+    with pk.listening(heard):
+        fitted(far, max_iter=5, moves=False)
+    sweep = "mixture.log_joint + mixture.normalise + mixture.moments + mixture.add_slices"
+    n_blocks = heard.kernels.count("mixture.moments")  # of the first one
+    assert (
+        n_blocks > 4 and [label.count(sweep) for label in heard.kernels if sweep in label] == [n_blocks] * 5
+    )
+
+
 def test_a_start_does_not_wait_between_draws(far):
     heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, np.random.default_rng(1))
     with pk.listening(heard, copies=True):
         given.means(9, np.ones(P), "k-means++", np.random.default_rng(2))
-    assert heard.waits == [] and heard.kernels.count("mixture.approach") == 9
+    assert heard.waits == [] and heard.kernels.count("mixture.arrival + mixture.approach") == 9
 
 
 @pytest.mark.parametrize("stretch", [None, 12_000])
