@@ -106,7 +106,7 @@ class Sums:
         )
         self._static = list(map(pk.static, fixed))
         with pk.use(space):
-            self._slices = pk.empty((self._n_slices, k, m), np.float64)
+            self._slices = pk.empty((self._n_slices, k, m), dtype)
 
     def of(self, block, numbers, chosen):
         """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next sums
