@@ -154,11 +154,11 @@ class Points:
         self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
         n_blocks = _BLOCKS_ONCE if once and self._is_one else _BLOCKS
         least = min(max(_SMALL // n_components, _FEWEST), _LEAST)
-        full = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)))
+        full = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)), self.dtype)
         n_slices = slices_of(full)
         unit = n_slices * kernels.PAD  # a block that is less than full has as many slices, of whole tiles
         even = -(-self.n // even_number(-(-self.n // full)))
-        self._block = min(padded(-(-even // unit) * unit), full)
+        self._block = min(padded(-(-even // unit) * unit, self.dtype), full)
         with pk.use(here(client, space)) as self.space:
             pass
         if rows is not None and not (self._is_one and rows.is_whole):
@@ -191,7 +191,7 @@ class Points:
 
     def width(self, start):
         """Columns of the block that begins there."""
-        return padded(min(self._block, self.n - start))
+        return padded(min(self._block, self.n - start), self.dtype)
 
     def _records(self, components):
         records = components.records(self.centre, self.dtype)

@@ -19,9 +19,9 @@ Arguments that recur
                 those by all
     sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d'
                 with d = x less a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r
-                d, all r d^2), float64
+                d, all r d^2)
 
-All but `sums` have the dtype of x.
+All have the dtype of x; what slices add up to is float64.
 """
 
 import math
@@ -31,8 +31,9 @@ import portable as pk
 
 PAD = 32  # points of a tile; a warp, and some packs of lanes
 UNROLLED = 24  # coordinates of a point that registers hold
-TILES = 16  # of a team of `log_joint`, at most
+STACKS = 4  # of as many tiles as a member of `log_joint` has points; of a team, at most
 BATCH = 8  # values that are read before the first is used
+STAGED = 16  # numbers of records that a member of `log_joint` has on their way from memory
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
@@ -112,53 +113,68 @@ def diagonal_squares(p, rows, own, staged, o, y, square):
 @pk.function
 def stage_records(team, first, n, records, some, staged):
     """n numbers of the records from the one numbered `first`, as many on their way from memory at a time as
-    `some` holds."""
+    `some` holds; `staged` has room for whole times of them."""
     q = 0
     while q * team.size < n:
+        begin = first + q * team.size
+        # numbers beyond n, which nobody reads, cost nothing; those beyond the last record a comparison each
+        if begin + some.shape[0] * team.size <= records.shape[0]:
+            for b in range(pk.static(some.shape[0])):
+                some[b] = records[begin + b * team.size + team.rank]
+        else:
+            for b in range(pk.static(some.shape[0])):
+                some[b] = records[min(begin + b * team.size + team.rank, records.shape[0] - 1)]
         for b in range(pk.static(some.shape[0])):
-            some[b] = records[first + min((q + b) * team.size + team.rank, n - 1)]
-        for b in range(pk.static(some.shape[0])):
-            if (q + b) * team.size + team.rank < n:
-                staged[(q + b) * team.size + team.rank] = some[b]
+            staged[(q + b) * team.size + team.rank] = some[b]
         q += some.shape[0]
+
+
+@pk.function
+def load_points(team, p, rows, q, begin, count, x, own):
+    """The points of a member's q-th pass, one in each of `rows` tiles; begin: the first tile of all."""
+    number, column = place(team, q, PAD)
+    at = (begin + min(number, count - 1) * rows) * PAD + column
+    for c in range(pk.static(min(p, UNROLLED))):
+        for r in range(pk.static(rows)):
+            own[c, r] = x[c, at + r * PAD]
+    for c in range(min(p, UNROLLED), p):
+        for r in range(pk.static(rows)):
+            own[c, r] = x[c, at + r * PAD]
 
 
 @pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
-    """l_ij of (1) for TILES tiles and `slice` components, and their log-sum-exp with the largest so far
-    factored out.
+    """l_ij of (1) for STACKS of `rows` tiles and `slice` components, and their log-sum-exp with the largest
+    so far factored out.
 
     The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p /
     slice + 8 bytes a pair.
     """
     n_tiles = x.shape[1] // PAD
-    n_parts = (n_tiles + TILES - 1) // TILES
+    n_parts = (n_tiles + STACKS * rows - 1) // (STACKS * rows)
     s = team.league_rank // n_parts
-    begin = team.league_rank % n_parts * TILES
-    stride = (min(begin + TILES, n_tiles) - begin) // rows
+    begin = team.league_rank % n_parts * STACKS * rows
+    n_own = min(STACKS, (n_tiles - begin) // rows)
     count = min(slice, records.shape[0] // length - s * slice)
-    staged = team.scratch(slice * length, x.dtype)
-    some = pk.local(BATCH, x.dtype)
+    some = pk.local(STAGED, x.dtype)
+    at_once = STAGED * team.size
+    staged = team.scratch((slice * length + at_once - 1) // at_once * at_once, x.dtype)
     own = pk.local((p, rows), x.dtype)
     y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
     top = pk.local(rows, x.dtype)
     total = pk.local(rows, x.dtype)
+    # on their way from memory while records are staged, and while others end
+    load_points(team, p, rows, 0, begin, n_own, x, own)
     stage_records(team, s * slice * length, count * length, records, some, staged)
     team.barrier()
-    for q in range(passes(team, stride, PAD)):
-        first, column = place(team, q, PAD)
-        if first < stride:
-            first += begin
+    for q in range(passes(team, n_own, PAD)):
+        number, column = place(team, q, PAD)
+        if number < n_own:
+            first = begin + number * rows
             for r in range(pk.static(rows)):
                 top[r] = 2.0 * LOG_ZERO
                 total[r] = 0.0
-            for c in range(pk.static(min(p, UNROLLED))):
-                for r in range(pk.static(rows)):
-                    own[c, r] = x[c, (first + r * stride) * PAD + column]
-            for c in range(min(p, UNROLLED), p):
-                for r in range(pk.static(rows)):
-                    own[c, r] = x[c, (first + r * stride) * PAD + column]
             for j in range(count):
                 if diagonal:
                     o = diagonal_squares(p, rows, own, staged, j * length, y, square)
@@ -166,12 +182,14 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
                     o = squares(p, rows, own, staged, j * length, y, square)
                 for r in range(pk.static(rows)):
                     term = staged[o] - 0.5 * square[r]
-                    joint[first + r * stride, s * slice + j, column] = term
+                    joint[first + r, s * slice + j, column] = term
                     smaller, larger = pk.fast_exp(-abs(term - top[r])), term > top[r]
                     total[r] = pk.where(larger, total[r] * smaller + 1.0, total[r] + smaller)
                     top[r] = pk.where(larger, term, top[r])
             for r in range(pk.static(rows)):
-                lse[s, (first + r * stride) * PAD + column] = top[r] + pk.log(total[r])
+                lse[s, first * PAD + column + r * PAD] = top[r] + pk.log(total[r])
+        if q + 1 < passes(team, n_own, PAD):
+            load_points(team, p, rows, q + 1, begin, n_own, x, own)
 
 
 @pk.function

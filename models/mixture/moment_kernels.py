@@ -67,14 +67,20 @@ def factors(p, diagonal, f):
 
 
 @pk.function
-def own_features(team, span, at, one, other, points, features):
+def own_features(team, span, at, one, other, made, points, features):
     """Features of a tile's points by a team of more members than a row has columns: a member makes the same
-    ones, of which `one` and `other` are the factors, of all its points."""
-    for q in range(pk.static(PAD * span // (team.size * one.shape[0]))):
-        t, f = place(team, q * one.shape[0], span)
-        for u in range(pk.static(one.shape[0])):
-            if span == features.shape[1] or f + u * team.size < features.shape[1]:
-                features[at + t, f + u * team.size] = points[at + t, one[u]] * points[at + t, other[u]]
+    ones, of which `one` and `other` are the factors, of all its points, as many at a time as `made` has rows,
+    for scratch that is written holds back what is read of it."""
+    for q in range(0, pk.static(PAD * span // (team.size * one.shape[0])), made.shape[0]):
+        for v in range(pk.static(made.shape[0])):
+            t, f = place(team, (q + v) * one.shape[0], span)
+            for u in range(pk.static(one.shape[0])):
+                made[v, u] = points[at + t, one[u]] * points[at + t, other[u]]
+        for v in range(pk.static(made.shape[0])):
+            t, f = place(team, (q + v) * one.shape[0], span)
+            for u in range(pk.static(one.shape[0])):
+                if span == features.shape[1] or f + u * team.size < features.shape[1]:
+                    features[at + t, f + u * team.size] = made[v, u]
 
 
 @pk.function
@@ -218,6 +224,9 @@ def moments(
     ahead = pk.local(near * ahead_lse.shape[0], x.dtype)
     one = pk.local(max(span // team.size, 1), pk.int32)
     other = pk.local(max(span // team.size, 1), pk.int32)
+    # a power of two, as the passes of `own_features` are; of float64 more took longer
+    at_once = min(max(PAD * span // (team.size * one.shape[0]), 1), BATCH if wide_load > 2 else 2)
+    made = pk.local((at_once, one.shape[0]), x.dtype)
     reference = references[number]
     for u in range(pk.static(one.shape[0] if team.size > COLUMNS else 0)):
         one[u], other[u] = factors(p, diagonal, base + (team.rank + u * team.size) % span)
@@ -245,7 +254,7 @@ def moments(
         half = (tile - begin_tile) % 2
         after = min(tile + 1, end_tile - 1)
         if team.size > COLUMNS:
-            own_features(team, span, half * PAD, one, other, points, features)
+            own_features(team, span, half * PAD, one, other, made, points, features)
         elif diagonal:
             powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
@@ -314,8 +323,16 @@ moments_alone = pk.kernel(moments.fn)
 
 @pk.kernel
 def add_slices(j, f, sums, added):
-    """Add up the slices, always in the same order. 8 n_slices bytes a sum."""
-    total = sums[0, j, f]
-    for s in range(1, sums.shape[0]):
-        total += sums[s, j, f]
+    """Add up the slices, always in the same order, AHEAD of them on their way from memory at a time. 4 or 8
+    n_slices bytes a sum."""
+    some = pk.local(AHEAD, sums.dtype)
+    last = sums.shape[0] - 1
+    total = pk.float64(sums[0, j, f])
+    s = 1
+    while s <= last:
+        for b in range(pk.static(AHEAD)):
+            some[b] = sums[min(s + b, last), j, f]
+        for b in range(pk.static(AHEAD)):
+            total = total + some[b] if s + b <= last else total
+        s += AHEAD
     added[j, f] = total

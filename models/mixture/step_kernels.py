@@ -90,9 +90,10 @@ def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, fact
             records[o] = entry
             shift += entry * (means[b, j] - centre[b])
             pulled += entry * (means[b, j] - m[b])
-            for c in range(a + 1):
-                along += scale[b, c] * factor[row + c, j]
-            trace += entry * along
+            if dof > 0.0:
+                for c in range(a + 1):
+                    along += scale[b, c] * factor[row + c, j]
+                trace += entry * along
         records[first] = -shift
         far += shift * shift
         away += pulled * pulled

@@ -108,7 +108,7 @@ class Sums:
         self._static = list(map(pk.static, fixed))
         with pk.use(space):
             self._centred = pk.zeros((1, p), dtype), pk.zeros((k,), np.int64)
-            self._slices = pk.empty((self._n_slices, k, m), np.float64)
+            self._slices = pk.empty((self._n_slices, k, m), dtype)
 
     def of(self, block, numbers=None, chosen=None):
         """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next sums

@@ -18,7 +18,7 @@ from .rows import Landing, Stretch
 from .sums import Sums, record_length
 
 # Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
-_ROWS = 4
+_ROWS = {np.float64: 4, np.float32: 8}
 _RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
@@ -113,7 +113,7 @@ class Sweeps:
         """The points of a piece, less the centre, a column each."""
         given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
         rows, weights = reached(given, self.space), piece.weights
-        width = padded(rows.shape[0])
+        width = padded(rows.shape[0], self.dtype)
         with pk.use(self.space):
             x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty((1,)), pk.empty((1,))
         pk.parallel_reduce(
@@ -154,8 +154,9 @@ class Sweeps:
     def _log_joint(self, block: Block) -> tuple:
         """What `log_joint` is launched with."""
         width, n_parts = block.x.shape[1], block.lse.shape[0]
-        n_teams = -(-block.joint.shape[0] // kernels.TILES) * n_parts
-        fixed = self.p, int(self.diagonal), _rows(width), *self._record
+        n_rows = rows_of(width, self.dtype)
+        n_teams = -(-block.joint.shape[0] // (kernels.STACKS * n_rows)) * n_parts
+        fixed = self.p, int(self.diagonal), n_rows, *self._record
         return (
             pk.TeamPolicy(n_teams, 128, space=self.space),
             kernels.log_joint,
@@ -320,12 +321,12 @@ def by_tile(joint: pk.View, space: object) -> pk.MDRangePolicy:
     return pk.MDRangePolicy((0, 0), (joint.shape[0], kernels.PAD), space=space)
 
 
-def padded(n: int) -> int:
+def padded(n: int, dtype: type) -> int:
     """Columns for n points: whole tiles, as many as members take."""
-    unit = kernels.PAD * _rows(n)
+    unit = kernels.PAD * rows_of(n, dtype)
     return -(-n // unit) * unit
 
 
-def _rows(width: int) -> int:
+def rows_of(width: int, dtype: type) -> int:
     """Points of a member of `log_joint`: few points are not made many."""
-    return _ROWS if width >= _ROWS * kernels.PAD else 1
+    return _ROWS[dtype] if width >= _ROWS[dtype] * kernels.PAD else 1

@@ -106,19 +106,24 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     )
 
 
-def test_many_components_and_slices(space):
-    """More components than a team of the density takes, and enough points for several slices of sums."""
+@pytest.mark.parametrize("dtype, n", [(np.float64, 4500), (np.float32, 4500), (np.float32, 300)])
+def test_many_components_and_slices(space, dtype, n):
+    """More components than a team of the density takes, and enough points for several slices of sums; teams
+    whose members have many tiles, of which the last has few."""
     if space == "checked":
         pytest.skip("too many operations for plain Python")
-    k, n = 70, 4500
+    k = 70
     weights, means, covariances = random_mixture(k, 3)
-    X = draw(n, weights, means, covariances)
-    points = Points(X, k, space, X.mean(axis=0), diagonal=False)
-    likelihood, sums, _ = points.sweep(Components(np.log(weights), means, factors_of(covariances)))
-    terms = reference.log_joint(X, np.log(weights), means, covariances)
+    X = draw(n, weights, means, covariances).astype(dtype)
+    points = Points(X, k, space, X.mean(axis=0, dtype=float), diagonal=False)
+    components = Components(np.log(weights), means, factors_of(covariances))
+    likelihood, sums, _ = points.sweep(components)
+    terms = reference.log_joint(X.astype(float), np.log(weights), means, covariances)
     lse = reference.log_sum_exp(terms)
-    assert_close(likelihood, lse.sum(), float, 64, scale=np.abs(lse).sum())
-    assert_close(sums[:, 0, 0], np.exp(terms - lse[:, None]).sum(axis=0), float, 64, scale=1.0)
+    size = max(np.abs(terms).max(), 64.0)
+    assert_close(likelihood, lse.sum(), dtype, size, scale=np.abs(lse).sum())
+    assert_close(points.log_densities(components), lse, dtype, size, scale=1.0)
+    assert_close(sums[:, 0, 0], np.exp(terms - lse[:, None]).sum(axis=0), dtype, size, scale=1.0)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
