@@ -287,7 +287,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (118, "copies between GPUs in a queue of their own"),
     (143, "views have keys, by which a launch knows that it comes again"),
     (69, "constant packs written once, facts of a text kept"),
-    (131, "a launch's arguments described in one pass, constants known again; captures of one stream"),
+    (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
 )
 
 
