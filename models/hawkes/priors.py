@@ -267,7 +267,7 @@ def log_prior(params, priors, free):
 
 
 class PriorSlopes:
-    """Its derivatives in the logarithms of the free parameters, at many places.
+    """The derivatives of `log_prior` in the logarithms of the free parameters, at many places.
 
     Parameters
     ----------
