@@ -115,10 +115,8 @@ def host_array(view: pk.View) -> np.ndarray[Any, Any]:
     return near.to_numpy()
 
 
-def copied_together(
-    arrays: dict[str, np.ndarray[Any, Any]], space: pk.SpaceLike | None = None
-) -> dict[str, pk.View]:
-    """Small arrays of the host in a space, by one copy for each dtype: on a GPU each copy waits.
+class Together:
+    """Small arrays of the host in a space, by one copy for each dtype there and back: on a GPU each waits.
 
     Parameters
     ----------
@@ -126,19 +124,34 @@ def copied_together(
     space : str, Space or None
         The default space if None.
 
-    Returns
-    -------
-    dict of View
+    Attributes
+    ----------
+    views : dict of View
         Of the same names and shapes, row-major; those of one dtype lie behind each other in one memory.
     """
-    views = {}
-    for dtype in {array.dtype for array in arrays.values()}:
-        own = {name: array for name, array in arrays.items() if array.dtype == dtype}
-        all_of_them, end = pk.copy_of(np.concatenate([a.ravel() for a in own.values()]), space), 0
-        for name, array in own.items():
-            begin, end = end, end + array.size
-            views[name] = all_of_them[begin:end].reshape(array.shape)
-    return views
+
+    def __init__(self, arrays: dict[str, np.ndarray[Any, Any]], space: pk.SpaceLike | None = None) -> None:
+        self.views, self._places, self._wholes = {}, {}, {}
+        for dtype in {array.dtype for array in arrays.values()}:
+            own, end = {name: array for name, array in arrays.items() if array.dtype == dtype}, 0
+            whole = pk.copy_of(np.concatenate([a.ravel() for a in own.values()]), space)
+            for name, array in own.items():
+                place, end = slice(end, end + array.size), end + array.size
+                view = whole[place]
+                self.views[name] = view if array.ndim == 1 else view.reshape(array.shape)
+                self._places[name] = dtype, place
+            self._wholes[dtype] = whole
+
+    def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All of them as they are now, in memory of their own.
+
+        Returns
+        -------
+        dict of ndarray
+        """
+        wholes = {dtype: np.array(whole.to_numpy()) for dtype, whole in self._wholes.items()}
+        places = self._places.items()
+        return {name: wholes[dtype][at].reshape(self.views[name].shape) for name, (dtype, at) in places}
 
 
 def as_view(array: Any) -> pk.View | None:

@@ -15,6 +15,7 @@ D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-ba
 
 from __future__ import annotations
 
+import functools
 import math
 
 
@@ -510,11 +511,15 @@ def _sorted(here, there, n_bits, space):
     return here
 
 
+_teams = functools.lru_cache(64)(TeamPolicy)  # a policy that comes again finds its launch ready
+
+
 def _argsort_by_teams(keys, descending, space):
     """The order by rounds of `_move_tile`, one for each place at which digits differ, as its teams find: the
     host never waits."""
     members, digit_bits, n_keys = _tiling(space)
     n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
+    teams, constants = _teams(-(-n // n_keys), members, space), [*map(static, (n_keys, digit_bits, n_places))]
     state = _start_all_digits(keys, descending, n_places, space)
     order, even, odd = (
         empty(n, "int64", space),
@@ -522,9 +527,9 @@ def _argsort_by_teams(keys, descending, space):
     )
     for place in range(n_places):
         parallel_for(
-            TeamPolicy(-(-n // n_keys), members, space=space),
+            teams,
             _move_tile,
-            *map(static, (n_keys, digit_bits, n_places)),
+            *constants,
             place,
             static(descending),
             keys,

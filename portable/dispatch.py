@@ -81,6 +81,9 @@ def _describe(args):
         elif kind is int:
             specs.append(_INT)
             words.append(_pack_int(a))
+        elif kind is static and a.value.__class__ is not float:
+            specs.append(_whole_static(a.value))
+            words.append(b"")
         elif kind in _OF_TYPE:
             spec, pack = _OF_TYPE[kind]
             specs.append(spec)
@@ -91,6 +94,12 @@ def _describe(args):
             words.append(w)
             weak = weak or w.__class__ is list
     return tuple(specs), words, weak
+
+
+@functools.lru_cache(_MOST_STATICS, typed=True)
+def _whole_static(number):
+    """The spec of a constant that is an int or a bool."""
+    return "static", number, repr(number)
 
 
 def _describe_rare(a, kind):

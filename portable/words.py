@@ -291,14 +291,16 @@ else:
         __slots__ = ("value",)
 
         def __new__(cls, value):
-            if isinstance(value, static):
-                return value
-            if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-                raise LanguageError(
-                    f"static: a number is wanted, got {value!r} of type {type(value).__name__}"
-                )
-            self = super().__new__(cls)
-            self.value = value.item() if isinstance(value, np.generic) else value
+            if value.__class__ is not int:  # as most are
+                if isinstance(value, static):
+                    return value
+                if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+                    raise LanguageError(
+                        f"static: a number is wanted, got {value!r} of type {type(value).__name__}"
+                    )
+                value = value.item() if isinstance(value, np.generic) else value
+            self = object.__new__(cls)
+            self.value = value
             return self
 
         def __index__(self):

@@ -17,7 +17,7 @@ import types
 import portable as pk
 
 from .excitation import OWN, excitation_functions
-from .kernels import background_terms, mark_of, squared_distance
+from .kernels import background_terms, first_later, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
 LONG = 64  # a row with more pairs is one team's work
@@ -34,18 +34,6 @@ def neighbour_cell(n_dims, number, cell, i, shape):
         inside = inside and along >= 0 and along < shape[c]
         k = k * shape[c] + along
     return k if inside else -1
-
-
-@pk.function
-def first_later(t, low, high, time):
-    """The first place in [low, high) whose time is not below `time`."""
-    while low < high:
-        middle = (low + high) // 2
-        if t[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @pk.kernel
@@ -80,12 +68,12 @@ def find_cells(k, sorted_numbers, start):
 
 @pk.kernel
 def rank_row(i, counts, keys):
-    """What an event's row of pairs is ordered by, the largest first: short rows by their length, then long
+    """What an event's row of pairs is ordered by: short rows by their length, the longest first, then long
     ones, then those without a pair; returns whether it is short, whether it is long, and its pairs. 12
     bytes."""
     n = counts[i]
     short = n > 0 and n <= LONG
-    keys[i] = n + 1 if short else 1 if n > LONG else 0
+    keys[i] = LONG - n if short else LONG if n > LONG else LONG + 1
     return 1 if short else 0, 1 if n > LONG else 0, n
 
 

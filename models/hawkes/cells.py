@@ -54,6 +54,13 @@ class Events:
             self.x, self.t = pk.copy_of(rows), pk.copy_of(times)
         self.low = rows[: self.n_dims].min(axis=1)
         self.extent = rows[: self.n_dims].max(axis=1) - self.low
+        self._room = {}
+
+    def room(self, name, dtype, *rows):
+        """Memory of shape (*rows, n_events) for what is only used until the next list or grid is made."""
+        if (name, dtype) not in self._room:
+            self._room[name, dtype] = pk.empty((*rows, self.n_events), dtype, self.space)
+        return self._room[name, dtype]
 
     def largest(self, trigger):
         """The largest mark; 0 if the triggering function wants none."""
@@ -61,7 +68,7 @@ class Events:
 
 
 class Grid:
-    """Events sorted into cells at least `reach_km` wide, and there by time.
+    """Events sorted into cells at least `reach_km` wide, and there by time: until the next one is made.
 
     Parameters
     ----------
@@ -77,7 +84,7 @@ class Grid:
         wide = np.maximum(reach_km, events.extent / most)
         self.shape = tuple(int(v) + 1 for v in np.minimum(events.extent // wide, most - 1))
         n_cells, each = int(np.prod(self.shape)), pk.RangePolicy(0, n, space=space)
-        numbers, self.start = pk.empty(n, np.int32, space), pk.empty(n_cells + 1, np.int64, space)
+        numbers, self.start = events.room("numbers", np.int32), pk.empty(n_cells + 1, np.int64, space)
         pk.parallel_for(
             each,
             number_cells,
@@ -90,8 +97,9 @@ class Grid:
             label="hawkes.number_cells",
         )
         self.order = pk.argsort(numbers, space)
-        self.x, self.t = pk.empty(events.x.shape, dtype, space), pk.empty(n, np.float64, space)
-        self.cell, sorted_numbers = pk.empty((n_dims, n), np.int64, space), pk.empty(n, np.int32, space)
+        self.x = events.room("x", dtype, events.x.shape[0])
+        self.t, self.cell = events.room("t", np.float64), events.room("cell", np.int64, n_dims)
+        sorted_numbers = events.room("sorted numbers", np.int32)
         pk.parallel_for(
             each,
             put_into_cells,
@@ -154,11 +162,8 @@ class PairList:
         reach = trigger.reach_h(p, range_.cut, most)
         with pk.use(space):
             grid = Grid(events, trigger.reach_km(p, range_.cut, most), np.float64)
-            counts, no_indices, no_pairs = (
-                pk.zeros(n_events, np.int64),
-                pk.zeros(1, np.int64),
-                pk.zeros(1, dtype),
-            )
+            # those that count write down no pairs, and need no room for them
+            counts, no_pairs = events.room("counts", np.int64), pk.empty(1, dtype)
             visit = pk.static(events.n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
             policy = pk.RangePolicy(0, n_events)
             pk.parallel_for(
@@ -168,19 +173,19 @@ class PairList:
                 pk.static(0),
                 *visit[1:],
                 counts,
-                no_indices,
-                no_indices,
+                counts,
+                counts,
                 no_pairs,
                 no_pairs,
                 no_pairs,
-                no_indices,
+                counts,
                 label="hawkes.count_pairs",
             )
-            n_places, first, stride = self._lay_out(policy, counts, grid.order)
+            n_places, first, stride = self._lay_out(events, policy, counts, grid.order)
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
-            self.marks = pk.zeros(max(n_places, 1) if trigger.marked else 1, dtype)
+            self.marks = pk.zeros(max(n_places, 1), dtype) if trigger.marked else no_pairs
             pk.parallel_for(
                 policy,
                 kernels.list_pairs,
@@ -193,21 +198,21 @@ class PairList:
                 self.r2,
                 self.dt,
                 self.marks,
-                no_indices,
+                counts,
                 label="hawkes.list_pairs",
             )
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
 
-    def _lay_out(self, events, counts, order):
+    def _lay_out(self, events, policy, counts, order):
         """Where rows go, from their numbers of pairs: places of all, each row's first and what lies between
         two. Only a few sums come to the host."""
-        keys = pk.empty(counts.shape, np.int32)
+        keys = events.room("keys", np.int32)
         n_short, n_long, n_pairs = pk.parallel_reduce(
-            events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
+            policy, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
         )
         n_slices = -(-n_short // WIDTH)
         self.n_pairs, self.n_slices, self.n_teams = n_pairs, n_slices, n_slices + n_long
-        rows, self.begin = pk.argsort(keys, descending=True), pk.empty(self.n_teams + 1, np.int64)
+        rows, self.begin = pk.argsort(keys), pk.empty(self.n_teams + 1, np.int64)
         n_places = pk.parallel_scan(
             self.n_teams + 1,
             places_of,
@@ -220,7 +225,7 @@ class PairList:
             inclusive=False,
             label="hawkes.places_of_rows",
         )
-        first, stride = (pk.empty(counts.shape, np.int64) for _ in range(2))
+        first, stride = events.room("first", np.int64), events.room("stride", np.int64)
         self.length = pk.empty(max(n_slices * WIDTH, 1), np.int64)
         self.event = pk.empty(max(n_slices * WIDTH + n_long, 1), np.int64)
         pk.parallel_for(

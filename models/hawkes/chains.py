@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import copied_together
+from ..arrays import Together
 from . import chain_kernels as ck
 from . import kernels
 from .cells import PairList, Range
@@ -17,7 +17,9 @@ from .parameters import ParametersBase
 from .priors import coordinate_name, is_reciprocal
 
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
-_STEPS = 25  # steps of one replay: 75 launches or more without the host
+# Steps of one replay: 75 launches or more without the host. Of so few that the first look at the chains sees
+# their end, replays have equal shares of about five, since a short graph is made sooner.
+_STEPS, _FEW, _SHORT = 25, 100, 5
 _FIRST_BATCH = 5  # the paper's b_d
 # How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or
 # whatever chains at rest turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps
@@ -131,6 +133,9 @@ class Chains:
             thin,
             n_rows * thin,
         )
+        # one step more: the first after a restart evaluates the parameters as they are
+        n = self.n_steps + 1
+        self._steps = -(-n // -(-n // _SHORT)) if n <= _FEW else _STEPS
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains, self._done = likelihood.space, len(starts), 0
@@ -138,7 +143,6 @@ class Chains:
         self.tolerance = tolerance_of(likelihood, scale)
         self.scales_moved = any(name in ("tau_x", "tau_t") for name in free)
         n = likelihood.n_events
-        halves = (self.n_chains, 2) if self.scales_moved else (1, 1)
         blocks = -(-n // (_BLOCK * _MOST_BLOCKS)) * _BLOCK
         self._block, self._n_blocks = blocks, -(-n // blocks)
         names = self.kind.names()
@@ -146,49 +150,55 @@ class Chains:
         reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
         chosen = [priors[coordinate_name(self.kind, name)] for name in free]
         table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
-        host = first_memory(likelihood, starts, free, n_rows, widths)
-        fixed = {"places": places, "reciprocal": reciprocal, "priors": table}
-        with pk.use(self.space):
-            self.memory = copied_together(host | fixed)
-            self._places, self._reciprocal, self._priors = map(self.memory.pop, fixed)
-            self._background = pk.zeros((*halves, 1, n), np.float64)
-            self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
-            self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
         self._missed_mu = self._keep_background(starts[0] if common is None else common.start)
         if common is None:
             common, self.lists = agreed(likelihood, starts, scale)
         self._tau_x = 0.1 * common.tau_x
+        host = first_memory(likelihood, starts, free, n_rows, widths)
+        fixed = {"places": places, "reciprocal": reciprocal, "priors": table}
+        fixed["bounds"] = self._bounds_of(common.range)
+        with pk.use(self.space):
+            self._together = Together(host | fixed)
+            self.memory = dict(self._together.views)
+            self._places, self._reciprocal, self._priors, self._bounds = map(self.memory.pop, fixed)
+            self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
         self._prepare(common.range)
 
     def _keep_background(self, params):
-        """Fill the background where it stays; n times the largest weight that this leaves out."""
+        """Room for the background, filled where it stays; n times the largest weight that this leaves out."""
+        n = self.likelihood.n_events
         if self.scales_moved:
+            self._background = pk.zeros((self.n_chains, 2, 1, n), np.float64, self.space)
             return 0.0
+        if not self.given:
+            self.likelihood.evaluate(params)
+        self._background = pk.empty((1, 1, 1, n), np.float64, self.space)
+        pk.deep_copy(self._background[0, 0], self.sums.background[:1], wait=False)
         if self.given:
-            pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
             return 0.0
-        self.likelihood.evaluate(params)
         windows = self.likelihood.windows
-        pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
         left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
         return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
+    def _bounds_of(self, range_):
+        """Between which values of all parameters a list for that range serves, shape (2, P)."""
+        bounds = np.zeros((2, len(self.kind.names())))
+        bounds[1] = np.inf
+        if any(name in self.trigger.names for name in self.free):
+            bounds[:, 4:] = range_.low, range_.high
+        return bounds
+
     def _prepare(self, range_):
-        """List the pairs for parameters in a range, and record the launches of _STEPS steps."""
+        """List the pairs for parameters in a range, and record the launches of some steps."""
         self.range = range_
-        self.pairs = None
-        own = [n for n in self.free if n in self.trigger.names]
-        low, high = np.zeros(len(self.kind.names())), np.full(len(self.kind.names()), np.inf)
-        if own:
-            low[4:], high[4:] = range_.low, range_.high
+        self.pairs = self._excitation = self._graph = None  # whose memory serves again
         try:
             self.pairs = PairList(self.sums.events, self.trigger, range_, self.sums.dtype)
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
-            self._low, self._high = copied_together({"low": low, "high": high}).values()
-            pk.deep_copy(self._excitation, 0.0)
-            with pk.capture(self.space, times=_STEPS) as self._graph:
+            self._excitation = pk.zeros((self.n_chains, 2, 1, self.likelihood.n_events), np.float64)
+            with pk.capture(self.space, times=self._steps) as self._graph:
                 self._launch_step()
 
     def _launch_step(self):
@@ -271,8 +281,8 @@ class Chains:
             self._places,
             self._reciprocal,
             self._priors,
-            self._low,
-            self._high,
+            self._bounds[0],
+            self._bounds[1],
             self._sums,
             m["values"],
             m["proposed"],
@@ -294,29 +304,34 @@ class Chains:
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
     def replay(self, replays):
-        """Some steps more, as far as there are more; counts of all chains."""
-        # one step more than are left: the first after a restart evaluates the parameters as they are
-        for _ in range(min(replays, -(-(self.n_steps - self._done + 1) // _STEPS))):
+        """So many times _STEPS steps more, as far as there are more."""
+        n_steps = min(replays * _STEPS, self.n_steps - self._done + 1)
+        for _ in range(-(-n_steps // self._steps)):
             self._graph.replay()
-        counts = self.array("counts")
-        self._done = int(counts[:, ck.STEP].min())
-        return counts
+        self.counts = self.array("counts")
+        self._done = int(self.counts[:, ck.STEP].min())
 
     def array(self, name):
         """What chains remember, on the host."""
         return self.memory[name].to_numpy()
 
+    def arrays(self):
+        """All of it, in memory of its own."""
+        found = self._together.to_numpy()
+        return {name: found[name] for name in self.memory}
+
     def advance(self, replays):
         """Some steps more; how many all chains have done since the beginning."""
-        counts = self.replay(replays)
+        self.replay(replays)
         done = self._done
-        range_ = self.lists.next(counts, self.array)
+        range_ = self.lists.next(self.counts, self.array)
         if range_ is not None:
             self.list_anew(range_)
         return done
 
     def list_anew(self, range_):
         """List the pairs for another range, and go on from there."""
+        pk.deep_copy(self._bounds, self._bounds_of(range_))
         self._prepare(range_)
         self.restart()
 
@@ -335,8 +350,7 @@ class Chains:
     # ---- what is kept on disk
     def snapshot(self):
         """Everything that the rest of the chains depends on, as host arrays."""
-        arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
-        return arrays | self.lists.arrays(self.range)
+        return self.arrays() | self.lists.arrays(self.range)
 
     def restore(self, arrays):
         """Go on from a snapshot."""

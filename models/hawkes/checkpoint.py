@@ -73,7 +73,7 @@ class Kept:
             Later parts were there already: the chains are to be restored.
         """
         self._now += 1
-        steps, n_steps = chains.array("counts")[:, ck.STEP].copy(), self._n_rows * self._thin
+        steps, n_steps = chains.counts[:, ck.STEP].copy(), self._n_rows * self._thin
         if steps.min() == n_steps:
             self._put(self._last, chains, steps)
             self.ended = True

@@ -45,9 +45,9 @@ def check_events(locations, times):
     if not len(times):
         raise ShapeError("times is empty; at least one event is wanted")
     times, locations = check_finite(times, "times"), check_finite(locations, "locations")
-    falls = np.flatnonzero(np.diff(times) < 0)
-    if falls.size:
-        n = int(falls[0]) + 1
+    falls = times[1:] < times[:-1]
+    if falls.any():
+        n = int(np.argmax(falls)) + 1
         raise OrderError(
             f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}. "
             "Sort times and the rows of locations together, with order = np.argsort(times, kind='stable')."

@@ -18,7 +18,7 @@ from .checks import check_params
 from .guards import check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
-from .priors import check_priors, check_start, log_prior
+from .priors import PriorSlopes, check_priors, check_start, log_prior
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
 # 1e-3 times a gradient's rounding of 1e-12 its noise.
@@ -218,7 +218,7 @@ def _climb(objective, max_iter, tol):
         step = np.zeros(len(z))
         if not held.all():
             information = objective.information(z) if information is None else information
-            step[~held] = _ascent(information[np.ix_(~held, ~held)], slopes[~held])
+            step[~held] = _ascent(information[~held][:, ~held], slopes[~held])
         if slopes @ step < 2.0 * tol:
             converged = True
             break
@@ -283,7 +283,7 @@ def _covariance(information, held):
     n = len(information)
     covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held
     if free.any():
-        values, axes = np.linalg.eigh(information[np.ix_(free, free)])
+        values, axes = np.linalg.eigh(information[free][:, free])
         none = values < _LEAST_INFORMATION
         flat[free] = (axes[:, none] ** 2).sum(axis=1) > _LEAST_SHARE
         inverse = axes[:, ~none] / values[~none] @ axes[:, ~none].T
@@ -299,10 +299,14 @@ class Objective:
 
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
+        self._prior_slopes = None if priors is None else PriorSlopes(type(start), priors, free)
         self.jacobian = with_jacobian
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
         self.low = np.log([max(own.get(name, 0.0), (least or {}).get(name, 0.0), 1e-15) for name in free])
+        steps = _STEP * np.eye(len(free))  # to both sides of each parameter, behind the place itself
+        sides = np.stack([-steps, steps], axis=1).reshape(-1, len(free))
+        self._places = np.vstack([np.zeros(len(free)), sides])
 
     def place(self, params):
         """Parameters as logarithms."""
@@ -310,51 +314,55 @@ class Objective:
 
     def params(self, z):
         """Logarithms as parameters; beyond their bounds, at the bounds."""
-        return self._params_of(z[None])[0]
+        return self._params_of(z[None])[0][0]
 
     def _params_of(self, places):
-        """The same of several places, shape (n_places, n_free)."""
-        values = np.tile(np.array(self.start.values()), (len(places), 1))
-        values[:, self._at] = np.exp(np.clip(places, self.low, math.log(1e15)))
-        return [type(self.start)(*row) for row in values.tolist()]
+        """The same of several places, shape (n_places, n_free), and the values of the free ones."""
+        values = np.empty((len(places), len(self.start.names())))
+        values[:] = self.start.values()
+        values[:, self._at] = np.exp(np.minimum(np.maximum(places, self.low), math.log(1e15)))
+        return [type(self.start)(*row) for row in values.tolist()], values[:, self._at]
 
     def __call__(self, z):
-        params = self.params(z)
-        return self._with_prior(params, *self.likelihood.log_gradient(params))
+        (params,), values = self._params_of(z[None])
+        value, slopes = self.likelihood.log_gradient(params)
+        return self._value(params, value), self._slopes(values, [slopes])[0]
 
-    def _with_prior(self, params, value, slopes):
-        slopes = slopes[self._at]
+    def _signs(self):
+        """Of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign."""
+        return np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
+
+    def _value(self, params, value):
+        """The objective of parameters from their log-likelihood."""
         if self.priors is not None:
-            prior, prior_slopes = log_prior(params, self.priors, self.free)
-            value, slopes = value + prior, slopes + prior_slopes
-        # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+            value += log_prior(params, self.priors, self.free)
         if self.jacobian:
-            signs = np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
-            value, slopes = (
-                value + float(signs @ np.log([getattr(params, name) for name in self.free])),
-                slopes + signs,
-            )
-        return value, slopes
+            value += float(self._signs() @ np.log([getattr(params, name) for name in self.free]))
+        return value
+
+    def _slopes(self, values, slopes):
+        """Its derivatives where the free parameters have these values, shape (n_places, n_free), from the
+        log-likelihood's."""
+        slopes = np.array(slopes)[:, self._at]
+        if self.priors is not None:
+            slopes += self._prior_slopes(values)
+        return slopes + self._signs() if self.jacobian else slopes
 
     def with_information(self, z):
         """All at once: value, gradient and `information`."""
-        points = self._params_of(np.vstack([z, self._around(z)]))
-        at, *around = zip(points, self.likelihood.log_gradients(points))
-        return *self._with_prior(at[0], *at[1]), self._differences(around)
+        points, values = self._params_of(z + self._places)
+        found, slopes = zip(*self.likelihood.log_gradients(points))
+        slopes = self._slopes(values, slopes)
+        return self._value(points[0], found[0]), slopes[0], self._differences(slopes[1:])
 
     def information(self, z):
         """Minus the matrix of second derivatives."""
-        points = self._params_of(self._around(z))
-        return self._differences(zip(points, self.likelihood.log_gradients(points)))
+        points, values = self._params_of(z + self._places[1:])
+        _, slopes = zip(*self.likelihood.log_gradients(points))
+        return self._differences(self._slopes(values, slopes))
 
-    def _around(self, z):
-        """Places a step to both sides of each parameter."""
-        steps = _STEP * np.eye(len(z))
-        return np.stack([z - steps, z + steps], axis=1).reshape(-1, len(z))
-
-    def _differences(self, found):
-        """The information, of what was found there."""
-        slopes = np.array([self._with_prior(params, *gradient)[1] for params, gradient in found])
+    def _differences(self, slopes):
+        """The information, of the derivatives a step to both sides of each parameter."""
         matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
         return 0.5 * (matrix + matrix.T)
 

@@ -80,6 +80,28 @@ def background_terms(r2, dt, a_x, a_t, out):
     out[2] = term * dt2
 
 
+@pk.function
+def first_later(t, low, high, time):
+    """The first place in [low, high) whose time is not below `time`."""
+    while low < high:
+        middle = (low + high) // 2
+        if t[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@pk.kernel
+def count_before(i, t, before):
+    """How many events are strictly earlier than event i. 24 bytes, and a bisection where it has the time of
+    the event before."""
+    n = i
+    if i > 0 and t[i - 1] == t[i]:
+        n = first_later(t, 0, i, t[i])
+    before[i] = n
+
+
 @pk.kernel
 def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
     """Add up the blocks of `pair_tiles`, rows of the background before those of the excitation. 8 n_blocks

@@ -178,6 +178,7 @@ class Likelihood:
         # what is taken off times and locations
         self.origin_h, self.centre = float(times[0]), self.sums.centre
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
+        self._several = {}  # what `_together` gives and takes, by its shape
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
     def log_likelihood(self, params: ParametersBase) -> float:
@@ -450,11 +451,11 @@ class Likelihood:
         if self._shards is not None:
             return [self.log_gradient(params) for params in several]
         found = []
-        for params, windows, sums in self._together(several) or self._one_by_one(several):
-            result = self._with_share(params, *sums)
-            if self._bound(windows, result) <= self.error_bound:
-                self._attained(params, windows, result)
-                found.append(result[::2])
+        for params, windows, value, rates, slopes in self._with_windows(several, self._together(several)):
+            bound = self._bound(windows, value, rates)
+            if bound <= self.error_bound:
+                self._attained(params, windows, rates, bound)
+                found.append((value, slopes))
             else:
                 found.append(self.log_gradient(params))
         return found
@@ -471,53 +472,71 @@ class Likelihood:
         -------
         list of float
         """
-        found = []
-        for params, windows, sums in (self._shards is None and self._together(several)) or [
-            (params, None, None) for params in several
-        ]:
-            result = sums and self._with_share(params, *sums)
-            if not sums or self._bound(windows, result) > self.error_bound:
+        together, found = self._shards is None and self._together(several), []
+        if not together:
+            for params in several:
                 self.evaluate(params)
-                result = None, self.inverse_rates
-            found.append(result[1])
+                found.append(self.inverse_rates)
+            return found
+        for params, windows, value, rates, _ in self._with_windows(several, together):
+            if self._bound(windows, value, rates) > self.error_bound:
+                self.evaluate(params)
+                rates = self.inverse_rates
+            found.append(rates)
         return found
 
+    def _with_windows(self, several, together):
+        """Of each parameters: these, their windows, and what `_sum_slopes` returns."""
+        windows, sums = together or self._one_by_one(several)
+        values, inverse_rates, slopes = self._with_shares(several, sums)
+        return zip(several, windows, values.tolist(), inverse_rates.tolist(), slopes)
+
     def _one_by_one(self, several):
-        """Of each parameters windows and the sums over events, all launched before the first is waited
-        for."""
+        """The windows of each parameters, and their sums over events, shape (n_several, n_rows): all launched
+        before the first is waited for."""
         begun = []
         for params in several:
             self.check_params(params)
             windows = self._fill(params, self.error_bound, 3, 1 + len(params.trigger_values))
-            begun.append((params, windows, self._slopes_of_blocks(params)))
-        return [(params, windows, view.to_numpy().sum(axis=1).tolist()) for params, windows, view in begun]
+            begun.append((windows, self._slopes_of_blocks(params)))
+        windows, views = zip(*begun)
+        return windows, np.array([view.to_numpy().sum(axis=1) for view in views])
 
     def _together(self, several):
         """The same by one launch over pairs and one over events, in the same bits; None where that is not
         possible: all pairs, pairs in float32, a background or a list of pairs that would have to be made
         anew."""
-        sums, kind = self.sums, type(several[0])
+        sums, kind = self.sums, type(self.check_params(several[0]))
         n_xi = 1 + len(several[0].trigger_values)
         if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
             return None
-        planned = [self._plan(self.check_params(params), self.error_bound) for params in several]
-        _, method = planned[0]
-        if method == "all_pairs" or any(
-            other != method
-            or type(params) is not kind
-            or sums.stale(params, windows, 3)
-            or (method == "cells" and not sums.serves(params, windows))
-            for params, (windows, other) in zip(several, planned)
-        ):
-            return None
-        rows = [
-            row_of_params(params, self.n_dims, windows.excitation_h, self.background_scale(params))
-            for params, (windows, _) in zip(several, planned)
-        ]
-        rows = pk.copy_of(np.array(rows), self.space)
-        excitation = sums.sum_excitations(several[0], n_xi, rows, method)
-        block, n_blocks = self._blocks()
-        found = pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space)
+        rows, all_windows, method, kept = [], [], None, None
+        for params in several:
+            if type(params) is not kind:
+                return None
+            windows, other = self._plan(params, self.error_bound)
+            method = method or other
+            wanted = params.tau_x, params.tau_t, windows.background_h, windows.background_sds
+            if (
+                method == "all_pairs"
+                or other != method
+                or (wanted != kept and sums.stale(params, windows, 3))
+                or (method == "cells" and not sums.serves(params, windows))
+            ):
+                return None
+            kept = wanted
+            scale = self.background_scale(params)
+            rows.append(row_of_params(params, self.n_dims, windows.excitation_h, scale))
+            all_windows.append(windows)
+        rows, (block, n_blocks) = np.array(rows), self._blocks()
+        if rows.shape not in self._several:  # nobody reads them any more when this returns
+            self._several[rows.shape] = (
+                pk.empty(rows.shape, np.float64, self.space),
+                pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space),
+            )
+        of_each, found = self._several[rows.shape]
+        pk.deep_copy(of_each, rows)
+        excitation = sums.sum_excitations(several[0], n_xi, of_each, method)
         pk.parallel_for(
             pk.TeamPolicy(len(several) * n_blocks, 128, space=self.space),
             kernels_of(kind.triggering).slopes_of_several,
@@ -526,7 +545,7 @@ class Likelihood:
             block,
             -0.5 / several[0].tau_x ** 2,
             -0.5 / several[0].tau_t ** 2,
-            rows,
+            of_each,
             self.horizon_h,
             sums.t,
             sums.event_marks,
@@ -536,10 +555,7 @@ class Likelihood:
             label="hawkes.slopes_of_several",
         )
         self.method = method
-        return [
-            (params, windows, each.tolist())
-            for params, (windows, _), each in zip(several, planned, found.to_numpy().sum(axis=2))
-        ]
+        return all_windows, found.to_numpy().sum(axis=2)
 
     def _blocks(self):
         """Events of a team of event_slopes, and how many teams that makes."""
@@ -553,23 +569,22 @@ class Likelihood:
         while True:
             windows = self._fill(params, error_bound, n_mu, n_xi)
             result = sum_events(params)
-            bound = self._bound(windows, result)
+            bound = self._bound(windows, *result[:2])
             if bound <= self.error_bound:
-                self._attained(params, windows, result)
+                self._attained(params, windows, result[1], bound)
                 return result
             # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
             # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
-    def _bound(self, windows, result):
+    def _bound(self, windows, value, inverse_rates):
         """The largest share of a log-likelihood that its windows may have left out."""
-        error = windows.error(result[1])
-        return error and (error / abs(result[0]) if result[0] else math.inf)
+        error = windows.error(inverse_rates)
+        return error and (error / abs(value) if value else math.inf)
 
-    def _attained(self, params, windows, result):
+    def _attained(self, params, windows, inverse_rates, bound):
         self._evaluated, self.windows = params, windows
-        self.attained_error = self._bound(windows, result)
-        self.inverse_rates = result[1]
+        self.inverse_rates, self.attained_error = inverse_rates, bound
 
     def _plan(self, params, error_bound):
         """The windows that aim at a bound, and the method for them."""
@@ -665,8 +680,10 @@ class Likelihood:
         parameters."""
         if self._shards is not None:
             (sums,) = self._shards.reduce("slopes", self._asked)
-            return self._with_share(params, *sums.tolist())
-        return self._with_share(params, *self._slopes_of_blocks(params).to_numpy().sum(axis=1).tolist())
+        else:
+            sums = self._slopes_of_blocks(params).to_numpy().sum(axis=1)
+        (value,), (inverse_rates,), (slopes,) = self._with_shares([params], sums[None])
+        return float(value), float(inverse_rates), slopes
 
     def _slopes_of_blocks(self, params):
         """The sums over events that `_sum_slopes` is made of, a View of one column per block."""
@@ -688,12 +705,14 @@ class Likelihood:
             )
         return sums
 
-    def _with_share(self, params, terms, inverse_rates, *slopes):
-        """What `_sum_slopes` returns, from the sums over events."""
-        slopes = list(slopes)
-        share, share_slope = self.observed_share(params)
-        slopes[0] -= params.mu0 * share
-        slopes[2] -= params.mu0 * share_slope
+    def _with_shares(self, several, sums):
+        """What `_sum_slopes` returns, of several parameters, from their sums over events, shape (n_several,
+        n_rows)."""
+        shares = np.array([self.observed_share(params) for params in several])
+        share, share_slope = np.array([params.mu0 for params in several]) * shares.T
+        slopes = sums[:, 2:].copy()
+        slopes[:, 0] -= share
+        slopes[:, 2] -= share_slope
         if self.background:
-            slopes[1] = slopes[2] = 0.0
-        return terms - params.mu0 * share, inverse_rates, np.array(slopes)
+            slopes[:, 1:3] = 0.0
+        return sums[:, 0] - share, sums[:, 1], slopes

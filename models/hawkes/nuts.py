@@ -155,4 +155,4 @@ class _Target:
         return y
 
     def _log_prior(self, z):
-        return log_prior(self._objective.params(z), self._priors, self._free)[0]
+        return log_prior(self._objective.params(z), self._priors, self._free)

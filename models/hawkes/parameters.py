@@ -47,10 +47,13 @@ class ParametersBase:
         def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
-        least = self.triggering.least
-        for name, value in zip(self.names(), self.values()):
-            if type(value) is float and 1e-15 <= value <= 1e15 and value > least.get(name, 0.0):
-                continue  # as nearly all are
+        least, values = self.triggering.least, self.values()
+        for value in values:
+            if least or type(value) is not float or not 1e-15 <= value <= 1e15:
+                break
+        else:
+            return  # as nearly all are
+        for name, value in zip(self.names(), values):
             value = check_positive(value, f"Parameters: {name}")
             # Squares, cubes and products of such values stay within float64, and the exponents' factors
             # within float32.
@@ -124,7 +127,7 @@ class ParametersBase:
     @property
     def kernel_values(self) -> tuple[float, ...]:
         """The same for kernel functions, which want lengths and durations as reciprocals."""
-        return self.triggering.for_kernels(self.trigger_values)
+        return _for_kernels(self.triggering, self.values()[4:])
 
     def background_scale(self, n_dims: int) -> float:
         """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1).
@@ -153,7 +156,7 @@ class ParametersBase:
         -------
         float, per km^D and hour
         """
-        return self.theta * _scale_of(self.triggering, n_dims, self.kernel_values)
+        return self.theta * _scale_of(self.triggering, n_dims, self.values()[4:])
 
 
 @functools.cache
@@ -163,9 +166,15 @@ def _values_of(kind):
 
 
 @functools.lru_cache(maxsize=1024)
+def _for_kernels(trigger, p):
+    """The triggering function's parameters as kernels want them, asked for as often."""
+    return trigger.for_kernels(p)
+
+
+@functools.lru_cache(maxsize=1024)
 def _scale_of(trigger, n_dims, p):
     """The triggering function's scale, asked for several times in each evaluation."""
-    return float(trigger.scale(n_dims, p))
+    return float(trigger.scale(n_dims, trigger.for_kernels(p)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,20 +58,6 @@ class Prior:
         c, log_v = self.coefficients, math.log(v)
         return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
 
-    def log_slope(self, v: float) -> float:
-        """The derivative of the log-density in log v.
-
-        Parameters
-        ----------
-        v : float, above 0
-
-        Returns
-        -------
-        float
-        """
-        c = self.coefficients
-        return c[0] + c[1] * v + 2.0 * c[2] * v * v + 2.0 * c[3] * math.log(v)
-
     def draw(self, random: np.random.Generator) -> float:
         """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and
         starts.
@@ -196,6 +182,7 @@ def is_reciprocal(params_type, name):
     return params_type.units()[name] in ("km", "h")
 
 
+@functools.cache
 def default_priors(params_type):
     """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has
     any."""
@@ -216,7 +203,7 @@ def _half_normal_above(low):
 
 def check_priors(priors, params_type):
     """The priors of all coordinates: those given, and the defaults."""
-    found = default_priors(params_type)
+    found = default_priors(params_type).copy()
     if priors is None:
         return found
     if not isinstance(priors, dict):
@@ -271,14 +258,34 @@ def check_start(params, priors, free):
 
 
 def log_prior(params, priors, free):
-    """The sum of log-densities of the free parameters' coordinates, and its derivatives in their
-    logarithms."""
-    value, slopes = 0.0, []
+    """The sum of log-densities of the free parameters' coordinates."""
+    value = 0.0
     for name, coordinate in _coordinates(type(params), tuple(free)):
-        reciprocal = coordinate != name
         v = getattr(params, name)
-        v = 1.0 / v if reciprocal else v
-        prior = priors[coordinate]
-        value += prior.log_density(v)
-        slopes.append(-prior.log_slope(v) if reciprocal else prior.log_slope(v))
-    return value, np.array(slopes)
+        value += priors[coordinate].log_density(1.0 / v if coordinate != name else v)
+    return value
+
+
+class PriorSlopes:
+    """The derivatives of `log_prior` in the logarithms of the free parameters, at many places.
+
+    Parameters
+    ----------
+    params_type : type
+        Of the parameters.
+    priors, free : as of `log_prior`
+    """
+
+    def __init__(self, params_type, priors, free):
+        pairs = _coordinates(params_type, tuple(free))
+        self._of_each = np.array([priors[coordinate].coefficients for _, coordinate in pairs]).T
+        self._logs = self._of_each[3].any()
+        self._reciprocal = np.array([name != coordinate for name, coordinate in pairs])
+
+    def __call__(self, values):
+        """Shape (n_places, n_free), as that of the free parameters' values."""
+        v, c = np.where(self._reciprocal, 1.0 / values, values), self._of_each
+        slopes = c[0] + c[1] * v + 2.0 * c[2] * v * v
+        if self._logs:
+            slopes += 2.0 * c[3] * np.reshape(list(map(math.log, v.ravel())), v.shape)
+        return np.where(self._reciprocal, -slopes, slopes)

@@ -93,7 +93,7 @@ class Advance:
         self._at = None  # until all of it is done
         self._chains.replay(look.replays)
         self._at = first, end, look.number + 1
-        found = {name: self._chains.array(name) for name in self._chains.memory}
+        found = self._chains.arrays()
         thin, before = self._chains.thin, look.arrays["counts"][first:end, ck.STEP]
         for k, begun in enumerate(before // thin):
             done = -(-found["counts"][k, ck.STEP] // thin)
@@ -129,6 +129,11 @@ class SpreadChains:
         pieces = [Chain(number) for number in range(self.n_chains)]
         self._shards = Shards(make, pieces, client=client, space=space, label="hawkes chains")
 
+    @property
+    def counts(self):
+        """Of all chains, as of the last look."""
+        return self._memory["counts"]
+
     def array(self, name):
         """What chains remember."""
         return self._memory[name]
@@ -143,11 +148,10 @@ class SpreadChains:
             row[begun : begun + len(one["draws"])] = one["draws"]
         self._memory |= {name: np.stack([one[name] for one in found]) for name in arrays}
         self._number, self._is_new = self._number + 1, False
-        counts = self.array("counts")
-        range_ = self.lists.next(counts, self.array)
+        range_ = self.lists.next(self.counts, self.array)
         if range_ is not None:
             self.range, self._is_new = range_, True
-        return int(counts[:, ck.STEP].min())
+        return int(self.counts[:, ck.STEP].min())
 
     def snapshot(self):
         """Everything that the rest of the chains depends on."""

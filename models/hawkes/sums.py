@@ -62,22 +62,17 @@ class PairSums:
         self.span_h = float(times[-1])
         # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a
         # wide map, or for short lengths, places take two parts.
-        self.centre = locations.mean(axis=0)
-        self.locations, self.times, self.marks = locations - self.centre, times, marks
+        self.centre, self.times, self.marks = _middle(locations), times, marks
+        # Row by row: NumPy takes ten times as long for a few numbers side by side.
+        self._rows = rows = np.ascontiguousarray(locations.T) - self.centre[:, None]
         rounded = dtype is not np.float64
-        self._rounding = (
-            float(np.abs(self.locations - self.locations.astype(dtype)).max()) if rounded else 0.0
-        )
+        self._rounding = float(np.abs(rows - rows.astype(dtype)).max()) if rounded else 0.0
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            ties = np.arange(self.n_events, dtype=np.int64)  # of each event the first of its time
-            ties[1:][times[1:] == times[:-1]] = 0
-            np.maximum.accumulate(ties, out=ties)
-            rows = self.locations.T if marks is None else np.vstack([self.locations.T, marks])
-            self._x, self._x_wide = pk.copy_of(rows.astype(dtype, order="C")), None
-            self.event_marks = pk.copy_of(np.zeros(1) if marks is None else marks)
+            self._x = pk.copy_of(_with_marks(rows, marks).astype(dtype, copy=False))
+            self._x_wide = self._before = None
+            self.event_marks = pk.zeros(1) if marks is None else pk.copy_of(marks)
             self.t = pk.copy_of(times)
-            self._t_parts = pk.copy_of(_split(times, dtype))
-            self._before = pk.copy_of(ties)
+            self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
                 pk.deep_copy(self.background[0], given.density)
@@ -94,6 +89,11 @@ class PairSums:
         self._cheapest = None  # (what the choice depends on, choice)
 
     @functools.cached_property
+    def locations(self):
+        """Less their mean, shape (n_events, n_dims)."""
+        return np.ascontiguousarray(self._rows.T)
+
+    @functools.cached_property
     def events(self):
         """The events as cells want them."""
         return Events(self.locations, self.times, self.space, self.marks)
@@ -106,9 +106,9 @@ class PairSums:
         """
         wide = self._rounding > _ROUNDED * shortest_km
         if wide and self._x_wide is None:
-            leading = self.locations.T.astype(self.dtype)
+            leading = self._rows.astype(self.dtype)
             marks = np.zeros((1, self.n_events)) if self.marks is None else self.marks[None]
-            rows = np.vstack([leading, marks, self.locations.T - leading]).astype(self.dtype)
+            rows = np.vstack([leading, marks, self._rows - leading]).astype(self.dtype)
             with pk.use(self.space):
                 self._x_wide = pk.copy_of(rows)
         return self._n_dims, self._n_parts, pk.static(wide), self._x_wide if wide else self._x, self._t_parts
@@ -178,12 +178,16 @@ class PairSums:
 
     def stale(self, params, windows, n_mu):
         """Whether the background at hand would not do for parameters."""
-        wanted, kept = _wanted(params, windows, n_mu), self._kept
-        return not self._given and (
-            not self._keep_background
-            or kept is None
-            or kept[:2] != wanted[:2]
-            or any(k < w for k, w in zip(kept[2:], wanted[2:]))
+        if self._given or not (self._keep_background and self._kept):
+            return not self._given
+        tau_x, tau_t, reach_h, reach_km, rows = _wanted(params, windows, n_mu)
+        kept_x, kept_t, kept_h, kept_km, kept_rows = self._kept
+        return not (
+            kept_x == tau_x
+            and kept_t == tau_t
+            and kept_h >= reach_h
+            and kept_km >= reach_km
+            and kept_rows >= rows
         )
 
     def room_for(self, n_xi):
@@ -320,13 +324,16 @@ class PairSums:
         if self._tiles is None or self._tiles[-1] < rows:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
             n_blocks = -(-self.n_events // block)
-            later, earlier = np.tril_indices(n_blocks)
-            # half the work is in those: last, to end evenly
-            order = np.argsort(later == earlier, kind="stable")
             with pk.use(self.space):
-                tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
+                tiles = pk.copy_of(_pairs_of_blocks(n_blocks))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
-            self._tiles = pk.TeamPolicy(len(order), MEMBERS, space=self.space), tiles, block, tables, rows
+                if self._before is None:
+                    self._before = pk.empty(self.n_events, np.int64)
+                    pk.parallel_for(
+                        self.n_events, kernels.count_before, self.t, self._before, label="hawkes.count_before"
+                    )
+            policy = pk.TeamPolicy(tiles.shape[1], MEMBERS, space=self.space)
+            self._tiles = policy, tiles, block, tables, rows
         policy, tiles, block, tables, _ = self._tiles
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         sizes = pk.static(n_mu), pk.static(n_xi)
@@ -394,10 +401,27 @@ def _power_of_two(value):
     return math.frexp(value)[1] if math.isfinite(value) else math.inf
 
 
-def _split(times, dtype):
-    """Times as a sum of parts, shape (n_parts, n_events): in float64 one, in float32 leading and remaining
-    digits."""
-    leading = times.astype(dtype)
-    if dtype is np.float64:
-        return leading[None, :]
-    return np.stack([leading, (times - leading).astype(dtype)])
+def _split(times):
+    """Times as a sum of two parts in float32, leading and remaining digits, shape (2, n_events)."""
+    leading = times.astype(np.float32)
+    return np.stack([leading, (times - leading).astype(np.float32)])
+
+
+def _middle(locations):
+    """Their mean, to the bits of NumPy's, which takes four times as long for a few numbers side by side."""
+    if locations.shape[1] == 1 or not locations.flags.c_contiguous:
+        return locations.mean(axis=0)
+    return np.einsum("ij->j", locations) / len(locations)
+
+
+def _with_marks(rows, marks):
+    """Rows of places, and behind them the marks where there are any."""
+    return rows if marks is None else np.vstack([rows, marks])
+
+
+@functools.lru_cache(maxsize=8)
+def _pairs_of_blocks(n_blocks):
+    """The numbers of a later and of an earlier block, or the same, shape (2, n_pairs)."""
+    later, earlier = np.tril_indices(n_blocks)
+    order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
+    return np.stack([later[order], earlier[order]])

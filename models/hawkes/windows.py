@@ -14,11 +14,10 @@ and k beforehand, a rate is taken to be at least B: with its own term in (1) it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(NamedTuple):
     """How far the sums reach, and how much a rate can lack.
 
     Attributes
@@ -68,8 +67,9 @@ def choose(params, n_dims, n_events, span_h, tolerance, given=None, largest=0.0,
         return EVERYTHING
     excitation = params.excitation_scale(n_dims)
     background = params.background_scale(n_dims) if given is None else given
-    c = math.sqrt(2.0 * max(math.log(2 * n_events / tolerance), 0.0))
-    k = max(math.log(2 * n_events / tolerance) + math.log(excitation / background), 1.0)
+    most = math.log(2 * n_events / tolerance)
+    c = math.sqrt(2.0 * max(most, 0.0))
+    k = max(most + math.log(excitation / background), 1.0)
     background_h, missed_background = c * params.tau_t, n_events * background * math.exp(-0.5 * c * c)
     if given is not None:
         background_h, missed_background = math.inf, 0.0

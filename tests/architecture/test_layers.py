@@ -311,6 +311,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (69, "constant packs written once, facts of a text kept"),
     (140, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
     (20, "threads that stay awake where launches follow each other soon"),
+    (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
 )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import portable as pk
-from models.arrays import host_array, new_array
+from models.arrays import Together, host_array, new_array
 
 
 def test_a_large_array_of_the_host_has_the_memory_of_one_that_is_gone(space):
@@ -31,3 +31,29 @@ def test_a_new_large_array_has_the_memory_of_one_that_is_gone():
     del large
     assert new_array((2, 10_001)).ctypes.data == place
     assert new_array(3, np.int32).flags.owndata
+
+
+def test_small_arrays_go_there_and_back_by_one_copy_for_each_dtype(space):
+    arrays = {
+        "a": np.arange(6.0).reshape(2, 3),
+        "n": np.array([7, -8]),
+        "none": np.empty((0, 4)),
+        "b": np.array([0.5]),
+    }
+    heard = []
+    with (
+        pk.use(space) as where,
+        pk.listening(lambda phase, what, it: phase == "begin" and heard.append(what), copies=True),
+    ):
+        together = Together(arrays)
+        there = len(heard)
+        found = together.to_numpy()
+    if where.memory != "host":
+        assert there == len(heard) - there == 2
+    for name, array in arrays.items():
+        assert together.views[name].shape == array.shape and together.views[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+    pk.deep_copy(together.views["a"], -arrays["a"])
+    np.testing.assert_array_equal(found["a"], arrays["a"])  # memory of their own
+    np.testing.assert_array_equal(together.to_numpy()["a"], -arrays["a"])
+    np.testing.assert_array_equal(together.to_numpy()["b"], arrays["b"])

@@ -87,6 +87,12 @@ def test_what_makes_pass_managers_is_made_anew_now_and_then(monkeypatch):
     assert len(made) == 3
 
 
+def test_constants_of_one_value_and_several_types_differ():
+    specs, _, _ = dispatch._describe(tuple(map(pk.static, (1, True, 1.0, 0.0, -0.0, 1))))
+    assert len(set(map(repr, specs))) == 5 and specs[0] is specs[-1]
+    assert [type(value) for _, value, _ in specs[:3]] == [int, bool, float]
+
+
 def test_values_of_static_are_forgotten(monkeypatch):
     monkeypatch.setattr(dispatch, "_MOST_STATICS", 5)
     dispatch._statics.clear()

@@ -19,6 +19,11 @@ def scaled(i, a, x):
 
 
 @pk.kernel
+def first(i, x):
+    return x[i]
+
+
+@pk.kernel
 def scaled_by_teams(team, a, x):
     x[team.league_rank] *= a
 
@@ -170,3 +175,25 @@ def test_no_argument_is_kept(fake_cuda):
     gone = weakref.ref(x)
     del x
     assert gone() is None
+
+
+def test_captures_share_a_stream_and_pin_memory_for_reductions_alone(fake_cuda):
+    context = driver.context(0)
+    context.alone = True
+    x, out, policy = (
+        pk.zeros(300, space="cuda"),
+        pk.zeros(1, space="cuda"),
+        pk.RangePolicy(0, 300, space="cuda"),
+    )
+    graphs, streams = [], set()
+    for _ in range(2):
+        fake_cuda.launches.clear()
+        with pk.capture("cuda", times=3) as graph:
+            pk.parallel_for(policy, scaled, 2.0, x)
+        graphs.append(graph)
+        streams |= {stream for *_, stream, _, _ in fake_cuda.launches}
+    assert len(streams) == 1 and None not in streams and len(fake_cuda.launches) == 3
+    assert not context.streamed and "pinned" not in fake_cuda.live.values()
+    with pk.capture("cuda") as graph:
+        pk.parallel_reduce(policy, first, x, out=out)
+    assert list(fake_cuda.live.values()).count("pinned") == 1

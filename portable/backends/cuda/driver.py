@@ -327,6 +327,11 @@ class Context(contract.Memory):
         self.activate()
         return Stream(self)
 
+    @functools.cached_property
+    def recording(self):
+        """The handle, an int, of a stream for captures, which go one at a time."""
+        return self.lasting_stream()
+
     def lasting_stream(self):
         """The handle, an int, of a new stream that is released with the process."""
         self.lasting.append(self.stream())

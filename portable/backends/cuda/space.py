@@ -459,15 +459,16 @@ def _calls(space, rows):
         call = functools.partial(
             compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
         )
-        if compiled.context.alone and cu.launch_as and not space.stream:
+        recorded = space.stream and space.stream == compiled.context.recording  # and runs in another queue
+        if compiled.context.alone and cu.launch_as and (recorded or not space.stream):
             call = _shortest(call, *call.args)
         call.block = block
         yield call
 
 
 def _shortest(call, handle, grid, threads, shared, stream, parameters):
-    """The same on the default stream: one call of the driver, unless it refuses."""
-    shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared)
+    """The same by one call of the driver, unless it refuses."""
+    shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared, stream)
     of_shape = ctypes.byref(shape)
 
     def again():
@@ -482,15 +483,15 @@ def sequence(space, recorded):
     if any(bound[0].debug for bound, _ in recorded):
         return None
     context = driver.context(space.device)
-    stream, work = context.stream(), _Workspace(context)
-    recording = dataclasses.replace(space, stream=stream.handle.value)
+    stream, reduces = context.recording, any(launch.pattern != "for" for _, launch in recorded)
+    recording, work = dataclasses.replace(space, stream=stream), reduces and _Workspace(context)
     made, calls = {}, []  # made once, of launches that come again
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in made:
             rows = _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
             made[id(launch)] = list(_calls(recording, rows))
         calls += made[id(launch)]
-    with context.capture(stream.handle) as graph:
+    with context.capture(stream) as graph:
         for call in calls:
             call()
     replay = functools.partial(graph.launch, space.stream or None)

@@ -12,12 +12,15 @@ from models.hawkes import (
     Likelihood,
     Parameters,
     fit,
+    gamma,
     half_normal,
+    log_normal,
     reference,
     simulate,
     time_scales,
     uniform,
 )
+from models.hawkes.priors import PriorSlopes, log_prior
 from models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
@@ -95,6 +98,19 @@ def test_several_take_one_launch_of_each_kernel(space, method, given):
         (value, slopes), *_ = likelihood.log_gradients(several)
         assert value == pytest.approx(wanted[0][0], rel=1e-12)
         np.testing.assert_allclose(slopes, wanted[0][1], rtol=1e-9)
+
+
+def test_slopes_of_priors():
+    """At many places, against differences of the log-density; coordinates of h are 1/h."""
+    priors = {"theta": gamma(2.0, 3.0), "omega": log_normal(1.5, 0.7), "1/h": half_normal(4.0)}
+    free, several = ("theta", "omega", "h"), [PARAMS, replace(PARAMS, theta=1.1, omega=0.2, h=3.0)]
+    values = np.array([[getattr(params, name) for name in free] for params in several])
+    wanted = [
+        differences(lambda p: log_prior(p, priors, free), params)[3:] * row
+        for params, row in zip(several, values)
+    ]
+    found = PriorSlopes(type(PARAMS), priors, free)(values)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import portable as pk
 from models import hawkes
-from models.hawkes import Likelihood, reference
+from models.hawkes import Likelihood, kernels, reference
 
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events
@@ -104,6 +105,25 @@ def test_no_gap_is_too_short_to_excite(space, precision):
     wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
     assert wanted[2] > 0.5
     assert_agrees(got, wanted, 3, np.float32)
+
+
+def test_events_before(space):
+    """Those of the same time are not: runs of one, of a few and of many, at both ends too."""
+    times = np.repeat(np.arange(12.0), [3, 1, 1, 2, 1, 40, 1, 1, 5, 1, 2, 2])
+    with pk.use(space):
+        t, before = pk.copy_of(times), pk.empty(len(times), np.int64)
+        pk.parallel_for(len(times), kernels.count_before, t, before)
+    np.testing.assert_array_equal(before.to_numpy(), np.searchsorted(times, times))
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_centre_has_the_bits_of_the_mean(n_dims, order):
+    locations, times = random_events(1000, n_dims)
+    locations = np.asarray(locations + 5.0, order=order)
+    likelihood = Likelihood(locations, times, space="serial")
+    np.testing.assert_array_equal(likelihood.centre, locations.mean(axis=0))
+    np.testing.assert_array_equal(likelihood.sums.locations, locations - locations.mean(axis=0))
 
 
 @pytest.mark.parametrize("method", METHODS)

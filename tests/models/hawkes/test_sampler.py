@@ -164,13 +164,14 @@ def test_seeds(small):
 
 
 def test_no_replays_after_the_last_step(small):
-    """Fifty steps, and one that evaluates the start: three replays of 25."""
+    """Fifty steps, and one that evaluates the start: eleven replays of five."""
     labels = []
     with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
         sample_posterior(small, start=[PARAMS] * 2, n_chains=2, n_draws=25, n_warmup=25)
     replays = [label for label in labels if "chain_decide" in label]
     lists = labels.count("hawkes.list_pairs")
-    assert lists >= 1 and len(replays) <= 3 * lists
+    assert lists >= 1 and len(replays) <= 11 * lists
+    assert {label.count("chain_decide") for label in replays} == {5}
 
 
 def test_thinned_draws_are_among_the_others(small):
