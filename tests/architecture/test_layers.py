@@ -287,6 +287,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (118, "copies between GPUs in a queue of their own"),
     (143, "views have keys, by which a launch knows that it comes again"),
     (69, "constant packs written once, facts of a text kept"),
+    (
+        1_080,
+        (
+            "counts of launches by many cores, which share what they read and write what is new; elements"
+            " side by side at once; a counter a block; what is looked at again, kept"
+        ),
+    ),
 )
 
 
