@@ -193,14 +193,14 @@ def _wrong_space(kernel, name, memory, space):
 
 
 def describe_launch(policy, kernel, args, reducer=(), scan=None):
-    """A launch as tools see it, checked and compiled: (space, policy, backend, policy_kind, specs, reducers,
-    words).
+    """A launch as tools see it, checked: (space, policy, backend, policy_kind, specs, reducers, words).
 
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of
     `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
-    space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan)
+    bind_here = events.current().redirect or functools.partial(bind, compiles=False)
+    space, policy, backend, _, words = bind_here(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
     return (
         space,
@@ -251,9 +251,9 @@ def _no_kernel(fn):
     )
 
 
-def bind(policy, kernel, args, reducers, scan=None):
+def bind(policy, kernel, args, reducers, scan=None, compiles=True):
     """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
-    and compiles where types are new."""
+    and compiles where types are new; without code for who only looks at the launch."""
     if type(kernel) is not Kernel:
         raise _no_kernel(kernel)
     if type(policy) not in KINDS:
@@ -270,8 +270,7 @@ def bind(policy, kernel, args, reducers, scan=None):
     known = kernel.compiled.get(key)
     if known is None:
         try:
-            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-            kernel.compiled[key] = known
+            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers, compiles and key)
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
@@ -290,8 +289,9 @@ def bound(policy, kernel, args, reducers, scan=None):
 
 
 @locks.alone
-def _prepare(policy_kind, space, kernel, specs, reducers):
-    """Check and compile for argument types not seen before."""
+def _prepare(policy_kind, space, kernel, specs, reducers, key):
+    """Check and compile for argument types not seen before; without a key, by which they are known then, only
+    check."""
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
@@ -304,8 +304,11 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
     backend = registry.launches(space.name)
-    compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
-    return backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
+    compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers) if key else None
+    known = backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
+    if key:
+        kernel.compiled[key] = known
+    return known
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):

@@ -47,6 +47,7 @@ from roofline import (
     target,
     timeline,
     validate,
+    verdicts,
 )
 from roofline.options import MINUTES, parser
 
@@ -108,7 +109,15 @@ def _report(options):
             known, again = parts[name].ceilings, again and not options.quick
             if known and not again and all(" ".join(function) in known.items for function in special):
                 return known
-            return ceiling.ceilings(name, special=special, again=again, quick=options.quick)
+
+            def measuring(what, done, total):
+                if not done:
+                    _say(f"{name}: measuring ceilings, {what} and {total - 1} more")
+                progress.update(task, description=f"ceilings, {what}")
+
+            return ceiling.ceilings(
+                name, special=special, again=again, quick=options.quick, on_start=measuring
+            )
 
         if options.script and not kernel:
             with pk.use(spaces[0]):
@@ -121,6 +130,11 @@ def _report(options):
     return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(
         not traced
     )
+
+
+def _say(text):
+    """A line on the error stream: what a long command does."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _warn_of_order(options):
@@ -145,9 +159,11 @@ def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start
             if kernel:
                 runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
             else:
+                _say(f"{name}: preparing inputs")
                 runs = _chosen(options, name, folder)
             progress.update(task, total=len(runs))
-            reporting.collect(part(name), runs, start, ceilings=None if name == "checked" else roofs)
+            held = None if name == "checked" else roofs
+            reporting.collect(part(name), runs, start, held, lambda text, name=name: _say(f"{name}: {text}"))
         if part(name).interrupted:
             return
 
@@ -186,7 +202,10 @@ def _tell(options, document, keep=True):
     """Print and write a report; the exit code."""
     for table in tables.tables(document):
         _console().print(table)
-    for part in rows.parts_of(document):
+    parts = rows.parts_of(document)
+    for sentence in verdicts.standing(rows.rows_of(parts)):
+        print(sentence)
+    for part in parts:
         for sentence in part.caveats:
             print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
@@ -254,7 +273,7 @@ def _compare(options, space):
                     options.rounds,
                     outcomes[-1],
                     on_start=lambda label: progress.update(task, description=label, advance=1),
-                    on_row=lambda row: print(outcomes[-1].told_row(row), file=sys.stderr, flush=True),
+                    on_row=lambda row: _say(outcomes[-1].told_row(row)),
                 )
                 _tell_duel(outcomes[-1])
     except KeyboardInterrupt:
@@ -338,7 +357,7 @@ def _validate(options, space):
         return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
 
     def keep(found):  # of a run that is broken off what was judged is there
-        print("; ".join(filter(None, validate.row(found[-1]))), file=sys.stderr, flush=True)
+        _say("; ".join(filter(None, validate.row(found[-1]))))
         if options.json:
             with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
                 _keep_json(options, validate.SCHEMA_VERSION, facts, **document(found))

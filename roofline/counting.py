@@ -23,6 +23,7 @@ import math
 from typing import Any, Literal
 
 import portable as pk
+from portable.errors import LoweringError
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
@@ -224,7 +225,13 @@ def _text(policy, kernel, args, reducer, scan, on_device):
         kernel, policy
     ):  # its arrays may fit teams of the size that was asked for, and no others
         build = f"touched:{WARP}" if on_device and policy.team_size <= WARP else "touched:lanes"
-    found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
+    counted = functools.partial(pk.count, policy, kernel, *_inputs(args, scan), reducer=reducer)
+    try:
+        found = counted(build=build)
+    except LoweringError:  # what a team's members share out is too much for few of them
+        if build != "touched:lanes":
+            raise
+        found = counted(build=f"touched:{WARP}")
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
         key = kernel.place, "store out", out.dtype.name

@@ -12,7 +12,7 @@ from roofline.attainable import LOW
 from roofline.roofplot import FLOPS, NARROW, OTHERS, SMALL, WIDE, Plot
 from roofline.rows import kernels_of, parts_of, program, rows_of, sweeps
 from roofline.units import scaled, times
-from roofline.verdicts import NEAR, groups, resource
+from roofline.verdicts import FAR, NEAR, groups, median_share, resource
 
 KERNELS = 3  # of a call that are told in full, the costliest first
 MANY = 40  # rows, beyond which a page tells less of each, to stay below half a megabyte
@@ -59,6 +59,8 @@ def page(document):
         held=[row for row in rows if row.roof],
         program=program(parts),
         near=NEAR,
+        median=median_share(rows),
+        least_share=FAR,
         parts=parts,
         rows=rows,
         several=len({row.place for row in rows}) > 1,

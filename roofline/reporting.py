@@ -7,6 +7,7 @@ tables, the figures, reads the document, so that a saved one can be shown again,
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -22,7 +23,7 @@ from roofline.memory import high_water
 from roofline.profiling import Profile, profile
 from roofline.reasons import OUTSIDE, reasons_of
 from roofline.timing import Samples
-from roofline.units import finite, one_line, picked, shown
+from roofline.units import finite, one_line, picked, scaled, shown
 from roofline.verdicts import advice, verdict
 
 SCHEMA_VERSION = 3
@@ -209,7 +210,13 @@ def read(path):
     return shown(found)
 
 
-def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method, done: None, ceilings=None):
+def collect(
+    report: Report,
+    runs: list[tuple[str, Run]],
+    on_start=lambda method, done: None,
+    ceilings=None,
+    on_row=lambda text: None,
+):
     """Time each run and put it into the report; one that raises is noted and the next goes on.
 
     Parameters
@@ -223,10 +230,13 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
         Asked when the first launch was counted; without it nothing is held against a roof. Where a run was
         faster than its roof, it is asked with `again=True` at the end, for the machine may have been busy
         before, and all are held anew.
+    on_row : callable of str
+        Told what each run came to, in a line.
     """
     try:
         for done, (case, run) in enumerate(runs):
             on_start(run.method, done)
+            begin = time.perf_counter()
             try:
                 seconds, value, most = _timed(run, report.quick)
                 roof = _roof(report, run, seconds, ceilings) if ceilings else None
@@ -234,9 +244,13 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
                 why = reasons_of(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
+                on_row(f"{done + 1} of {len(runs)}, {run.method}: {report.failures[-1].message}")
                 continue
             about = case, run.method, run.source, run.size, run.unit, report.space
             report.results.append(Result(*about, seconds, run.work, value, roof, *why))
+            share = f", {roof.share:.0%} of its roof" if roof else ""
+            told = f"{done + 1} of {len(runs)}, {run.method}: {scaled(seconds.median, 's')}{share}"
+            on_row(f"{told}; looked at for {scaled(time.perf_counter() - begin, 's')}")
         if any(result.roof and result.roof.share > ABOVE for result in report.results):
             on_start("ceilings, again", len(runs))
             _hold_anew(report, ceilings)

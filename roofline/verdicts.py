@@ -1,8 +1,11 @@
 """What the figures say, in plain words: a sentence a method, and advice that names its evidence."""
 
+import statistics
+
 from roofline.units import scaled, times
 
 NEAR = 0.8  # of the attainable rate: measured ceilings move by more than the rest
+FAR = 0.1  # of it: rows below are told one by one, each with its reason
 WORDS = {
     "arithmetic": "its arithmetic",
     "integer": "its integer operations",
@@ -125,6 +128,30 @@ def groups(rows):
         }
         for (name, title), told in ranked
     ]
+
+
+def median_share(rows):
+    """The median share of the roof of rows that have one; None of none."""
+    return statistics.median(row.share for row in rows if row.roof) if any(row.roof for row in rows) else None
+
+
+def standing(rows):
+    """Sentences on how near several rows come to their roofs: the median, and of each that is far why.
+
+    Returns
+    -------
+    list of str: the first on all of them, then one for each row below FAR, the lowest first
+    """
+    held = [row for row in rows if row.roof]
+    if len(held) < 2:
+        return []
+    far = sorted((row for row in held if row.share < FAR), key=lambda row: row.share)
+    told = [
+        f"No. {row.number}, {row.result['method']}, {row.share:.1%}: {row.roof['reason']['text']}"
+        for row in far
+    ]
+    below = f"{len(far)} below {FAR:.0%}{':' if far else '.'}"
+    return [f"Median share of the roof {median_share(held):.0%} of {len(held)} rows, {below}", *told]
 
 
 def resource(name):

@@ -5,6 +5,7 @@ what the text became.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 
 from llvmlite import ir
@@ -12,19 +13,16 @@ from llvmlite import ir
 from .. import random
 from .emit import Emitter, described
 from .known import text_of
+from .recording import KNOWN, LATE, WORKER, outlined
 from .tree import flat, mapped
 from .types import UNIFORM, VARYING, itemsize
 from .typing import typed
-from .values import I8, I64, Value
+from .values import I64, Value
 
 ISSUED = "", "issued", ""
-LINE = 64  # bytes that a cache moves at once
-# Of a recorded access: its line, from bit STORES on whether it reads (1) and writes (2), then the worker
-STORES, WORKER = 46, 48
 # Of a GPU's shared memory: banks, and bytes of a word; every so many accesses are looked at
 WORDS, BANK, SAMPLED = 32, 4, 17
 PASSES = "banks taken", "banks least"
-HASH = 0x9E3779B97F4A7C15  # of a line: the upper bits of its product, Knuth's multiplicative hashing
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
@@ -61,16 +59,15 @@ class _Named(Emitter):
 
 
 class Tally(_Named):
-    """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before
-    `speaking`.
+    """Counts each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
 
-    Of a pack each lane that takes part counts one. In a block of code with one mask all operations of a kind
-    are one addition.
+    Of a pack each lane that takes part counts one. A block of code with one mask has one counter, of its
+    runs: `counters` are (how often one run counts what, the counter's place).
     """
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
-        self.counters, self.added, self.silent = {}, {}, True
+        self.counters, self.added, self.silent = [], {}, True
 
     @contextlib.contextmanager
     def speaking(self, on=True):
@@ -95,15 +92,23 @@ class Tally(_Named):
         return value
 
     def add(self, key, all_lanes=False):
-        here = key, id(self.b.block), all_lanes or id(self.mask)
-        if here in self.added:
-            self.added[here][0].constant += 1
-            return
-        n = I64(1)  # grows until the code is written
-        self.added[here] = n, self.b.block, self.mask
-        place = self.counters.setdefault(key, None) or self.slot(I64)
-        self.counters[key] = place
-        self.b.store(self.b.add(self.b.load(place, typ=I64), self.b.mul(n, self._lanes(all_lanes))), place)
+        here = id(self.b.block), all_lanes or id(self.mask)
+        if here not in self.added:
+            _, place = self._new(here, self.b.block, self.mask)
+            self.b.store(self.b.add(self.b.load(place, typ=I64), self._lanes(all_lanes)), place)
+        self.added[here][0][key] += 1
+
+    def _new(self, what, *kept):
+        self.counters.append((collections.Counter(), self.slot(I64)))
+        self.added[what] = *self.counters[-1], kept  # whose ids no other thing gets
+        return self.counters[-1]
+
+    def counter(self, what):
+        """The place of a counter of what is no operation: of accesses to another line than the one before at
+        the same place of the text, say."""
+        if what not in self.added:
+            self._new(what)[0]["", what, ""] = 1
+        return self.added[what][1]
 
     def _lanes(self, all_lanes):
         if all_lanes or self.W == 1 or self.mask is None:
@@ -131,7 +136,7 @@ class Tally(_Named):
     def flush(self, base):
         """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same
         time."""
-        for k, place in enumerate(self.counters.values()):
+        for k, (_, place) in enumerate(self.counters):
             total = self.b.gep(base, [I64(k)], source_etype=I64)
             self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
 
@@ -141,23 +146,37 @@ class Touching(Tally):
     element.
 
     And how often each place of the text goes on from a line of memory to another, a sample of which it
-    records; of a pack lane by lane. `maps`: for each argument's name the addresses (reading, writing) of its
-    map's byte for element 0 of memory; `trace`: the function that records (see `Recorder`), what it writes
-    to, and the worker.
+    records; of a pack lane by lane, or elements side by side at once.
     """
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
-        self.maps, self.ways, self.trace = {}, (), None
+        self.about, self.ways = {}, 0
+
+    def watch(self, views, maps, record, samples, worker):
+        """Look at the accesses to views: `record` (see `Recorder`) is told of each, with what is known of its
+        view. `maps`: of each view the addresses (reading, writing) of its map's byte for element 0."""
+        self.record = record
+        for view, both in zip(views, maps):
+            about = self.about[view.label] = self.slot(ir.ArrayType(I64, KNOWN + 1 + record.n_samples))
+            places = [self.b.gep(about, [I64(0), I64(k)]) for k in range(KNOWN + 1 + record.n_samples)]
+            shift = I64(itemsize(view.dtype).bit_length() - 1)
+            for what, place in zip((shift, *both, samples, self.b.shl(worker, I64(WORKER))), places):
+                self.b.store(what, place)
+            names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(record.n_samples))
+            self.counters += [
+                (collections.Counter({("", name, ""): 1}), place)
+                for name, place in zip(names, places[KNOWN:])
+            ]
 
     def load(self, view, indices):
-        return self._going((0,), super().load, view, indices)
+        return self._going(1, super().load, view, indices)
 
     def store(self, view, indices, value):
-        return self._going((1,), super().store, view, indices, value)
+        return self._going(2, super().store, view, indices, value)
 
     def atomic(self, op, view, *rest, **options):
-        return self._going((0, 1), super().atomic, op, view, *rest, **options)
+        return self._going(3, super().atomic, op, view, *rest, **options)
 
     def _going(self, ways, reach, *args, **options):
         outer, self.ways = self.ways, ways
@@ -167,95 +186,15 @@ class Touching(Tally):
 
     def locate(self, view, indices, pairs=False):
         how, pointer = super().locate(view, indices)  # pairs lane by lane
-        if not self.silent and not view.store and view.label in self.maps:
-            addresses, live = self._places(how, pointer, itemsize(view.dtype))
-            record, samples, worker = self.trace
-            ways = sum(1 << STORES + way for way in self.ways)
-            known = self.b.or_(I64(ways), self.b.shl(worker, I64(WORKER)))
-            maps = [self.maps[view.label][way] for way in (self.ways[0], self.ways[-1])]
-            shift = I64(itemsize(view.dtype).bit_length() - 1)
-            last, moves = self.slot(I64), self._moves(view.label)
-            self.b.call(
-                record(addresses.type.count), [addresses, live, shift, *maps, last, moves, known, samples]
-            )
+        if not self.silent and not view.store and view.label in self.about:
+            rest = self.about[view.label], self.slot(I64), I64(self.ways)
+            if self.mask is None and how in ("uniform", "contiguous"):
+                n = 1 if how == "uniform" else self.W
+                self.b.call(self.record(n), [self.b.ptrtoint(pointer, I64), *rest])
+            else:
+                addresses, live = self._places(how, pointer, itemsize(view.dtype))
+                self.b.call(self.record(addresses.type), [addresses, live, *rest])
         return how, pointer
-
-    def _moves(self, label):
-        """The counter of accesses to another line than the one before at the same place of the text."""
-        key = "", f"moves {label}", ""
-        self.counters[key] = self.counters.setdefault(key, None) or self.slot(I64)
-        return self.counters[key]
-
-
-def _outlined(module, result, types, name):
-    """A function of the module's own that stays a function."""
-    function = ir.Function(module, ir.FunctionType(result, types), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return function
-
-
-class Recorder:
-    """Writes the function that marks what an access of a pack touches, and records a sample: one for each
-    number of lanes.
-
-    Of each lane that takes part it marks the element in both maps (which may be one). If its line is another
-    than the one before, it counts a move, and records the line, with what else is known, in each of the
-    samples whose limit the line's hash of so many bits is below. A sample is the number of accesses that were
-    picked, its limit, and records, with room for so many; the next one's limit is lower.
-    """
-
-    def __init__(self, module, bits, n_samples, room):
-        self.module, self.bits, self.n_samples, self.room, self._made = module, bits, n_samples, room, {}
-
-    def __call__(self, n):
-        if n not in self._made:
-            self._made[n] = self._function(n)
-        return self._made[n]
-
-    def _function(self, n):
-        types = [ir.VectorType(I64, n), ir.IntType(n), I64, *4 * [ir.PointerType()], I64, ir.PointerType()]
-        function = _outlined(self.module, ir.VoidType(), types, f"record.{n}")
-        addresses, live, *known = function.args
-        begin, each, done = (function.append_basic_block() for _ in range(3))
-        b = ir.IRBuilder(begin)
-        b.branch(each)
-        b.position_at_end(each)
-        k = b.phi(I64)
-        k.add_incoming(I64(0), begin)
-        at = b.trunc(k, live.type) if n < 64 else k
-        with b.if_then(b.trunc(b.lshr(live, at), ir.IntType(1)) if n > 1 else live):
-            self._touch(b, b.extract_element(addresses, k), *known)
-        k.add_incoming(b.add(k, I64(1)), b.block)
-        b.cbranch(b.icmp_unsigned("<", k, I64(n - 1)), each, done)
-        b.position_at_end(done)
-        b.ret_void()
-        return function
-
-    def _touch(self, b, address, shift, one, other, last, moves, known, samples):
-        """Code for the access of one lane."""
-        for marks in (one, other):
-            b.store(I8(1), b.gep(marks, [b.lshr(address, shift)], source_etype=I8))
-        line = b.lshr(address, I64(LINE.bit_length() - 1))
-        with b.if_then(b.icmp_unsigned("!=", b.load(last, typ=I64), line)):
-            b.store(line, last)
-            b.store(b.add(b.load(moves, typ=I64), I64(1)), moves)
-            self._sample(b, line, known, samples)
-
-    def _sample(self, b, line, known, samples):
-        hashed, end = b.lshr(b.mul(line, I64(HASH)), I64(64 - self.bits)), b.append_basic_block()
-        for k in range(self.n_samples):
-            picked, limit, records = (
-                b.gep(samples, [I64(k * (2 + self.room) + at)], source_etype=I64) for at in range(3)
-            )
-            more = b.append_basic_block()
-            b.cbranch(b.icmp_unsigned("<", hashed, b.load(limit, typ=I64)), more, end)
-            b.position_at_end(more)
-            n = b.atomic_rmw("add", picked, I64(1), "monotonic")
-            with b.if_then(b.icmp_unsigned("<", n, I64(self.room))):
-                b.store(b.or_(line, known), b.gep(records, [n], source_etype=I64))
-        b.branch(end)
-        b.position_at_end(end)
 
 
 class Packs(Tally):
@@ -297,7 +236,7 @@ class Banks(Tally):
             self.passes[key] = _Passes(self.b.module, *key).function
         both = self.b.call(self.passes[key], [addresses, live])
         for k, name in enumerate(PASSES):
-            place = self.counters["", name, ""] = self.counters.get(("", name, "")) or self.slot(I64)
+            place = self.counter(name)
             more = self.b.extract_value(both, k)
             self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
 
@@ -309,7 +248,7 @@ class _Passes:
     def __init__(self, module, n, unit):
         self.n, self.bits, self.at_once = n, ir.IntType(n), WORDS * BANK // unit
         types = [ir.VectorType(I64, n), self.bits]
-        self.function = _outlined(module, ir.LiteralStructType([I64, I64]), types, f"passes.{n}.{unit}")
+        self.function = outlined(module, ir.LiteralStructType([I64, I64]), types, f"passes.{n}.{unit}")
         self.b = ir.IRBuilder(self.function.append_basic_block())
         addresses, live = self.function.args
         word = self.b.lshr(addresses, self.all(I64(unit.bit_length() - 1)))
@@ -451,7 +390,7 @@ class Marked(_Named):
         returned = [lower.type_of(v.dtype, v.kind) for v in flat(results)]
         returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
         types = [lower.type_of(v.dtype, v.kind) for v in args if v.const is None]
-        function = _outlined(self.b.module, returned, types, label)
+        function = outlined(self.b.module, returned, types, label)
         return function, self._fill(function, lower, text, args)
 
     @staticmethod

@@ -312,6 +312,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (140, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
     (20, "threads that stay awake where launches follow each other soon"),
     (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
+    (
+        1_080,
+        (
+            "counts of launches by many cores, which share what they read and write what is new; elements"
+            " side by side at once; a counter a block; what is looked at again, kept"
+        ),
+    ),
 )
 
 

@@ -86,6 +86,16 @@ def cpu(request):
         yield
 
 
+@pytest.mark.parametrize("build", ["text", "touched", "lanes", "executed"])
+def test_a_count_makes_no_code_of_the_launch_itself(x, cpu, build):
+    @pk.kernel
+    def doubled(i, x):
+        x[i] *= 2.0
+
+    pk.count(N, doubled, x, build=build)
+    assert [key[1] for key in doubled.compiled] == [build]
+
+
 @pytest.mark.parametrize("build", ["text", "lanes"])
 def test_branches_count_where_they_are_taken(x, cpu, build):
     found = totals(pk.count(N, branches, x, np.zeros(N), build=build))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import sys
 from types import SimpleNamespace
@@ -71,6 +72,7 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     if space == "checked":  # an interpreter has no roof
         assert part["ceilings"] is None and all(result["roof"] is None for result in part["results"])
         return
+    assert re.search(r"^Median share of the roof \d+% of 4 rows, \d below 10%[:.]$", out, re.MULTILINE)
     assert "attainable" in out and "Against the roof" in text and len(text.encode()) < 500_000
     for result in part["results"]:
         roof = result["roof"]
@@ -225,12 +227,16 @@ def pretend(monkeypatch, calls):
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(prepare=lambda space, data, quick: runs))
 
 
-def test_a_failing_method_costs_only_itself(tmp_path, monkeypatch, capsys):
+def test_a_failing_method_costs_only_itself(tmp_path, hawkes_alone, monkeypatch, capsys):
     pretend(monkeypatch, {"bad": raising(ValueError("broken")), "good": lambda: 1.0})
     page = tmp_path / "report.html"
     assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 1
     told = capsys.readouterr()
     assert "good" in told.out and "not measured: bad: ValueError: broken" in told.err
+    # as they come, for whoever waits
+    lines = [line for line in told.err.splitlines() if line.startswith("serial: ")]
+    assert lines[:2] == ["serial: preparing inputs", "serial: 1 of 2, bad: ValueError: broken"]
+    assert re.fullmatch(r"serial: 2 of 2, good: [\d.]+ [nµ]s; looked at for [\d.]+ m?s", lines[2])
     assert "good" in page.read_text() and "ValueError: broken" in page.read_text()
 
 

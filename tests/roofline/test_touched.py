@@ -5,6 +5,8 @@ import pytest
 
 import portable as pk
 import roofline
+from portable.backends.cpu import reuse
+from portable.compiler import recording
 from roofline.cases import layer
 
 N = 1000
@@ -171,6 +173,52 @@ def some(i, place, x, y):
 @pk.kernel
 def rows(i, a, x, y):
     y[i] = a[i, 1] + x[0]
+
+
+@pk.kernel
+def shared_out(team, n, x):
+    """As many numbers of its own for each member as a team's share of n has."""
+    own = pk.local(n // team.size, x.dtype)
+    for k in range(n // team.size):
+        own[k] = x[k * team.size + team.rank]
+    for k in range(n // team.size):
+        x[k * team.size + team.rank] = own[k] + 1.0
+
+
+def test_what_the_members_of_large_teams_share_out_is_counted():
+    """By a warp of members where a pack's few lanes would have too large arrays of their own."""
+    n = 1 << 16  # of 8 bytes: 64 KiB for each of 8 lanes, 16 KiB for each of 32
+    policy, x = pk.TeamPolicy(1, 256), np.zeros(n)
+    counts = roofline.count(policy, shared_out, pk.static(n), x, executed=False)
+    assert counts.arrays == {"x": (8 * n, 8 * n)} and counts.loaded == 8 * n and not x.any()
+
+
+@pk.kernel
+def sweeps(i, n, x, out):
+    total = 0.0
+    for k in range(n):
+        total += x[k]
+    out[i] = total
+
+
+@pytest.mark.parametrize("build", ["touched", "touched:32"])
+def test_samples_that_are_full_know_how_many_accesses_came(build, monkeypatch):
+    """Of more accesses than are recorded, whoever made them: of each line that a sample picks one a sweep."""
+    traces, made = [], reuse.Trace.__init__
+    monkeypatch.setattr(
+        reuse.Trace, "__init__", lambda trace, *args: (made(trace, *args), traces.append(trace))[0]
+    )
+    n_indices, x = 512, np.zeros(4096)
+    pk.count(pk.RangePolicy(0, n_indices), sweeps, 4096, x, np.zeros(n_indices), build=build)
+    (trace,) = traces
+    first = x.ctypes.data // 64
+    hashed = [line * recording.HASH % 2**64 >> 64 - reuse.HASHED for line in range(first, first + 512)]
+    width = 32 if build == "touched:32" else 1
+    for sample in trace.samples:
+        picked = sum(h < sample[recording.LIMIT] for h in hashed)
+        if picked > 16:
+            assert sample[0] / picked == pytest.approx(n_indices / width, rel=0.2)
+    assert width > 1 or trace.samples[0][0] > reuse.EVENTS
 
 
 @pytest.mark.parametrize("kernel", [turned, some, rows], ids=lambda k: k.name)

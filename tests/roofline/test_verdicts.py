@@ -1,5 +1,6 @@
 """What the figures say in words, and how the page shows it."""
 
+import copy
 import dataclasses
 import re
 
@@ -8,10 +9,12 @@ import pytest
 
 import portable as pk
 import roofline
+from roofline import html
 from roofline.attainable import Analysis, Bound
 from roofline.cases import layer
-from roofline.verdicts import advice, resource, verdict
-from tests.roofline import fakes
+from roofline.rows import parts_of, rows_of
+from roofline.verdicts import advice, resource, standing, verdict
+from tests.roofline import fakes, shown
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +78,24 @@ def test_advice_names_its_evidence(result, changes, words):
 def test_every_resource_has_words(counts, quick_ceilings):
     bound = roofline.attainable.bound(counts, quick_ceilings("serial"))
     assert all(re.fullmatch(r"[\w' ]+", resource(name)) for name in (*bound.wants, "scratch"))
+
+
+def test_the_median_share_is_told_and_each_row_far_below_with_its_reason(quick_ceilings):
+    """Shares set by hand; the lowest first, and of one row alone no median."""
+    document = shown.document(quick_ceilings("serial"))
+    del document["parts"][1:]
+    (part,) = document["parts"]
+    part["results"] = [copy.deepcopy(part["results"][0]) for _ in range(5)]
+    for k, (result, share) in enumerate(zip(part["results"], (0.5, 0.099, 0.004, 0.2, 0.1), strict=True)):
+        roof = result["roof"]
+        result["method"], roof["share_of_attainable"] = f"method {k}", share
+        roof["reason"] = {"text": f"Reason {k}.", "causes": []}
+    assert standing(rows_of(parts_of(document))) == [
+        "Median share of the roof 10% of 5 rows, 2 below 10%:",
+        "No. 3, method 2, 0.4%: Reason 2.",
+        "No. 2, method 1, 9.9%: Reason 1.",
+    ]
+    assert "Their median share of the roof is 10%; 2 are below 10%." in " ".join(html.page(document).split())
+    part["results"] = part["results"][:1]
+    assert standing(rows_of(parts_of(document))) == []
+    assert "median share" not in html.page(document)

@@ -11,11 +11,13 @@ executed   instructions of the optimised code, by line
 
 from __future__ import annotations
 
+import collections
 import ctypes
 
 
 from ... import locks
-from ...compiler.counting import Banks, Packs, Recorder, Tally, Touching
+from ...compiler.counting import Banks, Packs, Tally, Touching
+from ...compiler.recording import Recorder
 from ...compiler.block import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
@@ -57,7 +59,11 @@ class _Tallied(Entry):
             super().visit(*args, **options)
 
     def counted(self, totals):
-        return {key: totals[k] for k, key in enumerate(self.kept)}
+        found = collections.Counter()
+        for (mix, _), runs in zip(self.kept, totals):
+            for key, n in mix.items():
+                found[key] += n * runs
+        return dict(found)
 
 
 class _Text(_Tallied):
@@ -78,10 +84,10 @@ class _Touched(_Text):
         if function.name == "entry":
             self.views = views
         if function.name == "entry" and views:
-            base = self.extra("counter", PTR)
-            trace, *maps = (self.lower.b.load(self.word(base, k), typ=PTR) for k in range(1 + 2 * len(views)))
-            self.lower.maps = {v.label: maps[2 * k : 2 * k + 2] for k, v in enumerate(views)}
-            self.lower.trace = Recorder(self.module, HASHED, SAMPLES, EVENTS), trace, function.args[3]
+            base, b = self.extra("counter", PTR), self.lower.b
+            samples, *maps = (b.load(self.word(base, k), typ=I64) for k in range(1 + 2 * len(views)))
+            recorder = Recorder(self.module, HASHED, SAMPLES, EVENTS)
+            self.lower.watch(views, zip(maps[::2], maps[1::2]), recorder, samples, function.args[3])
 
     def flush(self, base):
         self.lower.flush(self.word(base, 1 + 2 * len(self.views)))
@@ -200,7 +206,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)
     found = entry.counted(list(totals)[len(first) : len(first) + n])
-    return found | marks.found() if marks else found
+    return marks.found(found) if marks else found
 
 
 def _compiled(kernel, policy_kind, specs, reducers, build):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiler.counting import LINE, STORES, WORKER
+from ...compiler.recording import LIMIT, LINE, RECORDS, STORES, WORKER
 
 SAMPLES, LESS = 6, 4  # each of a fourth of the lines before it
 EVENTS, LINES = 1 << 14, 1 << 12  # recorded of each at most; picked by the first, near enough
@@ -33,8 +33,8 @@ class Trace:
     def __init__(self, n_lines, n_workers):
         self.n_workers = n_workers
         first = (1 << HASHED) * min(1.0, LINES / max(n_lines, 1))
-        self.samples = np.zeros((SAMPLES, 2 + EVENTS), np.uint64)
-        self.samples[:, 1] = [int(first / LESS**k) for k in range(SAMPLES)]
+        self.samples = np.zeros((SAMPLES, RECORDS + EVENTS), np.uint64)
+        self.samples[:, LIMIT] = [int(first / LESS**k) for k in range(SAMPLES)]
 
     def found(self, touched, lines):
         """{("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES together, fetch
@@ -47,7 +47,7 @@ class Trace:
         all of these were, by the begin of the next larger one.
         """
         last = next((k for k, s in enumerate(self.samples) if s[0] <= EVENTS), SAMPLES - 1)
-        shares, samples, result = self.samples[: last + 1, 1] / (1 << HASHED), {}, {}
+        shares, samples, result = self.samples[: last + 1, LIMIT] / (1 << HASHED), {}, {}
         for capacity in CAPACITIES:
             k = max(int((shares * (capacity // LINE) >= ENOUGH).sum()) - 1, 0)
             if k not in samples:
@@ -64,11 +64,11 @@ class _Sample:
     """One of the samples, its records by worker."""
 
     def __init__(self, numbers, touched):
-        records = numbers[2 : 2 + min(int(numbers[0]), EVENTS)]
+        records = numbers[RECORDS:][: min(int(numbers[0]), EVENTS)]
         lines, workers = records & np.uint64((1 << STORES) - 1), records >> np.uint64(WORKER)
         n_lines = len(np.unique(lines))
         full = len(records) < numbers[0]
-        self.share = float(numbers[1]) / (1 << HASHED) if full else max(n_lines, 1) / max(touched, 1)
+        self.share = float(numbers[LIMIT]) / (1 << HASHED) if full else max(n_lines, 1) / max(touched, 1)
         # of accesses that are not a line's first, which the begin has more of
         repeated = max(int(numbers[0]) - self.share * touched, 0.0) / max(len(records) - n_lines, 1)
         self.weight = (repeated if full else 1.0) / self.share

@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from ...compiler.counting import LINE
+from ...compiler.recording import LATE, LINE
 from ...compiler.types import itemsize
 from ...compiler.signature import flatten
 from ...compiler.types import part
@@ -40,10 +40,12 @@ class Marks:
         region = next(r for r in self.regions if place in r.places)
         return [marks.ctypes.data - region.first for marks in region.marks]
 
-    def found(self):
-        """{("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES", ...): lines}, and ("",
-        "bytes NAMES", ""), and what the trace tells."""
-        result, touched, total = {}, 0, [0, 0]
+    def found(self, counted):
+        """What was counted, and {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
+        ...): lines}, and ("", "bytes NAMES", ""), and what the trace tells."""
+        result, touched, total = counted, 0, [0, 0]
+        for k, sample in enumerate(self.trace.samples):
+            sample[0] += result.pop(("", f"{LATE}{k}", ""), 0)
         for region in self.regions:
             names = ", ".join(region.names)
             result["", f"bytes {names}", ""] = region.size

@@ -557,10 +557,8 @@ def fence(space):
 def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
-    device, entry = (
-        compiled.context.device,
-        Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size),
-    )
+    device = compiled.context.device
+    entry = _emitted(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
     each = compiled.indices // compiled.threads
     return (
         {
@@ -598,6 +596,15 @@ def lower_to_ptx(
     kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
 ):
     """PTX of a kernel, with no GPU in the machine."""
-    kind = ScanEntry if policy_kind.startswith("scan") else Entry
-    kind = debug_entry(kind, debug) if debug else kind
-    return engine.ptx(kind(kernel, policy_kind, specs, reducers, team_size).text, capability, kernel.name)
+    entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug)
+    return engine.ptx(entry.text, capability, kernel.name)
+
+
+def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False):
+    """The entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
+    key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug)
+    if key not in kernel.compiled:
+        kind = ScanEntry if policy_kind.startswith("scan") else Entry
+        kind = debug_entry(kind, debug) if debug else kind
+        kernel.compiled[key] = kind(kernel, policy_kind, specs, reducers, team_size)
+    return kernel.compiled[key]
