@@ -17,8 +17,8 @@ from . import events
 from . import space as spaces
 from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
-from .dispatch import bind
 from .backends.host import LARGE
+from .dispatch import bind
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import kernel
 from .policy import RangePolicy
