@@ -306,14 +306,15 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (3_218, "debug builds of a CPU that look for NaN once in a stretch of a text, and copy ScatterViews"),
-    (301, "copies between GPUs by kernels that read over their link"),
+    (335, "copies between GPUs by kernels that read over their link"),
     (143, "views have keys, by which a launch knows that it comes again"),
     (69, "constant packs written once, facts of a text kept"),
-    (140, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
-    (20, "threads that stay awake where launches follow each other soon"),
+    (171, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
+    (34, "sums of long rows that read further ahead"),
+    (29, "threads that stay awake where launches follow each other soon"),
     (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
     (
-        1_080,
+        1_107,
         (
             "counts of launches by many cores, which share what they read and write what is new; elements"
             " side by side at once; a counter a block; what is looked at again, kept"
