@@ -407,9 +407,10 @@ class Threads:
             for place, _ in asked:
                 held.enter_context(place.lock)
             found: list[Any] = [None] * len(asked)
-            steps = [place.steps(part, self._of(part), name, args) for place, part in asked]
+            steps = [place.steps(part, self._of(part), name, args) for place, part in reversed(asked)]
             for now in itertools.zip_longest(*steps):  # a shard of each place, then the next of each
                 found = [new or old for new, old in zip(now, found)]
+            found.reverse()
             (first, _), *others = asked
             for place, _ in others:
                 pk.follow(first.space, place.space)
