@@ -48,7 +48,7 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
     thread = threading.Thread(target=call)
     thread.start()
     try:
-        for _ in range(100):
+        for _ in range(30):
             child = os.fork()
             if child == 0:
                 signal.alarm(20)  # a child that hangs ends by this, and not with 0

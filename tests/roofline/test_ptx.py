@@ -61,7 +61,7 @@ def counting_build(policy, kernel, args, reducer=()):
 
 
 def test_what_the_counters_are_read_of_lowers():
-    for label, policy, kernel, args, reducer in counters.launches(resolve("serial")):
+    for label, policy, kernel, args, reducer in counters.launches(resolve("serial"), many=1 << 10):
         assert "atom.global.add.u64" in counting_build(policy, kernel, args, reducer)[1], label
 
 
