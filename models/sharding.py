@@ -39,7 +39,7 @@ import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
 from .annotations import ClientLike, Spaces
-from .sum_kernels import add_to
+from .shared_kernels import add_to
 
 Node = tuple[int, int, tuple[Any, ...]]  # first shard, one past the last, values
 

@@ -16,8 +16,9 @@ import types
 
 import portable as pk
 
+from ..shared_kernels import first_not_below
 from .excitation import OWN, excitation_functions
-from .kernels import background_terms, first_later, mark_of, squared_distance
+from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
 LONG = 64  # a row with more pairs is one team's work
@@ -63,7 +64,7 @@ def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_
 @pk.kernel
 def find_cells(k, sorted_numbers, start):
     """Where a cell begins; behind the last cell, where all end. A binary search."""
-    start[k] = first_later(sorted_numbers, 0, sorted_numbers.shape[0], k)
+    start[k] = first_not_below(sorted_numbers, 0, sorted_numbers.shape[0], k)
 
 
 @pk.kernel
@@ -119,8 +120,8 @@ def background_by_cells(
     for number in range(3**n_dims):
         k = neighbour_cell(n_dims, number, cell, i, shape)
         if k >= 0:
-            first = first_later(t, start[k], start[k + 1], t[i] - reach)
-            last = first_later(t, first, start[k + 1], t[i] + reach)
+            first = first_not_below(t, start[k], start[k + 1], t[i] - reach)
+            last = first_not_below(t, first, start[k + 1], t[i] + reach)
             for j in team.thread_range(first, last):
                 delay[0] = t[i] - t[j]
                 background_terms(squared_distance(n_dims, False, x, i, x, j), delay[0], a_x, a_t, terms)
@@ -168,7 +169,7 @@ def cell_kernels_of(trigger):
         for number in range(3**n_dims):
             k = neighbour_cell(n_dims, number, cell, i, shape)
             begin = start[max(k, 0)]
-            j = first_later(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
+            j = first_not_below(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
             while j >= begin and t[i] - t[j] <= reach:
                 r2 = squared_distance(n_dims, False, x, i, x, j)
                 dt = t[i] - t[j]

@@ -24,6 +24,8 @@ import math
 
 import portable as pk
 
+from ..shared_kernels import first_not_below
+
 # exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
 LOG2_E = math.log2(math.e)
 # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
@@ -80,25 +82,13 @@ def background_terms(r2, dt, a_x, a_t, out):
     out[2] = term * dt2
 
 
-@pk.function
-def first_later(t, low, high, time):
-    """The first place in [low, high) whose time is not below `time`."""
-    while low < high:
-        middle = (low + high) // 2
-        if t[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @pk.kernel
 def count_before(i, t, before):
     """How many events are strictly earlier than event i. 24 bytes, and a bisection where it has the time of
     the event before."""
     n = i
     if i > 0 and t[i - 1] == t[i]:
-        n = first_later(t, 0, i, t[i])
+        n = first_not_below(t, 0, i, t[i])
     before[i] = n
 
 

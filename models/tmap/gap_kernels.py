@@ -4,6 +4,7 @@ import math
 
 import portable as pk
 
+from ..shared_kernels import first_not_below
 from .kernels import PACK
 
 SMALLEST, LARGEST = 1e-150, 1e150  # between them, logarithms and products with rates of like range are normal
@@ -137,18 +138,6 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
         steps[slot // PACK] = length
 
 
-@pk.function
-def first_at(ends, low, high, wanted):
-    """The first of the packs from `low` to `high`, before which there are so many rows as are wanted."""
-    while low < high:
-        middle = (low + high) // 2
-        if ends[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @pk.kernel
 def share_out(team, cuts, ends, dealt):
     """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
@@ -172,7 +161,7 @@ def share_out(team, cuts, ends, dealt):
         begins = pk.int64(0)  # 1 where a team has the pack first
         rows = pk.int64(0)
         if k < most:
-            pack = first_at(ends, first, end, ends[first] + k * n_rows // most)
+            pack = first_not_below(ends, first, end, ends[first] + k * n_rows // most)
             if k == 0 or ends[max(pack - 1, first)] >= ends[first] + (k - 1) * n_rows // most:
                 begins = 1
                 rows = ends[pack + 1] - ends[pack]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, sum_kernels, tmap
+from models import edm, hawkes, mixture, resampling, shared_kernels, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
@@ -390,7 +390,7 @@ RESAMPLING = [
 MODELS = {
     "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),
     "hawkes": (run_hawkes, hawkes_kernels),
-    "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
+    "tmap": (run_tmap, [tmap_kernels, shared_kernels]),
     "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
     "resampling": (run_resampling, RESAMPLING),
     "mixture": (
