@@ -112,7 +112,8 @@ def _report(options):
 
             def measuring(what, done, total):
                 if not done:
-                    _say(f"{name}: measuring ceilings, {what} and {total - 1} more")
+                    more = f" and {total - 1} more" if total > 1 else ""
+                    _say(f"{name}: measuring ceilings, {what}{more}")
                 progress.update(task, description=f"ceilings, {what}")
 
             return ceiling.ceilings(

@@ -272,19 +272,11 @@ def random_starts(runs, orders, n_starts, random):
         used.add(shares)
         places, factors = (strata + random.random(n)) / n, np.exp(random.normal(0.0, 0.5, n))
         drawn.append((places, factors, random.dirichlet(np.ones(n)), random.dirichlet(np.ones(n), n)))
-    gaps = _quantiles(some, np.array([places for places, *_ in drawn]))
+    gaps = np.quantile(some, [places for places, *_ in drawn])
     return [
         TransientMAP(alpha, orders, orders / (np.maximum(gap, least) * factors), going_on * switching)
         for gap, (_, factors, alpha, switching) in zip(gaps, drawn)
     ]
-
-
-def _quantiles(values, shares):
-    """`np.quantile` in a quarter of its time: a sort is faster than to look for several places."""
-    ordered, at = np.sort(values), shares * (len(values) - 1)
-    below = at.astype(np.int64)
-    low, high, t = ordered[below], ordered[np.minimum(below + 1, len(values) - 1)], at - below
-    return np.where(t < 0.5, low + (high - low) * t, high - (high - low) * (1.0 - t))
 
 
 def paper_start(runs: Runs, orders: npt.ArrayLike, seed: int = 0) -> TransientMAP:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.em import EM
-from models.tmap.fit import _of_starts, _quantiles
+from models.tmap.fit import _of_starts
 from models.tmap import packed
 from models.tmap.packed import parts_of
 
@@ -79,14 +79,6 @@ def test_halves_of_the_shards_have_as_many_gaps_of_runs_of_all_lengths(monkeypat
     ]
     assert len(cuts) % 8 == 0 and halves[0].sum() == pytest.approx(halves[1].sum(), rel=0.01)
     assert np.mean(halves[0]) == pytest.approx(np.mean(halves[1]), rel=0.1)
-
-
-@pytest.mark.parametrize("n", [1, 2, 9, 10_000])
-def test_quantiles_are_numpys(n):
-    """To the bit, also where a share is that of a value or the last one."""
-    values = np.random.default_rng(n).exponential(size=n)
-    shares = np.append(np.random.default_rng(n).random((4, 3)), [[0.0, 0.5, 1.0]], axis=0)
-    np.testing.assert_array_equal(_quantiles(values, shares), np.quantile(values, shares))
 
 
 def test_one_branch_is_found_in_one_step(space):
