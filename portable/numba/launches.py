@@ -32,7 +32,6 @@ from ..backends.cpu.lanes import Unwatched
 from ..backends.cpu.lower import Entry
 from ..backends.cpu.scan import ScanEntry
 from ..compiler.block import EXTRA
-from ..compiler.optimise import optimise
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..kernel import Kernel
 from ..policy import n_indices
@@ -204,7 +203,7 @@ class Launch:
             text = self.entry.text
             for name in _FUNCTIONS:
                 text = text.replace(f'@"{name}"', f'@"{self.name}.{name}"')
-            library.add_llvm_module(optimise(text, engine.machine(), self.written.name))
+            library.add_llvm_module(engine.optimised(text, self.written.name))
         ready()
         library._reload_init.add(Unchanged(self))
         library.finalize()

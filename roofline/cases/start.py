@@ -1,9 +1,10 @@
 """How long a program waits before its first kernel: whole processes, from the interpreter's start to its end.
 
 Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: what every
-program pays for whatever revision it meets, NumPy and LLVM's library above all, and `import portable` itself
-(the row of its own says what that takes), are left out. Against another revision both sides run the texts of
-that revision's docs/examples.
+program pays for whatever revision it meets, NumPy and LLVM's library above all, is left out, and so are
+`import portable` itself (the row of its own says what that takes) and the modules of the compiler, which some
+revisions import at once and others before they first compile. Against another revision both sides run the
+texts of that revision's docs/examples.
 """
 
 import atexit
@@ -51,9 +52,12 @@ found = x.to_numpy()[:, :, 0]
 np.testing.assert_allclose(np.tril(found, -1) @ np.triu(found) + np.triu(found), a[:, :, 0], rtol=1e-12)
 """
 PREAMBLE = """
+import importlib, pkgutil
 import numpy, numpy.random, numpy.testing
 import llvmlite.binding
-import portable
+import portable, portable.backends.cpu.lower, portable.backends.cpu.lanes
+for module in pkgutil.iter_modules(importlib.import_module("portable.compiler").__path__):
+    importlib.import_module(f"portable.compiler.{module.name}")
 """
 BEYOND = """
 import sys, time

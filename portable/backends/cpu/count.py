@@ -199,9 +199,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     marks = Marks(entry, words, space.n_threads) if build.startswith("touched") else None
     first = marks.addresses if marks else []
     totals = (ctypes.c_int64 * max(len(first) + n, 1))(*first)
-    compiled = launches.Compiled.__new__(launches.Compiled).fill(
-        entry, function, ctypes.addressof(totals), entry.target.named
-    )
+    compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
     if not launches.copies_fit(compiled, words, space.n_threads):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)

@@ -20,13 +20,11 @@ except ImportError:  # Windows
     resource = None
 
 STREAMS = 4  # blocks of a scan side by side: one fused multiply-add takes about four cycles
+# Of Ctrl-C (stop.py): the calling convention of the look at it, so that loops keep what they hold in
+# registers; whether launches hear of it (elsewhere Python sets its handler anew at each signal).
+CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"
 APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
 MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
-
-
-def guarded(name):
-    """What `guard` calls the function that runs another one in the usual state."""
-    return f"{name}.guarded" if MACHINE else name
 
 
 # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
@@ -129,13 +127,18 @@ def load(text, kernel_name, identity=None, level=3):
     key = key_of(identity or text, level)
     code = cache.get(key)
     if code is None:
-        from ...compiler.optimise import optimise
-
         _require_room()
-        tm = machine(level or 0)
-        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name, level))
+        module = optimised(text() if identity else text, kernel_name, level)
+        code = machine(level or 0).emit_object(module)
         cache.put(key, code)
     return linked(code)
+
+
+def optimised(text, kernel_name, level=3):
+    """The module of an IR text, optimised for this machine; see `optimise`."""
+    from ...compiler.optimise import optimise
+
+    return optimise(text, machine(level or 0), kernel_name, level, by_function=True)
 
 
 def target():
@@ -152,10 +155,10 @@ def key_of(identity, level=3):
 def rewritten(text, kernel_name, change):
     """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
     cached."""
-    from ...compiler.optimise import optimise, verified
+    from ...compiler.optimise import verified
 
-    tm = machine()
-    return linked(tm.emit_object(verified(change(str(optimise(text, tm, kernel_name))), kernel_name)))
+    changed = verified(change(str(optimised(text, kernel_name))), kernel_name)
+    return linked(machine().emit_object(changed))
 
 
 def linked(code):
@@ -174,11 +177,9 @@ def linked(code):
 def assembly(text, kernel_name):
     """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
     stack."""
-    from ...compiler.optimise import optimise
-
     tm = new_machine()
     tm.set_asm_verbosity(True)
-    return tm.emit_assembly(optimise(text, machine(), kernel_name))
+    return tm.emit_assembly(optimised(text, kernel_name))
 
 
 # void function(block, begin, end, worker) at an address, as a callable
@@ -280,3 +281,32 @@ out:
   ret void
 }
 """
+
+# Calls an entry in the usual state of arithmetic, and sets the caller's again.
+USUAL = {
+    "x86": """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define void @portable_usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = alloca i32
+  %usual = alloca i32
+  store i32 8064, ptr %usual ; 0x1F80
+  call void @llvm.x86.sse.stmxcsr(ptr %before)
+  call void @llvm.x86.sse.ldmxcsr(ptr %usual)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.x86.sse.ldmxcsr(ptr %before)
+  ret void
+}
+""",
+    "aarch64": """
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+define void @portable_usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = call i64 @llvm.aarch64.get.fpcr()
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.aarch64.set.fpcr(i64 %before)
+  ret void
+}
+""",
+}.get(MACHINE, "")

@@ -13,7 +13,6 @@ class Target:
     """The CPU as a launch knows it; lanes.py has its part of the code."""
 
     step = 1
-    named = staticmethod(engine.guarded)
 
 
 class Entry(entry.Entry):

@@ -1,5 +1,6 @@
-"""IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread, and the
-caller's state again behind it. Where the state is the usual one an entry pays for one look at it.
+"""IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread: an entry
+looks at the control register once, and where its state is not the usual one has itself called in that
+(engine.py's `USUAL`).
 """
 
 from llvmlite import ir
@@ -7,54 +8,35 @@ from llvmlite import ir
 from ...compiler.values import I32, I64, PTR
 from .engine import MACHINE
 
-_VOID = ir.VoidType()
 # word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are
 _REGISTERS = {"x86": (I32, 0xFFC0, 0x1F80), "aarch64": (I64, 0x7C89F07, 0)}
 
 
 def guard(module, entry, machine=MACHINE):
-    """Add to each function of type `entry` one that calls it in the usual state."""
+    """Let each function of type `entry` look at the state before its first branch. What LLVM moves to before
+    the look does no harm: in another state it is done again."""
     for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
-        function.linkage = "internal"
-        function.attributes.add("noinline")  # else its arithmetic could move to where the state is another
-        _write(ir.Function(module, entry, f"{function.name}.guarded"), function, machine)
-
-
-def _write(outer, body, machine):
-    b = ir.IRBuilder(outer.append_basic_block("begin"))
-    word, mask, usual = _REGISTERS[machine]
-    get, put = _access(b, machine, word)
-    state = get()
-    odd = b.icmp_unsigned("!=", b.and_(state, ir.Constant(word, mask)), ir.Constant(word, usual))
-    with b.if_then(odd, likely=False):
-        put(ir.Constant(word, usual))
-        b.call(body, outer.args)
-        put(state)
+        first, rest = function.blocks[0], function.append_basic_block("usual")
+        first.terminator, branch = None, first.instructions.pop()
+        b = ir.IRBuilder(first)
+        word, mask, usual = _REGISTERS[machine]
+        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), word(mask)), word(usual))
+        again = function.append_basic_block("unusual")
+        b.cbranch(odd, again, rest).set_weights([1, 99])
+        rest.instructions, rest.terminator, branch.parent = [branch], branch, rest
+        b.position_at_end(again)
+        b.call(_known(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]), [function, *function.args])
         b.ret_void()
-    b.call(body, outer.args, tail=True)
-    b.ret_void()
 
 
-def _access(b, machine, word):
-    """Functions that emit: the control register's word, and setting it."""
+def _known(b, name, result, arguments):
+    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
 
-    def known(name, result, arguments):
-        return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
 
+def _state(b, machine):
+    """Emit: the control register's word."""
     if machine == "aarch64":
-        return (
-            lambda: b.call(known("llvm.aarch64.get.fpcr", I64, []), []),
-            lambda v: b.call(known("llvm.aarch64.set.fpcr", _VOID, [I64]), [v]),
-        )
-    place = b.alloca(word)
-
-    def get():
-        b.call(known("llvm.x86.sse.stmxcsr", _VOID, [PTR]), [place])
-        return b.load(place, typ=word)
-
-    def put(v):
-        again = b.alloca(word)
-        b.store(v, again)
-        b.call(known("llvm.x86.sse.ldmxcsr", _VOID, [PTR]), [again])
-
-    return get, put
+        return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
+    place = b.alloca(I32)
+    b.call(_known(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
+    return b.load(place, typ=I32)

@@ -39,7 +39,7 @@ class Unwatched(CpuTarget):
     """For code that counts: it cannot be ended, and runs in the caller's state."""
 
     look = guard = staticmethod(lambda *args: None)
-    named, strip = str, 0
+    strip = 0
 
 
 class CpuTeam(Members):
@@ -125,13 +125,19 @@ class CpuTeam(Members):
         if W == 1 or loop.breaks:
             self._loop(lower, loop, lo, Value("int", UNIFORM, hi), aligned)
             return
-        trips = b.sub(hi, lo, flags=("nsw",))
-        whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
-        full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
-        self._loop(lower, loop, lo, Value("int", UNIFORM, full_end), aligned)
-        if loop.returns:
-            lower.rejoin(loop.call, loop.body.parent)
-        self._rest(lower, loop, full_end, hi, aligned)
+        known = isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant)
+        if known:
+            full_end = ir.Constant(I64, lo.constant + max(0, hi.constant - lo.constant) // W * W)
+        else:
+            trips = b.sub(hi, lo, flags=("nsw",))
+            whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
+            full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
+        if not known or full_end.constant > lo.constant:
+            self._loop(lower, loop, lo, Value("int", UNIFORM, full_end), aligned)
+            if loop.returns:
+                lower.rejoin(loop.call, loop.body.parent)
+        if not known or full_end.constant < hi.constant:
+            self._rest(lower, loop, full_end, hi, aligned)
 
     def _rest(self, lower, loop, lo, hi, aligned):
         """The members lo..hi of a last pack."""

@@ -6,7 +6,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 
 from ...compiler.values import I32, I64, PTR
-from .stop import CONVENTION, HEARS
+from .engine import CONVENTION, HEARS
 
 STRIP = 1024  # packs of straight text between two looks
 

@@ -68,16 +68,14 @@ class Compiled:
         )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 
-    def fill(self, entry, function, counters=0, named=engine.guarded):
-        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers; `named`: what
-        its functions are called.
-        """
+    def fill(self, entry, function, counters=0):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel = entry.kernel
-        self.code, self.address = function, function(named("entry"))
+        self.code, self.address = function, function("entry")
         self.call = engine.call(self.address)
-        self.finish = function(named("finish")) if entry.reducers else None
-        self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
-        self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
+        self.finish = function("finish") if entry.reducers else None
+        self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
+        self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.signature = entry.signature
         self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
         self.scratch_static, self.scratch_open, self.width = (

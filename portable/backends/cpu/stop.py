@@ -21,6 +21,7 @@ import llvmlite.binding as llvm
 
 from ... import locks
 from . import engine, pool_code
+from .engine import CONVENTION, HEARS
 
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
@@ -33,7 +34,6 @@ _FUNCTIONS = (
     "PyThread_get_thread_ident",
     "Py_DecRef",
 )
-CONVENTION = "preserve_mostcc"  # so that loops keep what they hold in registers
 
 _IR = """
 @portable_flag = external global i64
@@ -150,7 +150,6 @@ define void @portable_begins(ptr %block) {
   ret void
 }
 """
-HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each signal
 
 
 def _known():
@@ -162,8 +161,9 @@ def _known():
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
-    for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
+    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE + engine.USUAL, "Ctrl-C", level=None)
+    needed = ["portable_poll"] * HEARS + ["portable_usual"] * bool(engine.USUAL)
+    for name in ("portable_ends", "portable_begins", *needed):
         llvm.add_symbol(name, code(name))
     return code
 
