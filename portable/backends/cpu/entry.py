@@ -21,6 +21,13 @@ class Entry(entry.Entry):
     target, chained = Target, 16
 
     @property
+    def light(self):
+        """Whether a pack takes so little that its addition to an accumulator is waited for: then the text is
+        there once for each accumulator."""
+        heavy = ast.If, ast.IfExp, ast.Call
+        return not any(isinstance(node, heavy) for node in ast.walk(self.kernel.portable_text.tree))
+
+    @property
     def in_turn(self):
         """Whether a scan goes from element to element, several blocks side by side: a state of two numbers
         whose combination calls nothing is combined in less time than it takes from lane to lane."""

@@ -103,14 +103,36 @@ class Entry(entry.Entry, Emitted):
             for k in range(copies):
                 self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, outer)
 
+        def in_turn(base):
+            self.visit(lower.lanes(base), None, 0, outer)
+            self._turn(copies)
+
+        def masked(base):
+            index = lower.lanes(base)
+            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
+
+        if copies > 1 and not self.light:
+            turns = b.and_(b.sub(end, begin, flags=("nsw",)), ir.Constant(I64, -W * copies))
+            begin = self.packs(begin, b.add(begin, turns, flags=("nsw",)), W, in_turn)
+            self.steps(begin, end, ir.Constant(I64, W), masked)
+            return
         if copies > 1:
             begin = self.packs(begin, end, W * copies, several)
         rest = self.packs(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
-        if W == 1:
-            return
-        with b.if_then(b.icmp_signed("<", rest, end)):
-            index = lower.lanes(rest)
-            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
+        if W > 1:
+            with b.if_then(b.icmp_signed("<", rest, end)):
+                masked(rest)
+
+    def _turn(self, copies):
+        """Each accumulator becomes the one before it, and the first the last."""
+        b = self.lower.b
+        for k, reducer in enumerate(self.reducers):
+            state = self.accumulators[k, 0][0]
+            rows = [self._accumulator(k, slot, reducer, state) for slot in range(copies)]
+            for places in zip(*rows):
+                values = [b.load(p, typ=p.type.pointee) for p in places]
+                for p, value in zip(places, values[1:] + values[:1]):
+                    b.store(value, p)
 
     def packs(self, begin, end, step, body):
         """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
