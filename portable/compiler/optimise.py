@@ -23,7 +23,6 @@ def optimise(text, tm, kernel_name, level=3, by_function=False):
     if level and by_function:
         manager = builder.getFunctionPassManager()
         manager.add_loop_unroll_pass()
-        manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
         parts = [f for f in module.functions if not f.is_declaration]
     else:
