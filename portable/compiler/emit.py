@@ -20,8 +20,6 @@ from .types import UNIFORM, VARYING
 from .typing import refuse, typed
 from .values import I1, I64, Value, ViewValue
 
-LONG = 40
-
 
 class Unpacked(Exception):
     """Packs do not pay for this text: emit it for one lane at a time. The reason is the message."""
@@ -78,7 +76,8 @@ class Emitter(Instructions):
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
         indices lie;
         `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at
-        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks
+        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks; `repeat`, the
+        branch back to a loop's head
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -482,7 +481,7 @@ class Emitter(Instructions):
             self.b.append_basic_block(n) for n in ("head", "body", "next", "done")
         )
         ended = self.b.append_basic_block("ended") if between else exit_block
-        size = -self._size()
+        before = self.length()
         self.b.branch(head)
         self.b.position_at_end(head)
         self.b.cbranch(self.get(test(), "bool", UNIFORM), body, ended)
@@ -491,25 +490,11 @@ class Emitter(Instructions):
             self._trip(OpenLoop(loop, after_body, exit_block), loop.body, item)
         self.b.position_at_end(after_body)
         advance()
-        again = self.b.branch(head)
-        size += self._size()
-        if self.target.strip and size > LONG:
-            again.set_metadata("llvm.loop", self._not_unrolled())
+        self.target.repeat(self, head, before)
         if between:
             self.b.position_at_end(ended)
             between(exit_block)
         self.b.position_at_end(exit_block)
-
-    def _size(self):
-        """Instructions of the function so far."""
-        return sum(len(block.instructions) for block in self.b.function.blocks)
-
-    def _not_unrolled(self):
-        """What says of a loop that it is not worth unrolling, by LLVM's rules: a node that names itself."""
-        module = self.b.module
-        loop = module.add_metadata([module.add_metadata(["llvm.loop.unroll.runtime.disable"])])
-        loop.operands = (loop, *loop.operands[-1:])
-        return loop
 
     def _masked_loop(self, node, test, item, advance):
         """A loop that lanes leave one by one: tested before the first trip and at the end of each."""

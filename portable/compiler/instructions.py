@@ -29,6 +29,10 @@ class Instructions(Memory):
             self.b.store(ir.Constant(llvm_type, None), place)
         return place
 
+    def length(self):
+        """Instructions of the function so far."""
+        return sum(len(block.instructions) for block in self.b.function.blocks)
+
     def dummy(self):
         """A place of 64 bytes that nobody reads."""
         if self._dummy is None:

@@ -12,6 +12,8 @@ from ...compiler.values import F64, I32, I64, Value
 from . import entry, looks
 from .guard import guard
 
+LONG = 40  # instructions of a loop before LLVM's passes, of which half are left by them
+
 
 class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
@@ -19,6 +21,16 @@ class CpuTarget(entry.Target):
     straight, strip = False, looks.STRIP
     product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
+
+    @staticmethod
+    def repeat(lower, head, before):
+        """The branch back to a loop's head, `before` which there were so many instructions. A long body is
+        not unrolled: that costs the compiler most, and saves nothing that counts."""
+        branch, node = lower.b.branch(head), lower.b.module.add_metadata
+        if lower.length() - before > LONG:
+            loop = node([node(["llvm.loop.unroll.disable"])])
+            loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
+            branch.set_metadata("llvm.loop", loop)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -50,7 +62,7 @@ class CpuTeam(Members):
         self.buffer = scratch
 
     def rank(self, lower):
-        return lower.lanes(ir.Constant(I64, 0)) if lower.W > 1 else Value("int", VARYING, ir.Constant(I64, 0))
+        return lower.lanes(I64(0)) if lower.W > 1 else Value("int", VARYING, I64(0))
 
     def barrier(self, lower):
         pass
@@ -118,25 +130,19 @@ class CpuTeam(Members):
     def thread_range(self, lower, loop, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W,
         ..."""
-        W, b = lower.W, lower.b
+        W = lower.W
         lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
         # one loop for all packs: members that have left it stay out of the last one too
         if W == 1 or loop.breaks:
             self._loop(lower, loop, lo, Value("int", UNIFORM, hi), aligned)
             return
-        known = isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant)
-        if known:
-            full_end = ir.Constant(I64, lo.constant + max(0, hi.constant - lo.constant) // W * W)
-        else:
-            trips = b.sub(hi, lo, flags=("nsw",))
-            whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
-            full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
-        if not known or full_end.constant > lo.constant:
+        full_end = _whole_packs(lower, lo, hi)
+        if _may_lie_between(lo, full_end):
             self._loop(lower, loop, lo, Value("int", UNIFORM, full_end), aligned)
             if loop.returns:
                 lower.rejoin(loop.call, loop.body.parent)
-        if not known or full_end.constant < hi.constant:
+        if _may_lie_between(full_end, hi):
             self._rest(lower, loop, full_end, hi, aligned)
 
     def _rest(self, lower, loop, lo, hi, aligned):
@@ -179,15 +185,30 @@ class CpuTeam(Members):
             loop,
             more,
             member,
-            lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter),
+            lambda: lower.b.store(lower.b.add(here(), I64(lower.W), flags=("nsw",)), counter),
             None if loop.breaks else (counter, hi, lower.W),
         )
+
+
+def _whole_packs(lower, lo, hi):
+    """Where the whole packs of the members lo..hi end."""
+    W, b = lower.W, lower.b
+    if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
+        return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
+    trips = b.sub(hi, lo, flags=("nsw",))
+    whole = b.add(lo, b.and_(trips, I64(-W)), flags=("nsw",))
+    return b.select(b.icmp_signed(">", trips, I64(0)), whole, lo)
+
+
+def _may_lie_between(first, last):
+    known = isinstance(first, ir.Constant) and isinstance(last, ir.Constant)
+    return not known or first.constant < last.constant
 
 
 def lane_prefixes(lower, state, neutral, combine):
     """What the states of the lanes up to each one combine to, and up to the one before it: doubling steps
     over the lanes."""
-    lane = lower.lanes(ir.Constant(I64, 0))
+    lane = lower.lanes(I64(0))
 
     def from_lane(by, back, front):
         there = lower.compare(">=", lane, lower.const(by))

@@ -36,10 +36,10 @@ def look(lower):
     flag.align = 8
     b._insert(flag)
     ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
-    b.cbranch(b.icmp_signed("!=", flag, ir.Constant(I64, 0)), ask, on).set_weights(rarely)
+    b.cbranch(b.icmp_signed("!=", flag, I64(0)), ask, on).set_weights(rarely)
     b.position_at_end(ask)
     ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
-    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), _way_out(function), on).set_weights(rarely)
+    b.cbranch(b.icmp_signed("!=", ends, I32(0)), _way_out(function), on).set_weights(rarely)
     b.position_at_end(on)
 
 

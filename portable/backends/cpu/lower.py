@@ -62,16 +62,14 @@ class Entry(entry.Entry, Emitted):
 
     def _apart(self, view):
         """Bytes between copies: whole blocks of APART, so that no two threads write to one cache line."""
-        return self.lower.b.and_(
-            self.lower.b.add(self.n_bytes(view), ir.Constant(I64, APART - 1)), ir.Constant(I64, -APART)
-        )
+        return self.lower.b.and_(self.lower.b.add(self.n_bytes(view), I64(APART - 1)), I64(-APART))
 
     def _own_copies(self, worker):
         b = self.lower.b
         for k, view in enumerate(self.scatters):
-            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self._apart(view))
+            at = b.mul(b.sub(worker, I64(1)), self._apart(view))
             own = b.gep(self._copies(k)[1], [at], source_etype=I8)
-            view.pointer = b.select(b.icmp_signed("==", worker, ir.Constant(I64, 0)), view.pointer, own)
+            view.pointer = b.select(b.icmp_signed("==", worker, I64(0)), view.pointer, own)
             view.unshared = True
 
     def _merge(self, k):
@@ -93,46 +91,50 @@ class Entry(entry.Entry, Emitted):
 
             self.loop(begin, end, 1, add)
 
-        self.loop(ir.Constant(I64, 0), n_copies, 1, copy)
+        self.loop(I64(0), n_copies, 1, copy)
         b.ret_void()
 
     def _range(self, begin, end, copies, outer=()):
         lower, b, W = self.lower, self.lower.b, self.width
 
+        def pack(base, slot=0):
+            self.visit(lower.lanes(base), None, slot, outer)
+
         def several(base):
             for k in range(copies):
-                self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, outer)
-
-        def in_turn(base):
-            self.visit(lower.lanes(base), None, 0, outer)
-            self._turn(copies)
+                pack(b.add(base, I64(k * W), flags=("nsw",)), k)
 
         def masked(base):
             index = lower.lanes(base)
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
-        if copies > 1 and not self.light:
-            turns = b.and_(b.sub(end, begin, flags=("nsw",)), ir.Constant(I64, -W * copies))
-            begin = self.packs(begin, b.add(begin, turns, flags=("nsw",)), W, in_turn)
-            self.steps(begin, end, ir.Constant(I64, W), masked)
-            return
-        if copies > 1:
+        if copies > 1 and self.light:
             begin = self.packs(begin, end, W * copies, several)
-        rest = self.packs(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
+        elif copies > 1:
+            begin = self._in_turn(begin, end, copies, pack)
+            return self.steps(begin, end, I64(W), masked)
+        rest = self.packs(begin, end, W, pack)
         if W > 1:
             with b.if_then(b.icmp_signed("<", rest, end)):
                 masked(rest)
 
-    def _turn(self, copies):
-        """Each accumulator becomes the one before it, and the first the last."""
-        b = self.lower.b
-        for k, reducer in enumerate(self.reducers):
-            state = self.accumulators[k, 0][0]
-            rows = [self._accumulator(k, slot, reducer, state) for slot in range(copies)]
-            for places in zip(*rows):
-                values = [b.load(p, typ=p.type.pointee) for p in places]
-                for p, value in zip(places, values[1:] + values[:1]):
-                    b.store(value, p)
+    def _in_turn(self, begin, end, copies, pack):
+        """Packs of a text that is there once: after each, every accumulator becomes the one before it, and
+        the first the last; as many packs as leave them where they were."""
+        b, W = self.lower.b, self.width
+
+        def one(base):
+            pack(base)
+            for k, reducer in enumerate(self.reducers):
+                state = self.accumulators[k, 0][0]
+                rows = [self._accumulator(k, slot, reducer, state) for slot in range(copies)]
+                for places in zip(*rows):
+                    values = [b.load(p) for p in places]
+                    for p, value in zip(places, values[1:] + values[:1]):
+                        b.store(value, p)
+
+        rounds = b.and_(b.sub(end, begin, flags=("nsw",)), I64(-W * copies))
+        return self.packs(begin, b.add(begin, rounds, flags=("nsw",)), W, one)
 
     def packs(self, begin, end, step, body):
         """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
@@ -141,11 +143,11 @@ class Entry(entry.Entry, Emitted):
             return self.loop(begin, end, step, lambda base: (body(base), self.target.look(lower)))
         place = lower.slot(I64)
         b.store(begin, place)
-        whole = b.sub(end, ir.Constant(I64, step - 1))
+        whole = b.sub(end, I64(step - 1))
         strip, more, done = (b.append_basic_block(n) for n in ("strip", "more", "packs.done"))
         b.branch(strip)
         b.position_at_end(strip)
-        far = b.add(b.load(place, typ=I64), ir.Constant(I64, STRIP * step), flags=("nsw",))
+        far = b.add(b.load(place, typ=I64), I64(STRIP * step), flags=("nsw",))
         rest = self.loop(b.load(place, typ=I64), self._smaller(far, end), step, body)
         b.store(rest, place)
         b.cbranch(b.icmp_signed("<", rest, whole), more, done)
@@ -159,7 +161,7 @@ class Entry(entry.Entry, Emitted):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        begin, one = bounds[-1][0], ir.Constant(I64, 1)
+        begin, one = bounds[-1][0], I64(1)
         *inner, length = (b.sub(high, low, flags=("nsw",)) for low, high in bounds[1:])
 
         def row(number):
@@ -168,12 +170,12 @@ class Entry(entry.Entry, Emitted):
             self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, outer)
             self.target.look(lower)
 
-        some = b.select(b.icmp_signed(">", length, ir.Constant(I64, 0)), length, one)  # or it has no rows
+        some = b.select(b.icmp_signed(">", length, I64(0)), length, one)  # or it has no rows
         self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
 
     def _within(self, number, first, last, length):
         """What lies between the indices first and last of a row, counted from where it begins."""
-        b, zero = self.lower.b, ir.Constant(I64, 0)
+        b, zero = self.lower.b, I64(0)
         before = b.mul(number, length, flags=("nsw",))
         low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
         return b.select(b.icmp_signed(">", low, zero), low, zero), high
@@ -215,9 +217,7 @@ class Entry(entry.Entry, Emitted):
             stretch(low, self._smaller(high, end), copies)
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
-            self.write_words(
-                self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words)))
-            )
+            self.write_words(self.totals, self.word(partials, b.mul(number, I64(self.state_words))))
             self.target.look(lower)
 
         self.loop(first, last, 1, block)
@@ -240,12 +240,12 @@ class Entry(entry.Entry, Emitted):
         def step(number):
             lower.begin_pack(None)
             states = self.read_words(
-                self.totals, self.word(partials, lower.b.mul(number, ir.Constant(I64, self.state_words)))
+                self.totals, self.word(partials, lower.b.mul(number, I64(self.state_words)))
             )
             for reducer, state, row in zip(self.reducers, states, places):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(state, row), state), row):
                     lower.b.store(lower.get(v), p)
 
-        self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
+        self.loop(I64(0), n_blocks, 1, step)
         self.write_results(self.collected())
         lower.b.ret_void()

@@ -60,7 +60,7 @@ class ScanEntry(Scanned, cpu.Entry):
     def _blocks(self, number, bounds, carries, outs):
         """Neighbouring blocks, one beside the other; several are whole ones."""
         b, (begin, end, size) = self.lower.b, bounds
-        numbers = [b.add(number, ir.Constant(I64, k)) for k in range(len(carries))]
+        numbers = [b.add(number, I64(k)) for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
         lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
@@ -72,7 +72,7 @@ class ScanEntry(Scanned, cpu.Entry):
 
     def _places(self, number):
         """The words of a block in `partials`."""
-        number = self.lower.b.add(number, ir.Constant(I64, 1))
+        number = self.lower.b.add(number, I64(1))
         return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
 
     def _packs(self, lows, high, carries, outs):
@@ -141,7 +141,7 @@ class ScanEntry(Scanned, cpu.Entry):
             return Value(dtype, VARYING, lower.get(numbers[0], dtype))
         pack = ir.Constant(ir.VectorType(lower.scalar(dtype), self.width), ir.Undefined)
         for k, v in enumerate(numbers):
-            pack = lower.b.insert_element(pack, lower.get(v, dtype), ir.Constant(I32, k))
+            pack = lower.b.insert_element(pack, lower.get(v, dtype), I32(k))
         return Value(dtype, VARYING, pack)
 
     def _pack(self, indices, mask, carries, outs):
@@ -177,9 +177,9 @@ class ScanEntry(Scanned, cpu.Entry):
         self.open(function)
         lower, b = self.lower, self.lower.b
         _, first, last, _ = function.args
-        running, kept = self._slots(), self._places(ir.Constant(I64, -1))
+        running, kept = self._slots(), self._places(I64(-1))
         self._write(self._neutral(), running)
-        with b.if_then(b.icmp_signed(">", first, ir.Constant(I64, 0))):
+        with b.if_then(b.icmp_signed(">", first, I64(0))):
             self._write(self._read(kept), running)
 
         def step(number):

@@ -14,7 +14,7 @@ from ...compiler.values import F32, I8, I32, I64, PTR, Value
 
 WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
-_ALL = ir.Constant(I32, -1)
+_ALL = I32(-1)
 
 
 def thread(lower):
@@ -30,7 +30,7 @@ def grid(lower, axis="x"):
 
 
 def barrier(lower):
-    lower.call("llvm.nvvm.barrier.cta.sync.aligned.all", [ir.Constant(I32, 0)], _VOID)
+    lower.call("llvm.nvvm.barrier.cta.sync.aligned.all", [I32(0)], _VOID)
 
 
 def barrier_of_warp(lower):
@@ -60,6 +60,7 @@ class CudaTarget:
 
     step, straight = RANGE_THREADS, True
     look, strip = staticmethod(lambda lower: None), 0  # Ctrl-C waits for the launches in flight
+    repeat = staticmethod(lambda lower, head, before: lower.b.branch(head))
     leave = None  # others of the block would wait at a barrier
 
     @staticmethod
@@ -91,7 +92,7 @@ class CudaTarget:
         if lower.W > 1:
             return None
         x = lower.get(v, None, v.kind)
-        scale = ir.Constant(F32, 1.4426950408889634 if name == "exp" else 0.6931471805599453)
+        scale = F32(1.4426950408889634 if name == "exp" else 0.6931471805599453)
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
         x = lower.call(device, [lower.b.fmul(x, scale) if name == "exp" else x], F32)
         return Value(v.dtype, v.kind, lower.b.fmul(x, scale) if name == "log" else x)
@@ -100,7 +101,7 @@ class CudaTarget:
 def _half(b, x):
     """The lower half of a number of 64 bits whose upper half is masked away, or None."""
     if isinstance(x, ir.Constant):
-        return ir.Constant(I32, x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
+        return I32(x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
     mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
     return (
         b.trunc(x, I32)
@@ -124,7 +125,7 @@ class CudaTeam(Members):
         return Value(
             "int",
             VARYING,
-            lower.b.and_(thread(lower), ir.Constant(I64, (1 << (self.n - 1).bit_length()) - 1)),
+            lower.b.and_(thread(lower), I64((1 << (self.n - 1).bit_length()) - 1)),
         )
 
     def barrier(self, lower):
@@ -161,9 +162,7 @@ class CudaTeam(Members):
         kept = lower.get(keep, "bool")
         if self.n == WARP:
             votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
-            lower_ranks = lower.b.sub(
-                lower.b.shl(ir.Constant(I32, 1), lower.b.trunc(thread(lower), I32)), ir.Constant(I32, 1)
-            )
+            lower_ranks = lower.b.sub(lower.b.shl(I32(1), lower.b.trunc(thread(lower), I32)), I32(1))
             before, total = (
                 Value("int", VARYING, lower.b.zext(lower.intrinsic("ctpop", [v]), I64))
                 for v in (lower.b.and_(votes, lower_ranks), votes)
@@ -208,7 +207,7 @@ def _peers(lower, number, n):
     """A bit for each member of the warp that has the same number, below n: votes of its bits say who."""
     b, number, peers = lower.b, lower.b.trunc(number, I32), _ALL
     for k in range((n - 1).bit_length()):
-        bit = b.icmp_signed("!=", b.and_(number, ir.Constant(I32, 1 << k)), ir.Constant(I32, 0))
+        bit = b.icmp_signed("!=", b.and_(number, I32(1 << k)), I32(0))
         votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
         peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
     return peers
@@ -225,14 +224,14 @@ def scan_block(lower, own, neutral, combine, n):
     if n_warps == 1:
         return exclusive, _moved(lower, inclusive, "idx", WARP - 1, WARP - 1)
     place = shared_words(lower, n_warps * len(own), "scanned")
-    warp = lower.b.ashr(rank.ir, ir.Constant(I32, 5))
+    warp = lower.b.ashr(rank.ir, I32(5))
     with lower.b.if_then(lower.get(lower.compare("==", lane, end))):
         _keep(lower, place, warp, inclusive)
     barrier(lower)
     before = total = neutral
     for k in range(n_warps):
         part = _kept(lower, place, k, own, UNIFORM)
-        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
+        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, I32(k)))
         before = _chosen(lower, here, total, before)
         total = combine(total, part)
     barrier(lower)
@@ -262,9 +261,9 @@ def fold_block(lower, own, combine, n):
     for one thread to combine."""
     folded, place = fold_warp(lower, own, combine), shared_words(lower, n // WARP * len(own), "folded")
     rank = thread(lower)
-    first = lower.b.icmp_signed("==", lower.b.and_(rank, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
+    first = lower.b.icmp_signed("==", lower.b.and_(rank, I64(WARP - 1)), I64(0))
     with lower.b.if_then(first):
-        _keep(lower, place, lower.b.ashr(rank, ir.Constant(I64, 5)), folded)
+        _keep(lower, place, lower.b.ashr(rank, I64(5)), folded)
     barrier(lower)
     return lambda: [_kept(lower, place, k, own, VARYING) for k in range(n // WARP)]
 
@@ -286,7 +285,7 @@ def _keep(lower, place, warp, state):
 
 def _kept(lower, place, number, state, kind):
     """What a warp has left, shaped like `state`."""
-    words = words_of(lower, place, ir.Constant(I64, number), len(state))
+    words = words_of(lower, place, I64(number), len(state))
     return tuple(
         Value(v.dtype, kind, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(state, words)
     )
@@ -312,9 +311,9 @@ def combine_block(lower, state, reducer, combine, n, again=True):
 def _over_warps(lower, state, reducer, combine, n_warps, again):
     place = shared_words(lower, n_warps * len(state), "combined")
     here = thread(lower)
-    first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
+    first = lower.b.icmp_signed("==", lower.b.and_(here, I64(WARP - 1)), I64(0))
     with lower.b.if_then(first):
-        _keep(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), state)
+        _keep(lower, place, lower.b.ashr(here, I64(5)), state)
     barrier(lower)
     total = None
     for w in range(n_warps):
@@ -329,20 +328,20 @@ def _shuffled(lower, v, how, by, clamp):
     """The value of another lane of the warp."""
     b, x = lower.b, lower.get(v)
     bits = t.BITS[v.dtype]
-    by = ir.Constant(I32, by) if isinstance(by, int) else by
+    by = I32(by) if isinstance(by, int) else by
 
     def move(word):
-        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, ir.Constant(I32, clamp)], I32)
+        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, I32(clamp)], I32)
 
     if bits == 1:
-        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), ir.Constant(I32, 0)))
+        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), I32(0)))
     if bits == 32:
         return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
     pair = b.bitcast(x, ir.VectorType(I32, 2))
     for k in range(2):
         pair = b.insert_element(
             pair,
-            move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), ir.Constant(I32, k))),
-            ir.Constant(I32, k),
+            move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), I32(k))),
+            I32(k),
         )
     return Value(v.dtype, VARYING, b.bitcast(pair, x.type))

@@ -113,16 +113,14 @@ class Entry(Emitted):
 
     def _range(self):
         """One index a thread, or a pack of them; the last block goes through what is left one by one."""
-        lower, b, W, step = self.lower, self.lower.b, self.width, ir.Constant(I64, self.threads)
+        lower, b, W, step = self.lower, self.lower.b, self.width, I64(self.threads)
         index = b.add(self.extra("begin"), self._first(self.threads * W), flags=("nsw",))
         end = self.extra("end")
         if W == 1:
             with b.if_then(b.icmp_signed("<", index, end)):
                 self.visit(lower.lanes(index), None, 0)
             return
-        whole = b.icmp_signed(
-            "<", b.add(index, ir.Constant(I64, self.threads * (W - 1)), flags=("nsw",)), end
-        )
+        whole = b.icmp_signed("<", b.add(index, I64(self.threads * (W - 1)), flags=("nsw",)), end)
         with b.if_else(whole) as (pack, rest):
             with pack:
                 self.visit(lower.lanes(index), None, 0)
@@ -139,7 +137,7 @@ class Entry(Emitted):
 
     def _times(self, x, n):
         """An index times a Python number, which does not wrap."""
-        return self.lower.b.mul(x, ir.Constant(I64, n), flags=("nsw",))
+        return self.lower.b.mul(x, I64(n), flags=("nsw",))
 
     def _reduced_range(self):
         """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
@@ -154,7 +152,7 @@ class Entry(Emitted):
 
         def whole(base):
             for k in range(copies):
-                visit(k, self._sum(base, near, ir.Constant(I64, self.threads * k)))
+                visit(k, self._sum(base, near, I64(self.threads * k)))
 
         if copies == 1:
             first = self._sum(self.extra("begin"), even)
@@ -176,7 +174,7 @@ class Entry(Emitted):
 
         for view in self.scatters:
             copies.append((view, own, view.pointer))
-            size = b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))
+            size = b.and_(b.add(self.n_bytes(view), I64(7)), I64(-8))
             own = b.gep(own, [size], source_etype=I8)
             self._each_element(*copies[-1], clear)
         barrier(lower)
@@ -196,12 +194,12 @@ class Entry(Emitted):
         """body(type, place in this block's copy, place in the view) for this thread's share of a view's
         elements."""
         lower, b, element = self.lower, self.lower.b, self.lower.scalar(view.dtype)
-        size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
+        size = b.sdiv(self.n_bytes(view), I64(itemsize(view.dtype)))
 
         def at(j):
             body(element, *(b.gep(place, [j], source_etype=element) for place in (mine, total)))
 
-        self.steps(thread(lower), size, ir.Constant(I64, self.threads), at)
+        self.steps(thread(lower), size, I64(self.threads), at)
 
     def _tile(self):
         """A block is a tile of a box's last two dimensions, 2^block_size wide.
@@ -211,8 +209,8 @@ class Entry(Emitted):
         """
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        bits, here, one = self.extra("block_size"), thread(lower), ir.Constant(I64, 1)
-        height = b.ashr(ir.Constant(I64, self.threads), bits)
+        bits, here, one = self.extra("block_size"), thread(lower), I64(1)
+        height = b.ashr(I64(self.threads), bits)
         place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=("nsw",))
         return bounds, b.add(bounds[-1][0], place, flags=("nsw",)), b.ashr(here, bits), height
 
@@ -228,7 +226,7 @@ class Entry(Emitted):
             places = b.sdiv(number, width), b.srem(number, width)
             return [b.add(v, begin, flags=("nsw",)) for v, begin in zip(places, (first, low))]
 
-        return (ir.Constant(I64, 0), b.mul(b.sub(end, first), width, flags=("nsw",))), split
+        return (I64(0), b.mul(b.sub(end, first), width, flags=("nsw",))), split
 
     def _box(self):
         """One index a thread; the second grid axis counts tiles, the third the dimensions before a tile's."""
@@ -259,7 +257,7 @@ class Entry(Emitted):
             return
 
         def tile(j):
-            one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
+            one, zero = I64(1), I64(0)
             self._deep(leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
 
         begin, end = bounds[-2]
@@ -293,15 +291,15 @@ class Entry(Emitted):
         partials, counter = self.extra("partials", PTR), self.extra("counter", PTR)
         number, n_blocks = self._block_number()
         last = shared_words(lower, 1, "last")
-        leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
+        leader = b.icmp_signed("==", thread(lower), I64(0))
         with b.if_then(leader):
-            self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words))))
+            self.write_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
             b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
-            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "monotonic")
+            arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
             b.fence("acq_rel", "device")
-            b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, ir.Constant(I64, 1))), I64), last)
+            b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)
         barrier(lower)
-        with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), ir.Constant(I64, 0))):
+        with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), I64(0))):
             self._combine_partials(states, partials, n_blocks, counter, leader)
 
     def _block_number(self):
@@ -328,16 +326,14 @@ class Entry(Emitted):
 
         def fold(number):
             lower.begin_pack(None)
-            parts = self.read_words(
-                states, self.word(partials, b.mul(number, ir.Constant(I64, self.state_words)))
-            )
+            parts = self.read_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
             for reducer, part, row in zip(self.reducers, parts, rows):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):
                     b.store(lower.get(v), p)
 
-        self.steps(thread(lower), n_blocks, ir.Constant(I64, self.threads), fold)
+        self.steps(thread(lower), n_blocks, I64(self.threads), fold)
         lower.begin_pack(None)
         totals = self._block_states(self.collected())
         with b.if_then(leader):
             self.write_results(totals)
-            b.store(ir.Constant(I64, 0), counter)
+            b.store(I64(0), counter)

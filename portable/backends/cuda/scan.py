@@ -59,8 +59,8 @@ _STORE = ir.InlineAsm(
 
 
 _LETTERS = {"double": ("d", 64), "i64": ("l", 64), "float": ("f", 32), "i32": ("r", 32)}
-_LOW, _HIGH, _HALF = ir.Constant(I64, 2**32 - 1), ir.Constant(I64, -(2**32)), ir.Constant(I64, 32)
-_ROW = ir.Constant(I64, 4)  # bits of the words that shared memory takes or gives at once
+_LOW, _HIGH, _HALF = I64(2**32 - 1), I64(-(2**32)), I64(32)
+_ROW = I64(4)  # bits of the words that shared memory takes or gives at once
 
 
 def words_of_tiles(n_tiles, state_words):
@@ -124,11 +124,11 @@ class ScanEntry(Scanned, cuda.Entry):
     def _take_tiles(self, lag):
         """The next number, and what is to be done for tiles with it and before."""
         b = self.lower.b
-        self.last = b.sub(b.sub(grid(self.lower), lag), ir.Constant(I64, 1))
+        self.last = b.sub(b.sub(grid(self.lower), lag), I64(1))
         number = self._take_number()
         with b.if_then(b.icmp_signed("<=", number, self.last)):
             self._total(number)
-        half = b.sub(number, b.ashr(lag, ir.Constant(I64, 1)))
+        half = b.sub(number, b.ashr(lag, I64(1)))
         group, place = self._split(half)
         with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0))):
             self._total_of_group(group)
@@ -148,13 +148,11 @@ class ScanEntry(Scanned, cuda.Entry):
         return functools.reduce(self.lower.b.and_, conditions)
 
     def _equal(self, number, n):
-        return self.lower.b.icmp_signed("==", number, ir.Constant(I64, n))
+        return self.lower.b.icmp_signed("==", number, I64(n))
 
     def _is_tile(self, number):
         b = self.lower.b
-        return b.and_(
-            b.icmp_signed(">=", number, ir.Constant(I64, 0)), b.icmp_signed("<=", number, self.last)
-        )
+        return b.and_(b.icmp_signed(">=", number, I64(0)), b.icmp_signed("<=", number, self.last))
 
     def _combined(self, a, b):
         result = combine_states(self.lower, self.reducer, a, b)
@@ -168,34 +166,34 @@ class ScanEntry(Scanned, cuda.Entry):
         lower, b = self.lower, self.lower.b
         self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
         rank = thread(lower)
-        self.first, self.lane = self._equal(rank, 0), b.and_(rank, ir.Constant(I64, WARP - 1))
+        self.first, self.lane = self._equal(rank, 0), b.and_(rank, I64(WARP - 1))
         with b.if_then(self.first):
-            ticket = b.atomic_rmw("add", self.words, ir.Constant(I64, 1), "monotonic")
+            ticket = b.atomic_rmw("add", self.words, I64(1), "monotonic")
             b.store(ticket, taken)
-            last = b.sub(grid(lower), ir.Constant(I64, 1))
+            last = b.sub(grid(lower), I64(1))
             with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
-                b.store(b.add(b.sub(ticket, last), ir.Constant(I64, 2 << 32)), self.words)
+                b.store(b.add(b.sub(ticket, last), I64(2 << 32)), self.words)
         barrier(lower)
         ticket = b.load(taken, typ=I64)
-        self.mark = b.or_(b.lshr(ticket, _HALF), ir.Constant(I64, 1))
+        self.mark = b.or_(b.lshr(ticket, _HALF), I64(1))
         return b.and_(ticket, _LOW)
 
     # ---- a tile
     def _start(self, tile):
         b = self.lower.b
-        return b.add(self.extra("begin"), b.mul(tile, ir.Constant(I64, self.tile)), flags=("nsw",))
+        return b.add(self.extra("begin"), b.mul(tile, I64(self.tile)), flags=("nsw",))
 
     def _coalesced(self, start):
         """The indices of this thread's items when neighbours are neighbours."""
         b = self.lower.b
         first = b.add(start, self._place(), flags=("nsw",))
-        return [b.add(first, ir.Constant(I64, k * WARP), flags=("nsw",)) for k in range(self.items)]
+        return [b.add(first, I64(k * WARP), flags=("nsw",)) for k in range(self.items)]
 
     def _place(self):
         """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
         b = self.lower.b
         warp = b.sub(thread(self.lower), self.lane)
-        return b.add(b.mul(warp, ir.Constant(I64, self.items)), self.lane)
+        return b.add(b.mul(warp, I64(self.items)), self.lane)
 
     def _shelf(self, first, further):
         """A place of the tile in shared memory, one word in 17 of which is padding against bank conflicts.
@@ -204,7 +202,7 @@ class ScanEntry(Scanned, cuda.Entry):
         thread has one address and constants.
         """
         b = self.lower.b
-        word = b.add(b.add(first, b.ashr(first, _ROW)), ir.Constant(I64, further + further // 16))
+        word = b.add(b.add(first, b.ashr(first, _ROW)), I64(further + further // 16))
         return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
 
     def _across(self, k):
@@ -213,14 +211,14 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _items(self):
         """The places of this thread's neighbouring items."""
-        first = self.lower.b.mul(thread(self.lower), ir.Constant(I64, self.items))
+        first = self.lower.b.mul(thread(self.lower), I64(self.items))
         return [self._shelf(first, k) for k in range(self.items)]
 
     def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
         lower, b = self.lower, self.lower.b
         rest = b.sub(self.extra("end"), start, flags=("nsw",))
-        with b.if_else(b.icmp_signed(">=", rest, ir.Constant(I64, self.tile))) as (whole, part):
+        with b.if_else(b.icmp_signed(">=", rest, I64(self.tile))) as (whole, part):
             with whole:  # no condition, and no store before the last load: all are in flight at once
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
@@ -230,7 +228,7 @@ class ScanEntry(Scanned, cuda.Entry):
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
                 barrier(lower)
-                self.steps(thread(lower), rest, ir.Constant(I64, self.threads), lambda k: self._one(start, k))
+                self.steps(thread(lower), rest, I64(self.threads), lambda k: self._one(start, k))
                 barrier(lower)
         lower.begin_pack(None)
 
@@ -273,13 +271,13 @@ class ScanEntry(Scanned, cuda.Entry):
             groups, origin = self._await(self._member(1, section), self._origin(section))
             own = self._combined(origin, fold_warp(lower, groups, self._combined))
             with b.if_then(self.first):
-                self._leave(2, b.add(section, ir.Constant(I64, 1)), own)
+                self._leave(2, b.add(section, I64(1)), own)
 
     def _prefixes(self, tile):
         """A tile's prefixes, behind what lies before it; behind the last tile is the total of all."""
         lower, b = self.lower, self.lower.b
         found = shared_words(lower, len(self.state), "before")
-        places = words_of(lower, found, ir.Constant(I64, 0), len(self.state))
+        places = words_of(lower, found, I64(0), len(self.state))
         with b.if_then(self._is_warp(self.threads // WARP - 1)):  # the first has left the total meanwhile
             state = self._before(tile)
             with b.if_then(self._equal(self.lane, 0)):
@@ -323,7 +321,7 @@ class ScanEntry(Scanned, cuda.Entry):
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
-            self._member(0, group, self.lower.b.add(place, ir.Constant(I64, 1))),
+            self._member(0, group, self.lower.b.add(place, I64(1))),
             self._member(1, section, place_of_group),
             self._origin(section),
         )
@@ -334,18 +332,18 @@ class ScanEntry(Scanned, cuda.Entry):
     def _split(self, number):
         """(the group, the place in it) of what is numbered."""
         b = self.lower.b
-        bits = ir.Constant(I64, GROUP.bit_length() - 1)
-        return b.ashr(number, bits), b.and_(number, ir.Constant(I64, GROUP - 1))
+        bits = I64(GROUP.bit_length() - 1)
+        return b.ashr(number, bits), b.and_(number, I64(GROUP - 1))
 
     def _member(self, level, group, n=GROUP):
         """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
         b, lane = self.lower.b, self.lane
-        n = ir.Constant(I64, n) if isinstance(n, int) else n
-        return level, b.add(b.mul(group, ir.Constant(I64, GROUP)), lane), b.icmp_signed("<", lane, n)
+        n = I64(n) if isinstance(n, int) else n
+        return level, b.add(b.mul(group, I64(GROUP)), lane), b.icmp_signed("<", lane, n)
 
     def _origin(self, section):
         """What lies before a section."""
-        return 2, section, self.lower.b.icmp_signed(">", section, ir.Constant(I64, 0))
+        return 2, section, self.lower.b.icmp_signed(">", section, I64(0))
 
     # ---- what tiles leave for those behind
     def _halves(self):
@@ -356,12 +354,12 @@ class ScanEntry(Scanned, cuda.Entry):
         """Where the halves of a state are left: the same half of a group's members side by side, and then the
         next half, so that a thread has one address and constants."""
         b, n_halves = self.lower.b, sum(self._halves())
-        entries = b.and_(b.add(grid(self.lower), ir.Constant(I64, GROUP)), ir.Constant(I64, -GROUP))
-        entry = b.add(b.mul(entries, ir.Constant(I64, level)), number)
-        place = b.and_(entry, ir.Constant(I64, GROUP - 1))
-        group = b.mul(b.sub(entry, place), ir.Constant(I64, n_halves))
+        entries = b.and_(b.add(grid(self.lower), I64(GROUP)), I64(-GROUP))
+        entry = b.add(b.mul(entries, I64(level)), number)
+        place = b.and_(entry, I64(GROUP - 1))
+        group = b.mul(b.sub(entry, place), I64(n_halves))
         first = b.gep(self.words, [b.add(group, place)], source_etype=I64)
-        return [b.gep(first, [ir.Constant(I64, 1 + k * GROUP)], source_etype=I64) for k in range(n_halves)]
+        return [b.gep(first, [I64(1 + k * GROUP)], source_etype=I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Leave a state for the tiles behind."""
@@ -377,10 +375,7 @@ class ScanEntry(Scanned, cuda.Entry):
         """The states of (level, number, condition) each, once they are there; the neutral one where the
         condition does not hold."""
         b = self.lower.b
-        places = [
-            self._places(level, b.select(there, number, ir.Constant(I64, 0)))
-            for level, number, there in wanted
-        ]
+        places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
         self.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
         rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
