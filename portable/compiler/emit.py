@@ -481,7 +481,7 @@ class Emitter(Instructions):
             self.b.append_basic_block(n) for n in ("head", "body", "next", "done")
         )
         ended = self.b.append_basic_block("ended") if between else exit_block
-        before = self.length()
+        before = self.n_instructions()
         self.b.branch(head)
         self.b.position_at_end(head)
         self.b.cbranch(self.get(test(), "bool", UNIFORM), body, ended)

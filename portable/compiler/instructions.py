@@ -29,7 +29,7 @@ class Instructions(Memory):
             self.b.store(ir.Constant(llvm_type, None), place)
         return place
 
-    def length(self):
+    def n_instructions(self):
         """Instructions of the function so far."""
         return sum(len(block.instructions) for block in self.b.function.blocks)
 

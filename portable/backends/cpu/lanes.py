@@ -27,7 +27,7 @@ class CpuTarget(entry.Target):
         """The branch back to a loop's head, `before` which there were so many instructions. A long body is
         not unrolled: that costs the compiler most, and saves nothing that counts."""
         branch, node = lower.b.branch(head), lower.b.module.add_metadata
-        if lower.length() - before > LONG:
+        if lower.n_instructions() - before > LONG:
             loop = node([node(["llvm.loop.unroll.disable"])])
             loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
             branch.set_metadata("llvm.loop", loop)
