@@ -39,6 +39,31 @@ def test_sum(space, n, dtype):
     assert_close(total, math.fsum(x), dtype, n)
 
 
+@pk.kernel
+def entry_or_nothing(i, x):
+    return x[i] if x[i] > -1.0 else 0.0
+
+
+@pk.kernel
+def cell(i, j, x):
+    return x[i, j]
+
+
+@pk.kernel
+def cell_or_nothing(i, j, x):
+    return x[i, j] if x[i, j] > -1.0 else 0.0
+
+
+@pytest.mark.parametrize("n", [*SIZES, 31, 32, 33, 63, 64, 5000])
+def test_long_texts_add_up_in_the_same_order(space, n):
+    """A text that branches is there once, and accumulators move on; a short one once for each of them."""
+    x = np.random.default_rng(n).random(n)
+    assert launch_reduce(space, n, entry_or_nothing, x) == launch_reduce(space, n, entry, x)
+    several = pk.MDRangePolicy((0, 0), (3, n))
+    x = np.random.default_rng(n).random((3, n))
+    assert launch_reduce(space, several, cell_or_nothing, x) == launch_reduce(space, several, cell, x)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_integers_add_up_in_64_bits(space, dtype):
     total = launch_reduce(space, 100, entry, np.full(100, 2**30, dtype))

@@ -397,3 +397,26 @@ def test_concurrency_is_positive(space):
 def test_concurrency_of_threads_is_their_number():
     assert pk.concurrency(pk.Threads(3)) == 3
     assert pk.concurrency("serial") == 1
+
+
+@pk.kernel
+def members_of_a_pack(team, out):
+    for k in team.thread_range(16):
+        out[team.league_rank, k] = 1.0 * k
+
+
+@pk.kernel
+def members_and_more(team, out):
+    for k in team.thread_range(17):
+        out[team.league_rank, k] = 1.0 * k
+
+
+def test_loops_of_known_ends_have_no_empty_parts():
+    """Sixteen members are whole packs and need no text under a mask, seventeen do."""
+    from portable.backends.cpu.lower import Entry
+
+    for kernel, masked in ((members_of_a_pack, 0), (members_and_more, 1)):
+        with pk.use("serial"):
+            pk.parallel_for(pk.TeamPolicy(2), kernel, np.zeros((2, 20)))
+        ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
+        assert Entry(kernel, *what).text.count('call void @"llvm.masked.store') == masked
