@@ -320,6 +320,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " side by side at once; a counter a block; what is looked at again, kept"
         ),
     ),
+    (450, "masked accesses lane by lane without branches, where a CPU has no instruction for them"),
 )
 
 
