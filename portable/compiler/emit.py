@@ -102,8 +102,8 @@ class Emitter(Instructions):
         self.begin_pack(mask)
 
     def begin_pack(self, mask):
-        """Emit the next pack of lanes, live under `mask`."""
-        self.mask, self.alive, self.dead = mask, True, False
+        """Emit the next pack of lanes, live under `mask`, which the last one of a range has."""
+        self.mask, self.alive, self.dead, self.tail = mask, True, False, mask is not None
 
     @contextmanager
     def under(self, **state):

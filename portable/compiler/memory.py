@@ -27,7 +27,7 @@ def _one_of_two(view, index):
 
 class Memory(Ops):
     """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be
-    live), `slot`, `dummy`, `before_the_loop`."""
+    live), `tail` (the pack is a range's last one), `slot`, `dummy`, `before_the_loop`."""
 
     hints = None  # what loads and stores single elements of views as `b` does, and tells caches more
 
@@ -203,7 +203,38 @@ class Memory(Ops):
     def _masked_load(self, what, pointer, vector, align, mask):
         """A load or gather of a vector, 0 where the mask is not set."""
         zero = ir.Constant(vector, [0] * vector.count)
+        if self._one_by_one(what, vector):
+            if not self.tail:
+                numbers = functools.partial(Value, f"int{8 * align}", VARYING)
+                with self.under(tail=True):
+                    return self.branch_value(
+                        Value("bool", UNIFORM, self.any_lane(mask)),
+                        lambda: numbers(self._masked_load(what, pointer, vector, align, mask)),
+                        lambda: numbers(zero),
+                    ).ir
+            what, pointer, mask = "gather", *self._all_places(pointer, align, self._zero())
         return self.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
+
+    def _one_by_one(self, what, vector):
+        """Whether a masked access goes lane by lane, without branches, where LLVM would make one of each
+        lane: in a range's last pack, and elsewhere of small numbers, if a lane is live. (Others, of which few
+        lanes may be left, are as quick with branches, and quicker in loops.)"""
+        small = not self.alive and vector.element in (I8, I16)
+        which = self.mask is not None and vector.count == self.W and (self.tail or small)
+        return which and self.target.branches(what, vector.element)
+
+    def _all_places(self, pointer, size, other):
+        """Each lane's address, or another one where the mask is not set; and the mask of all lanes."""
+        if pointer.type == PTR:
+            _, pointer = self._each_lanes(pointer, size, None)
+        return self.b.select(self.mask, pointer, self.splat(other)), self.mask_value(None)
+
+    def _zero(self):
+        """The address of a 0 of 64 bits."""
+        module, name = self.b.module, "portable_zero"
+        zero = module.globals.get(name) or ir.GlobalVariable(module, I64, name)
+        zero.linkage, zero.initializer = "internal", I64(0)
+        return zero
 
     def _load_of_pairs(self, pointer, element, align, k):
         """The k-th of each lane's two neighbours, by one load of them all."""
@@ -295,6 +326,12 @@ class Memory(Ops):
 
     def _masked_store(self, what, x, pointer, align, mask):
         """A store or scatter of a vector where the mask is set."""
+        if self._one_by_one(what, x.type):
+            if not self.tail:
+                with self.b.if_then(self.any_lane(mask)), self.under(tail=True):
+                    self._masked_store(what, x, pointer, align, mask)
+                return
+            what, pointer, mask = "scatter", *self._all_places(pointer, align, self.dummy())
         args = [x, pointer, I32(align), mask]
         self.call(self._masked_name(what, x.type), args, _VOID)
 

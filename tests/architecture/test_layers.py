@@ -321,6 +321,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " side by side at once; a counter a block; what is looked at again, kept"
         ),
     ),
+    (450, "masked accesses lane by lane without branches, where a CPU has no instruction for them"),
+    (452, "one division for all lanes, where consecutive numbers are divided by the same one"),
 )
 
 

@@ -1,6 +1,7 @@
 """Step 9, lanes: whatever a kernel says, every lane does what plain Python would do for its index."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -271,3 +272,91 @@ def test_lanes_that_are_asked_for(packed):
 def test_a_number_of_lanes_that_there_is_not(packed):
     with pytest.raises(InputError, match=f"packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted"):
         pk.kernel(after_an_offset.fn, packed=packed)
+
+
+@pk.kernel
+def picked(i, order, on, x, moved, chosen, again):
+    """Loads and stores side by side and apart, under a condition and in a loop that lanes leave."""
+    if 0 <= order[i] < x.shape[0]:
+        chosen[i] = x[i]
+        moved[order[i]] = x[order[i]]
+    k = 0
+    while k < 3 and k < order[i]:
+        if on[i]:
+            again[i] += x[i]
+        k += 1
+
+
+DTYPES = [np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int64, np.float64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("odds", [0.0, 0.1, 0.5, 1.0])
+def test_lanes_that_take_no_part_touch_nothing(space, dtype, odds):
+    """Their places are far outside the arrays."""
+    rng = np.random.default_rng(1)
+    for n in (1, 7, 8, 15, 16, 45):
+        on = rng.random(n) < odds
+        order = np.where(on, rng.permutation(n), rng.choice([-(2**40), 2**40], n))
+        x = (1 + rng.integers(0, 2, n) * np.ones(n)).astype(dtype)
+        untouched = np.full(n, 3, dtype)
+        arrays = launch_for(space, n, picked, order, on, x, untouched, untouched, untouched)
+        times = np.where(on, np.clip(order, 0, 3), 0)
+        wants = untouched.copy(), np.where(on, x, untouched), (untouched + times * x).astype(dtype)
+        wants[0][order[on]] = x[order[on]]
+        for got, want in zip(arrays[3:], wants):
+            np.testing.assert_array_equal(got, want)
+
+
+@pk.kernel
+def gathered(i, order, x, small, out):
+    out[order[i]] = x[order[i]] + small[i]
+
+
+@pytest.mark.parametrize("registers, branches", [(8, set()), (32, {"gather f64", "scatter f64", "load i8"})])
+def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
+    """LLVM would make a branch of each lane of a gather or scatter under a mask, and of small numbers, where
+    the machine has no such instruction."""
+    from portable.backends.cpu.lower import Entry
+
+    kernel, policy = pk.kernel(gathered.fn), pk.RangePolicy(0, 9, space="serial")
+    order, x, small, out = np.arange(8, -1, -1), np.arange(9.0), np.arange(9, dtype=np.int8), np.zeros(9)
+    pk.parallel_for(policy, kernel, order, x, small, out)
+    np.testing.assert_array_equal(out, x + small[::-1])
+    ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
+    monkeypatch.setattr("portable.backends.cpu.engine.pack_registers", lambda: registers)
+    calls = re.findall(r'call .*@"llvm\.masked\.(\w+)\.v\d+(\w+)\.\w+"\((.*)', Entry(kernel, *what).text)
+    masked = {f"{name} {element}" for name, element, operands in calls if "splat (i1 1)" not in operands}
+    assert masked == {"load i64"} | branches
+
+
+@pk.kernel
+def shared_out(i, start, by, quotients, rests):
+    quotients[i] = (i + start) // by
+    rests[i] = (i + start) % by
+
+
+@pytest.mark.parametrize("packed", [True, 2, 4, 16])
+def test_consecutive_numbers_by_one_that_is_not_known(space, packed):
+    """Lane 0's is divided alone: here by all small numbers, and up to the ends of the integers."""
+    kernel, n = pk.kernel(shared_out.fn, packed=packed), 19
+    large = [2**31, 2**53 + 1, 2**62, 2**63 - 1]
+    for by in [*range(-18, 19), *large, *(-v for v in large), -(2**63)]:
+        for start in (0, 5, -20, 2**31 - 5, -(2**62) - 7, 2**63 - n, 1 - 2**63):
+            places = np.zeros(n, np.int64), np.zeros(n, np.int64)
+            if by == 0 and space == "checked":  # which notes it
+                continue
+            found = launch_for(space, n, kernel, start, by, *places)
+            wants = [divmod(start + i, by) if by else (0, 0) for i in range(n)]
+            assert list(zip(*(v.tolist() for v in found))) == wants, (by, start)
+
+
+def test_one_division_for_all_lanes():
+    from portable.backends.cpu.lower import Entry
+
+    kernel = pk.kernel(shared_out.fn)
+    pk.parallel_for(
+        pk.RangePolicy(0, 9, space="serial"), kernel, 3, 4, np.zeros(9, np.int64), np.zeros(9, np.int64)
+    )
+    ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
+    assert {"sdiv i64", "srem i64"} == set(re.findall(r"= ([su](?:div|rem) \S+)", Entry(kernel, *what).text))

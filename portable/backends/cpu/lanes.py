@@ -8,8 +8,8 @@ from ... import numba
 from ...compiler.members import Members
 from ...compiler.team import combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import F64, I32, I64, Value
-from . import entry, looks
+from ...compiler.values import F64, I8, I16, I32, I64, Value
+from . import engine, entry, looks
 from .guard import guard
 
 LONG = 40  # instructions of a loop before LLVM's passes, of which half are left by them
@@ -31,6 +31,13 @@ class CpuTarget(entry.Target):
             loop = node([node(["llvm.loop.unroll.disable"])])
             loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
             branch.set_metadata("llvm.loop", loop)
+
+    @staticmethod
+    def branches(what, element):
+        """Whether LLVM makes a branch a lane of a masked access: AVX2 has loads and stores of 32 and 64 bits,
+        AVX-512 all loads and stores, and gathers and scatters of 32 and 64."""
+        narrow, scattered = element in (I8, I16), what in ("gather", "scatter")
+        return narrow + scattered > (engine.pack_registers() == 32)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -153,7 +160,7 @@ class CpuTeam(Members):
         b.position_at_end(rest)
         member = Value("int", LINEAR, lo, step=1, aligned=aligned)
         mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
-        with lower.under(mask=mask, alive=lower.mask is None):
+        with lower.under(mask=mask, alive=lower.mask is None, tail=True):
             if loop.exits or loop.returns:
                 lower.trips(loop, [(loop.body, member)])
             else:
