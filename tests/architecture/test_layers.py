@@ -320,6 +320,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " side by side at once; a counter a block; what is looked at again, kept"
         ),
     ),
+    (22, "code that threads ask for side by side is made once"),
 )
 
 
