@@ -231,7 +231,7 @@ def test_names_of_xarray_come_back():
 def test_memory_of_a_whole_brain():
     """154 series of 1,600 steps on the CPU: at most 200 MB beyond the input, in a process of its own.
 
-    As the system tells it of this program alone: `ru_maxrss` begins with what the process that started it had.
+    As the system tells it of this program alone; `ru_maxrss` begins with what the process before it had.
     """
     if not Path("/proc/self/status").exists():
         pytest.skip("the system does not tell")
