@@ -120,6 +120,13 @@ def alone(function):
     return locked
 
 
+def once(function):
+    """A function without arguments that compiles, `alone`: what it gives is kept, and is one and the same for
+    threads that ask side by side. Of two, the one that is dropped would take its code along, whose address a
+    thread may have."""
+    return functools.cache(alone(functools.cache(function)))
+
+
 @contextlib.contextmanager
 def _uncollected():
     """Spare the garbage collector what a compilation makes: half a million objects, all in use until it

@@ -21,7 +21,7 @@ from numba import cfunc, njit, prange, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from .. import cache
+from .. import cache, locks
 from ..backends.cpu import engine
 from ..errors import SpaceUnavailableError
 
@@ -80,7 +80,7 @@ def ready():
         _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
 
 
-@functools.cache
+@locks.once
 def _asking():
     return engine.load(_ASKING, "who may ask")
 
@@ -204,7 +204,7 @@ def layer():
 _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 
 
-@functools.cache
+@locks.once
 def _compiled():
     """The address of `share`, and a way to call it: with Python's lock where only its holders get threads."""
     ready()

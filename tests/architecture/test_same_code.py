@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable import cache
 from portable.compiler.entry import Entry
 
 from ..same_code import __main__ as same_code
@@ -41,6 +42,7 @@ Entry.__init__ = _other
 def test_changed_code_is_told_from_changed_text(tmp_path, monkeypatch, capfd):
     """One tree of two subtracts for each sum, and adds an instruction that LLVM takes out, on the CPU."""
     monkeypatch.setenv("PORTABLE_CACHE", "0")  # what is found there is not built
+    monkeypatch.setattr(cache, "_directory", lambda: None)  # this process may know its folder by now
     monkeypatch.syspath_prepend(same_code.SIDE.parent)
     import records
     import side

@@ -90,7 +90,7 @@ def _doomed(client, name):
     return victim
 
 
-def _both(client, patience_s=60.0):
+def _both(client, patience_s=300.0):
     """When each of two workers began, once both answer.
 
     One that has just ended may still be listed; one that ends while it begins dask forgets, and another is

@@ -1,6 +1,8 @@
 """A scheduler that ends in the middle of a long job: a message, and a store from which the same call goes
 on."""
 
+import time
+
 import pytest
 
 from models import sharding, store, tmap
@@ -32,6 +34,9 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
                 steps.append(None)
                 if len(steps) == 20:
                     client.loop.add_callback(cluster.scheduler.close)
+                    gone_by = time.monotonic() + 60
+                    while cluster.scheduler.status.name != "closed" and time.monotonic() < gone_by:
+                        time.sleep(0.01)  # else the other steps may all be done before
                 return run(self, *args)
 
             monkeypatch.setattr(sharding.Place, "run", ended)

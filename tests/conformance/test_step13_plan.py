@@ -1,9 +1,13 @@
 """Step 13: plans, launches prepared once."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import portable as pk
+from portable.backends.cpu import space as cpu
 
 from ..launching import move
 
@@ -21,6 +25,11 @@ def row_sums(team, a, out):
     row = team.reduce(row)
     if team.single():
         out[team.league_rank] = row
+
+
+@pk.kernel
+def count(i, x, counts):
+    pk.atomic_add(counts, x[i], 1)
 
 
 def content(view):
@@ -64,6 +73,21 @@ def test_a_plan_keeps_its_views_alive(space):
 @pk.kernel
 def take(i, at, x, out):
     out[i] = x[at[i]]
+
+
+def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
+    """Also where a ScatterView is too large for copies, for which there is other code: a kernel keeps the
+    last of its builds alone."""
+    monkeypatch.setattr(cpu, "_MOST_COPIES", 0)
+    kernel, counts = pk.kernel(count.fn), np.zeros(3, np.int64)
+    policy = pk.RangePolicy(0, 9, space="threads:2")
+    step = pk.plan(policy, kernel, np.arange(9) % 3, pk.ScatterView(counts))
+    code = [weakref.ref(c.code.__self__) for key, c in kernel.compiled.items() if key[0] == "cpu"]
+    kernel.compiled.clear()
+    gc.collect()
+    assert len(code) == 2 and all(engine() is not None for engine in code)
+    step()
+    np.testing.assert_array_equal(counts, [3, 3, 3])
 
 
 def test_a_plan_is_looked_at_where_launches_are(space):

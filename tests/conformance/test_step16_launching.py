@@ -261,6 +261,8 @@ def test_a_fork_while_another_thread_calls_the_same_plan_and_graph():
 def test_a_signal_handler_launches(name):
     x, y = np.zeros(60_000), np.zeros(60_000)
     policy, handled = pk.RangePolicy(0, len(x), space=name), []
+    pk.parallel_for(policy, counted, y)  # what a first launch imports cannot be imported within itself
+    y[:] = 0.0
 
     def handler(*_):
         pk.parallel_for(policy, counted, y)

@@ -191,10 +191,19 @@ def handler_of_ctrl_c_that_launches_within_a_kernel(random, times):
 
         with interrupts(handler):
             pk.parallel_for(on(space, 1), add_one, y)  # compiled: the flag's handler stands
+            pk.parallel_for(on(space, len(x)), spin, np.ones(len(x)))
             pk.plan(on(space, 1), add_one, y)
             y[:] = 0.0
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-            threading.Timer(0.4, x.fill, (2.0,)).start()
+
+            def press_and_release():
+                time.sleep(0.05)
+                os.kill(os.getpid(), signal.SIGINT)
+                end = time.monotonic() + 60
+                while not handled and time.monotonic() < end:
+                    time.sleep(0.01)
+                x.fill(2.0)
+
+            threading.Thread(target=press_and_release).start()
             pk.parallel_for(on(space, len(x)), spin, x)
         assert handled == [True] and (y == 1.0).all() and (x != 2.0).all(), (space, handled, y, x)
     return times

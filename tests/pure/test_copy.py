@@ -97,7 +97,11 @@ def test_fills(fake_cuda, space, value):
         np.testing.assert_array_equal(view.to_numpy(), expected, strict=True)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+    deadline=None,
+)
 @given(st.floats(width=64), st.integers(1, 300_000))
 def test_large_fills_on_a_device(fake_cuda, value, n):
     view = pk.empty(n, space="cuda")

@@ -1,8 +1,11 @@
 """What holds while something is compiled, and what a child of a fork finds."""
 
 import gc
+import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import llvmlite.binding as llvm
@@ -58,3 +61,40 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
     finally:
         stop.set()
         thread.join()
+
+
+ASKED = """
+import threading, time
+from portable import locks
+{imports}
+for made in all_made:
+    given = []
+    threads = [threading.Thread(target=lambda: given.append(made())) for _ in range(3)]
+    with locks.compiling:
+        for thread in threads:
+            thread.start()
+        while made.cache_info().misses < 3:  # all of them are on their way
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert len(given) == 3 and all(one is given[0] for one in given), (made, given)
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from portable.backends.cpu import engine, pool; all_made = pool.compiled, engine.past_caches",
+        "from portable.numba import threads as numbas; all_made = numbas._asking, numbas._compiled",
+    ],
+    ids=["cpu", "numba"],
+)
+def test_threads_that_ask_side_by_side_get_the_same_code(imports):
+    """They keep addresses in it, and code that nobody has any more goes: one of four threads whose first
+    launches were side by side jumped into memory that had been given back, under Python 3.12 in one of four
+    processes (3.11 computes a cached property once for all threads)."""
+    if "numba" in imports and importlib.util.find_spec("numba") is None:
+        pytest.skip("numba is not installed")
+    command = [sys.executable, "-c", ASKED.format(imports=imports)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr

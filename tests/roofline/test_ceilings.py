@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import json
 import os
-import time
 import warnings
 from types import SimpleNamespace
 
@@ -18,6 +17,8 @@ from portable.errors import InputError, SpaceError
 from roofline import __main__ as cli
 from roofline import ceiling, checks, machine, measuring, microkernels, physics, timing
 from roofline.timing import Samples
+
+from .test_timing import Clock
 
 ALWAYS = {
     "fma float64",
@@ -398,10 +399,10 @@ def test_bests_of_one_moment_are_doubted_where_they_are_many():
 
 def test_repeats_are_spread_over_more_than_a_moment(monkeypatch):
     """What stands in a few milliseconds may have met the same neighbour all the time."""
-    plan = measuring.Plan("fma float64", "flop", 1.0, lambda: time.sleep(2e-3), lambda: None, "")
-    start = time.perf_counter()
+    clock = Clock(monkeypatch)
+    plan = measuring.Plan("fma float64", "flop", 1.0, clock.taking(2e-3), lambda: None, "")
     assert len(plan.measure(quick=False).values) > measuring.REPEATS
-    assert time.perf_counter() - start >= measuring.SPREAD_SECONDS
+    assert measuring.SPREAD_SECONDS <= clock.now < measuring.SPREAD_SECONDS + 5e-3
 
 
 def test_repeats_go_on_until_the_best_stands(monkeypatch):

@@ -228,7 +228,7 @@ out:
 """
 
 
-@functools.cache
+@locks.once
 def past_caches():
     """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a
     device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple of 64.

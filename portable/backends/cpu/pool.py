@@ -38,8 +38,7 @@ _RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its p
 STACK_BYTES = 8 << 20
 
 
-@functools.cache
-@locks.alone
+@locks.once
 def compiled():
     """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
     text = pool_code.text()

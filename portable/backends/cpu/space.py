@@ -15,7 +15,7 @@ from ...compiler.fingerprint import fingerprint
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
-from ...locks import Lock, alone
+from ...locks import Lock, alone, once
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop
@@ -63,8 +63,8 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
-        self.plain = functools.partial(
-            _compiled, kernel, policy_kind, without_scatter(specs), reducers, debug
+        self.plain = once(
+            functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
 

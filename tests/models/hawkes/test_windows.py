@@ -17,7 +17,11 @@ from .events import PARAMS, random_events
 scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     params=st.builds(
         Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales
