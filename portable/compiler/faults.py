@@ -185,7 +185,7 @@ class Debugging(Numbers):
         place = module.globals.get(name)
         if place is None:
             place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
-            place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
+            place.initializer, place.linkage = I64(ir.Undefined), "internal"
             place.type = pointer_type
             with self.b.goto_entry_block():
                 self.b.store(I64(0), place)
