@@ -312,7 +312,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (171, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
     (34, "sums of long rows that read further ahead"),
     (29, "threads that stay awake where launches follow each other soon"),
-    (160, "less text for LLVM: reductions of long texts have it once, loops of known ends no empty parts"),
+    (170, "less text for LLVM: reductions of long texts have it once, loops of known ends no empty parts"),
     (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
     (
         1_107,
