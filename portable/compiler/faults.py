@@ -483,9 +483,9 @@ _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 
 
 class Debugged:
-    """Mixed into an entry: its debug build. The block's last word is the address of the words of a fault."""
+    """Mixed into an entry: its debug build."""
 
-    emitter, nan = Debugging, False
+    emitter, nan, fault_bytes = Debugging, False, N_BYTES
 
     def __init__(self, kernel, policy_kind, *args):
         super().__init__(kernel, policy_kind, *args)
@@ -496,6 +496,14 @@ class Debugged:
         from .block import EXTRA
 
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
+
+    def fault_place(self):
+        """The address of a fault's words: in the block, of a reduction before its partial states; where a kernel
+        goes on, what the block says."""
+        place = self.word(self.block, self.fault_word())
+        if not self.lower.leaves:
+            return self.lower.b.load(place, typ=PTR)
+        return self.word(self.extra("partials", PTR), -self.fault_bytes // 8) if self.reducers else place
 
     @property
     def identity_of_code(self):
@@ -515,7 +523,7 @@ class Debugged:
             self.sites,
         )
         lower.leaves = self.target.leave is not None
-        lower.memory = lower.b.load(self.word(self.block, self.fault_word()), typ=PTR)
+        lower.memory = self.fault_place()
         if self.policy_kind == "team":
             lower.scratch_limit = self.extra("scratch_bytes")
 
