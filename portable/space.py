@@ -197,13 +197,13 @@ _redirects = {}  # by `debug`
 def debugged(debug, bind, policy, *launch):
     """`bind` of a launch (dispatch.py), or what stands in for it, on the space's debug build."""
     policy = as_policy(policy)
-    space = resolve(policy.space)
-    return bind(_debugging(policy, space, space.debug or debug), *launch)
+    space = policy.space if policy.space.__class__ is str else resolve(policy.space)
+    return bind(_debugging(policy, space, getattr(space, "debug", debug) or debug), *launch)
 
 
 @functools.lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
-    return replace(policy, space=replace(space, debug=debug))
+    return replace(policy, space=replace(resolve(space), debug=debug))
 
 
 def unavailable_because(space: SpaceLike) -> str | None:
