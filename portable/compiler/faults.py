@@ -206,6 +206,8 @@ class Debugging(Numbers):
         end = self.larger(self.b.sub(n, I64(v.step * (self.W - 1))), 0)  # the first tells of all
         with self.b.if_then(self.b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._among(v, n, site)
+            if self.mask is None:  # a lane is outside: nothing of this is for the loops that stand around it
+                self.b.unreachable()
         return None
 
     def _among(self, v, n, site):
