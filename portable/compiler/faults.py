@@ -79,22 +79,31 @@ class Debugging(Numbers):
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
     def counted_loop(self, loop, start, stop, step):
-        """A loop whose trips only read, write and compute is there twice where a machine goes on: without the
-        looks that its ends tell of, and with them."""
-        plain = self.leaves or self.silent or self.W > 1 or not isinstance(step, int)
-        if plain or self.version or not loop.innermost() or meets(loop.body):
-            super().counted_loop(loop, start, stop, step)
-            return
-        self._in_versions(loop, start, stop, step)
+        self._in_versions(super().counted_loop, loop, start, stop, step)
 
-    def _in_versions(self, loop, start, stop, step):
+    def member_loop(self, loop, start, stop):
+        if self.leaves:
+            self._in_versions(lambda *args: super(Debugging, self).member_loop(*args[:3]), loop, start, stop, 1)
+        else:
+            super().member_loop(loop, start, stop)
+
+    def _in_versions(self, emit, loop, start, stop, step):
+        """A loop whose trips only read, write and compute is there twice: without the looks that its ends tell
+        of, and with them."""
+        packs = self.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM)
+        if packs or self.silent or not isinstance(step, int):
+            emit(loop, start, stop, step)
+            return
+        if self.version or not loop.innermost() or not self.leaves and meets(loop.body):
+            emit(loop, start, stop, step)
+            return
         b = self.b
         choose, ends = b.block, [self.get(v, "int") for v in (start, stop)]
         quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
         version = Version(self, loop, set(b.function.blocks) - {quick, after})
         b.position_at_end(quick)
         with self.under(version=version):
-            super().counted_loop(loop, start, stop, step)
+            emit(loop, start, stop, step)
         b.branch(after)
         b.position_at_end(choose)
         fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
@@ -104,7 +113,7 @@ class Debugging(Numbers):
             slow = b.append_basic_block("slow")
             b.cbranch(fine, quick, slow)
             b.position_at_end(slow)
-            super().counted_loop(loop, start, stop, step)
+            emit(loop, start, stop, step)
             b.branch(after)
         b.position_at_end(after)
 
@@ -198,7 +207,8 @@ class Debugging(Numbers):
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
-        if self.version and not own and self.version.knows(self.get(v, "int"), n):
+        scalar = not own and (self.W == 1 or v.kind != VARYING)
+        if self.version and scalar and self.version.knows(self.get(v, "int"), n, v.step):
             return None
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:

@@ -18,15 +18,18 @@ class Version:
         self.lower, self.loop, self.before, self.looks = lower, loop, before, {}
         self.written = set(_assigned(loop.body))
 
-    def knows(self, x, n):
-        """Whether the loop's ends tell whether an index is one of n; noted if so."""
+    def knows(self, x, n, step=0):
+        """Whether the loop's ends tell whether an index is one of n, which differs by a step from lane to lane;
+        noted if so."""
         form = self._form(x)
         if form is None or not self._stays(n):
             return False
         a, k, rest = form
         key = a, n.constant if isinstance(n, ir.Constant) else n, frozenset(rest.items())
+        # a counter that is the members' differs between lanes by itself
+        far = 0 if step == a and self.loop.form == "members" else step * (self.lower.W - 1)
         low, high, _ = self.looks.get(key, (k, k, n))
-        self.looks[key] = min(low, k), max(high, k), n
+        self.looks[key] = min(low, k, k + far), max(high, k, k + far), n
         return True
 
     def fine(self, first, last, upwards):
