@@ -22,7 +22,7 @@ from .nans import Numbers
 from .sites import Sites, end_taken, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
-from .versions import Version, meets, parted
+from .versions import INDICES, Version, meets, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
@@ -79,15 +79,15 @@ class Debugging(Numbers):
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
     def counted_loop(self, loop, start, stop, step):
-        self._in_versions(super().counted_loop, loop, start, stop, step)
+        self.in_versions(super().counted_loop, loop, start, stop, step)
 
     def member_loop(self, loop, start, stop):
         if self.leaves:
-            self._in_versions(lambda *args: super(Debugging, self).member_loop(*args[:3]), loop, start, stop, 1)
+            self.in_versions(lambda *args: super(Debugging, self).member_loop(*args[:3]), loop, start, stop, 1)
         else:
             super().member_loop(loop, start, stop)
 
-    def _in_versions(self, emit, loop, start, stop, step):
+    def in_versions(self, emit, loop, start, stop, step):
         """A loop whose trips only read, write and compute is there twice: without the looks that its ends tell
         of, and with them."""
         packs = self.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM)
@@ -508,6 +508,20 @@ class Debugged:
         from .block import EXTRA
 
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
+
+    def packs(self, *loop):
+        """Those of a text without loops are there twice, too."""
+        lower, usual = self.lower, super().packs
+        if self.has_loops or not lower.leaves:
+            return usual(*loop)
+        rest, ends = lower.slot(I64), [Value("int", UNIFORM, end) for end in loop[:2]]
+        lower.in_versions(lambda *args: lower.b.store(usual(*loop), rest), INDICES, *ends, 1)
+        return lower.b.load(rest, typ=I64)
+
+    def visit(self, index, *more):
+        if self.lower.version:
+            self.lower.version.counter = index
+        super().visit(index, *more)
 
     def fault_place(self):
         """The address of a fault's words: in the block, of a reduction before its partial states; where a kernel

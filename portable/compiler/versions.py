@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .tree import Call, Leave, Operation, Set, inside
+from .tree import Block, Call, Leave, Loop, Operation, Set, inside
 from .values import I64
+
+
+INDICES = Loop("members", None, Block(None, []))  # a launch's, pack by pack
 
 
 class Version:
@@ -16,7 +19,7 @@ class Version:
 
     def __init__(self, lower, loop, before):
         self.lower, self.loop, self.before, self.looks = lower, loop, before, {}
-        self.written = set(_assigned(loop.body))
+        self.written, self.counter = set(_assigned(loop.body)), None  # its Value, if it is no node's
 
     def knows(self, x, n, step=0):
         """Whether the loop's ends tell whether an index is one of n, which differs by a step from lane to lane;
@@ -28,6 +31,8 @@ class Version:
         key = a, n.constant if isinstance(n, ir.Constant) else n, frozenset(rest.items())
         # a counter that is the members' differs between lanes by itself
         far = 0 if step == a and self.loop.form == "members" else step * (self.lower.W - 1)
+        if abs(far) >> 40:
+            return False
         low, high, _ = self.looks.get(key, (k, k, n))
         self.looks[key] = min(low, k, k + far), max(high, k, k + far), n
         return True
@@ -53,7 +58,7 @@ class Version:
         """(a, k, {value: times}) of an index, or None."""
         if isinstance(x, ir.Constant):
             return 0, x.constant, {}
-        counter = self.lower.values.get(self.loop.counter)
+        counter = self.counter or self.lower.values.get(self.loop.counter)
         if counter is not None and x is counter.ir:
             return 1, 0, {}
         op = getattr(x, "opname", None)
@@ -74,7 +79,7 @@ class Version:
         if not isinstance(x, ir.Instruction) or x.parent in self.before:
             return True
         if x.opname == "load":
-            slots = self.lower.slots
+            slots = self.lower.slots if self.loop is not INDICES else ()  # all are assigned in it
             return any(slots[v] is x.operands[0] for v in slots if v not in self.written)
         return x.opname in ("add", "sub", "mul") and all(map(self._stays, x.operands))
 
