@@ -181,8 +181,8 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
 
 
 def _debug_hooks(debug, before):
-    """The hooks of a block on debug builds: the same for all that ask for the same and have no others, by which
-    plans know them."""
+    """The hooks of a block on debug builds: the same for all that ask for the same and have no others, by
+    which plans know them."""
     known = _known.get(debug)
     if known is None:
         from .dispatch import bind

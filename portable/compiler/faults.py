@@ -19,10 +19,10 @@ from ..policy import n_indices
 from . import types as t
 from .emit import OWN
 from .nans import Numbers
-from .sites import Sites, end_taken, teller
+from .sites import Sites, end_taken, spare_word, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
-from .versions import INDICES, Version, meets, parted
+from .versions import in_versions, meets, packs_in_versions, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
@@ -78,44 +78,12 @@ class Debugging(Numbers):
             b.store(b.icmp_signed("!=", found, I64(0)), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
-    def counted_loop(self, loop, start, stop, step):
-        self.in_versions(super().counted_loop, loop, start, stop, step)
+    def counted_loop(self, loop, *ends):
+        in_versions(self, functools.partial(super().counted_loop, loop, *ends), loop, *ends)
 
-    def member_loop(self, loop, start, stop):
-        if self.leaves:
-            self.in_versions(lambda *args: super(Debugging, self).member_loop(*args[:3]), loop, start, stop, 1)
-        else:
-            super().member_loop(loop, start, stop)
-
-    def in_versions(self, emit, loop, start, stop, step):
-        """A loop whose trips only read, write and compute is there twice: without the looks that its ends tell
-        of, and with them."""
-        packs = self.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM)
-        if packs or self.silent or not isinstance(step, int):
-            emit(loop, start, stop, step)
-            return
-        if self.version or not loop.innermost() or not self.leaves and meets(loop.body):
-            emit(loop, start, stop, step)
-            return
-        b = self.b
-        choose, ends = b.block, [self.get(v, "int") for v in (start, stop)]
-        quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
-        version = Version(self, loop, set(b.function.blocks) - {quick, after})
-        b.position_at_end(quick)
-        with self.under(version=version):
-            emit(loop, start, stop, step)
-        b.branch(after)
-        b.position_at_end(choose)
-        fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
-        if fine is None:
-            b.branch(quick)
-        else:
-            slow = b.append_basic_block("slow")
-            b.cbranch(fine, quick, slow)
-            b.position_at_end(slow)
-            emit(loop, start, stop, step)
-            b.branch(after)
-        b.position_at_end(after)
+    def member_loop(self, loop, *ends):
+        usual = functools.partial(super().member_loop, loop, *ends)
+        in_versions(self, usual, loop, *ends, 1) if self.leaves else usual()
 
     # ---- what is looked at
     def load(self, view, indices):
@@ -181,24 +149,12 @@ class Debugging(Numbers):
         """Where an access goes instead of outside: a place that holds 0 (`use` 0), or one that nobody reads
         (1). In memory of the same kind, so that the instruction stays the same."""
         if getattr(pointer.type, "addrspace", 0):
-            return self._spare_word(use, pointer.type)
+            return spare_word(self.b, use, pointer.type)
         if view.store != "(local)":
             return self.b.gep(self.memory, [I64((ZERO, SPARE)[use])], source_etype=I8)
         if self.b.function not in self.spares:
             self.spares[self.b.function] = self.slot(ir.ArrayType(I64, 2 * self.W))
         return self.b.gep(self.spares[self.b.function], [I64(8 * self.W * use)], source_etype=I8)
-
-    def _spare_word(self, use, pointer_type):
-        """The same of a block's shared memory, which each thread sets to 0 when it begins."""
-        name, module = f"spare{use}", self.b.module
-        place = module.globals.get(name)
-        if place is None:
-            place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
-            place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
-            place.type = pointer_type
-            with self.b.goto_entry_block():
-                self.b.store(I64(0), place)
-        return place
 
     def _index(self, view, k, v):
         """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
@@ -207,8 +163,7 @@ class Debugging(Numbers):
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
-        scalar = not own and (self.W == 1 or v.kind != VARYING)
-        if self.version and scalar and self.version.knows(self.get(v, "int"), n, v.step):
+        if self.version and not own and self.version.knows(self.get(v, "int"), n, v.step):
             return None
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
@@ -510,13 +465,7 @@ class Debugged:
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def packs(self, *loop):
-        """Those of a text without loops are there twice, too."""
-        lower, usual = self.lower, super().packs
-        if self.has_loops or not lower.leaves:
-            return usual(*loop)
-        rest, ends = lower.slot(I64), [Value("int", UNIFORM, end) for end in loop[:2]]
-        lower.in_versions(lambda *args: lower.b.store(usual(*loop), rest), INDICES, *ends, 1)
-        return lower.b.load(rest, typ=I64)
+        return packs_in_versions(self, functools.partial(super().packs, *loop), *loop[:2])
 
     def visit(self, index, *more):
         if self.lower.version:
@@ -524,8 +473,8 @@ class Debugged:
         super().visit(index, *more)
 
     def fault_place(self):
-        """The address of a fault's words: in the block, of a reduction before its partial states; where a kernel
-        goes on, what the block says."""
+        """The address of a fault's words: in the block, of a reduction before its partial states; where a
+        kernel goes on, what the block says."""
         place = self.word(self.block, self.fault_word())
         if not self.lower.leaves:
             return self.lower.b.load(place, typ=PTR)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from .tree import Block, Call, Leave, Loop, Operation, Set, inside
-from .values import I64
+from .types import UNIFORM
+from .values import I64, Value
 
 
 INDICES = Loop("members", None, Block(None, []))  # a launch's, pack by pack
@@ -22,9 +23,9 @@ class Version:
         self.written, self.counter = set(_assigned(loop.body)), None  # its Value, if it is no node's
 
     def knows(self, x, n, step=0):
-        """Whether the loop's ends tell whether an index is one of n, which differs by a step from lane to lane;
-        noted if so."""
-        form = self._form(x)
+        """Whether the loop's ends tell whether an index is one of n; noted if so. `step`: what lanes differ
+        by."""
+        form = None if isinstance(x.type, ir.VectorType) else self._form(x)
         if form is None or not self._stays(n):
             return False
         a, k, rest = form
@@ -33,8 +34,8 @@ class Version:
         far = 0 if step == a and self.loop.form == "members" else step * (self.lower.W - 1)
         if abs(far) >> 40:
             return False
-        low, high, _ = self.looks.get(key, (k, k, n))
-        self.looks[key] = min(low, k, k + far), max(high, k, k + far), n
+        low, high, *same = self.looks.get(key, (k, k, n, rest))
+        self.looks[key] = min(low, k, k + far), max(high, k, k + far), *same
         return True
 
     def fine(self, first, last, upwards):
@@ -45,9 +46,9 @@ class Version:
         first, last = (first, b.sub(last, I64(1))) if upwards else (b.add(first, I64(1)), last)
         # so that no product wraps
         fine = b.icmp_unsigned("<", b.sub(last, first), I64(1 << 40))
-        for (a, _, rest), (low, high, n) in self.looks.items():
+        for (a, *_), (low, high, n, rest) in self.looks.items():
             n, base = self._again(n), I64(0)
-            for x, times in rest:
+            for x, times in rest.items():
                 base = b.add(base, b.mul(self._again(x), I64(times)))
             for counter, k in ((first, low), (last, high)) if a >= 0 else ((last, low), (first, high)):
                 index = b.add(b.add(base, b.mul(counter, I64(a))), I64(k))
@@ -91,6 +92,52 @@ class Version:
         if x.opname == "load":
             return b.load(x.operands[0], typ=x.type)
         return {"add": b.add, "sub": b.sub, "mul": b.mul}[x.opname](*map(self._again, x.operands))
+
+
+def in_versions(lower, emit, loop, start, stop, step):
+    """Emit a loop twice, if its trips only read, write and compute: without the looks that its ends tell of,
+    and with all."""
+    if not _splits(lower, loop, start, stop, step):
+        emit()
+        return
+    b = lower.b
+    choose, ends = b.block, [lower.get(v, "int") for v in (start, stop)]
+    quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
+    version = Version(lower, loop, set(b.function.blocks) - {quick, after})
+    b.position_at_end(quick)
+    with lower.under(version=version):
+        emit()
+    b.branch(after)
+    b.position_at_end(choose)
+    fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
+    if fine is None:
+        b.branch(quick)
+    else:
+        slow = b.append_basic_block("slow")
+        b.cbranch(fine, quick, slow)
+        b.position_at_end(slow)
+        emit()
+        b.branch(after)
+    b.position_at_end(after)
+
+
+def _splits(lower, loop, start, stop, step):
+    """Whether a loop is emitted in versions: masks that a loop of packs changes go on behind it."""
+    if lower.version or lower.silent or not isinstance(step, int):
+        return False
+    if lower.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM):
+        return False
+    return loop.innermost() and (lower.leaves or not meets(loop.body))
+
+
+def packs_in_versions(entry, usual, begin, end):
+    """The packs of a text without loops, in versions where a kernel can be left; where their rest begins."""
+    lower = entry.lower
+    if entry.has_loops or not lower.leaves:
+        return usual()
+    rest, ends = lower.slot(I64), [Value("int", UNIFORM, n) for n in (begin, end)]
+    in_versions(lower, lambda: lower.b.store(usual(), rest), INDICES, *ends, 1)
+    return lower.b.load(rest, typ=I64)
 
 
 def _product(x, one, other):

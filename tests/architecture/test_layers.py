@@ -320,6 +320,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " side by side at once; a counter a block; what is looked at again, kept"
         ),
     ),
+    (
+        510,
+        (
+            "loops and packs of a CPU's debug build without the looks that their ends tell of; words for a"
+            " fault in each launch"
+        ),
+    ),
 )
 
 
