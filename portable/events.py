@@ -40,13 +40,18 @@ current = _hooks.get
 
 
 @contextlib.contextmanager
-def changed(**hooks):
+def instead(hooks):
     """Run a block, in this context alone, with other hooks."""
-    token = _hooks.set(current()._replace(**hooks))
+    token = _hooks.set(hooks)
     try:
         yield
     finally:
         _hooks.reset(token)
+
+
+def changed(**hooks):
+    """The same, with some of them changed."""
+    return instead(current()._replace(**hooks))
 
 
 def refuse_while_recording(what):

@@ -21,8 +21,10 @@ class Plan:
 
     def __init__(self, call, launch, kept):
         self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
-        self._redirect = events.current().redirect
-        self._plain = None if self._redirect else events.NONE  # hooks with which nothing else is to be done
+        hooks = current()
+        self._redirect = hooks.redirect
+        # hooks with which nothing else is to be done
+        self._plain = events.NONE if not hooks.redirect else None if hooks.listeners else hooks
 
     def __call__(self) -> None:
         hooks = current()

@@ -174,36 +174,41 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         if not debug:
             yield _chosen.get()
         else:
-            with events.changed(redirect=_redirect(debug, events.current().redirect)):
+            with events.instead(_debug_hooks(debug, events.current())):
                 yield _chosen.get()
     finally:
         _chosen.reset(token)
 
 
-def _redirect(debug, before):
-    """What stands in for `bind`: the same for all blocks that ask for the same, in which plans are known by
-    it."""
-    known = _redirects.get(debug)
+def _debug_hooks(debug, before):
+    """The hooks of a block on debug builds: the same for all that ask for the same and have no others, by
+    which plans know them."""
+    known = _known.get(debug)
     if known is None:
         from .dispatch import bind
 
-        known = _redirects[debug] = functools.partial(debugged, debug, bind)
-    return known if before in (None, known) else functools.partial(debugged, debug, before)
+        known = _known[debug] = events.Hooks(redirect=functools.partial(debugged, debug, bind))
+    if before in (events.NONE, known):
+        return known
+    plain = before.redirect in (None, known.redirect)
+    return before._replace(
+        redirect=known.redirect if plain else functools.partial(debugged, debug, before.redirect)
+    )
 
 
-_redirects = {}  # by `debug`
+_known = {}  # by `debug`
 
 
 def debugged(debug, bind, policy, *launch):
     """`bind` of a launch (dispatch.py), or what stands in for it, on the space's debug build."""
     policy = as_policy(policy)
-    space = resolve(policy.space)
-    return bind(_debugging(policy, space, space.debug or debug), *launch)
+    space = policy.space if policy.space.__class__ is str else resolve(policy.space)
+    return bind(_debugging(policy, space, getattr(space, "debug", debug) or debug), *launch)
 
 
 @functools.lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
-    return replace(policy, space=replace(space, debug=debug))
+    return replace(policy, space=replace(resolve(space), debug=debug))
 
 
 def unavailable_because(space: SpaceLike) -> str | None:

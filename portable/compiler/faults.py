@@ -19,10 +19,10 @@ from ..policy import n_indices
 from . import types as t
 from .emit import OWN
 from .nans import Numbers
-from .sites import Sites, end_taken, teller
+from .sites import Sites, end_taken, spare_word, teller
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
-from .versions import Version, meets, parted
+from .versions import in_versions, meets, packs_in_versions, parted
 
 N_BYTES = 64
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
@@ -78,35 +78,12 @@ class Debugging(Numbers):
             b.store(b.icmp_signed("!=", found, I64(0)), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
-    def counted_loop(self, loop, start, stop, step):
-        """A loop whose trips only read, write and compute is there twice where a machine goes on: without the
-        looks that its ends tell of, and with them."""
-        plain = self.leaves or self.silent or self.W > 1 or not isinstance(step, int)
-        if plain or self.version or not loop.innermost() or meets(loop.body):
-            super().counted_loop(loop, start, stop, step)
-            return
-        self._in_versions(loop, start, stop, step)
+    def counted_loop(self, loop, *ends):
+        in_versions(self, functools.partial(super().counted_loop, loop, *ends), loop, *ends)
 
-    def _in_versions(self, loop, start, stop, step):
-        b = self.b
-        choose, ends = b.block, [self.get(v, "int") for v in (start, stop)]
-        quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
-        version = Version(self, loop, set(b.function.blocks) - {quick, after})
-        b.position_at_end(quick)
-        with self.under(version=version):
-            super().counted_loop(loop, start, stop, step)
-        b.branch(after)
-        b.position_at_end(choose)
-        fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
-        if fine is None:
-            b.branch(quick)
-        else:
-            slow = b.append_basic_block("slow")
-            b.cbranch(fine, quick, slow)
-            b.position_at_end(slow)
-            super().counted_loop(loop, start, stop, step)
-            b.branch(after)
-        b.position_at_end(after)
+    def member_loop(self, loop, *ends):
+        usual = functools.partial(super().member_loop, loop, *ends)
+        in_versions(self, usual, loop, *ends, 1) if self.leaves else usual()
 
     # ---- what is looked at
     def load(self, view, indices):
@@ -172,24 +149,12 @@ class Debugging(Numbers):
         """Where an access goes instead of outside: a place that holds 0 (`use` 0), or one that nobody reads
         (1). In memory of the same kind, so that the instruction stays the same."""
         if getattr(pointer.type, "addrspace", 0):
-            return self._spare_word(use, pointer.type)
+            return spare_word(self.b, use, pointer.type)
         if view.store != "(local)":
             return self.b.gep(self.memory, [I64((ZERO, SPARE)[use])], source_etype=I8)
         if self.b.function not in self.spares:
             self.spares[self.b.function] = self.slot(ir.ArrayType(I64, 2 * self.W))
         return self.b.gep(self.spares[self.b.function], [I64(8 * self.W * use)], source_etype=I8)
-
-    def _spare_word(self, use, pointer_type):
-        """The same of a block's shared memory, which each thread sets to 0 when it begins."""
-        name, module = f"spare{use}", self.b.module
-        place = module.globals.get(name)
-        if place is None:
-            place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
-            place.initializer, place.linkage = I64(ir.Undefined), "internal"
-            place.type = pointer_type
-            with self.b.goto_entry_block():
-                self.b.store(I64(0), place)
-        return place
 
     def _index(self, view, k, v):
         """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
@@ -198,7 +163,7 @@ class Debugging(Numbers):
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
-        if self.version and not own and self.version.knows(self.get(v, "int"), n):
+        if self.version and not own and self.version.knows(self.get(v, "int"), n, v.step):
             return None
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
@@ -206,6 +171,8 @@ class Debugging(Numbers):
         end = self.larger(self.b.sub(n, I64(v.step * (self.W - 1))), 0)  # the first tells of all
         with self.b.if_then(self.b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._among(v, n, site)
+            if self.mask is None:  # a lane is outside: nothing of this is for the loops that stand around it
+                self.b.unreachable()
         return None
 
     def _among(self, v, n, site):
@@ -483,9 +450,9 @@ _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 
 
 class Debugged:
-    """Mixed into an entry: its debug build. The block's last word is the address of the words of a fault."""
+    """Mixed into an entry: its debug build."""
 
-    emitter, nan = Debugging, False
+    emitter, nan, fault_bytes = Debugging, False, N_BYTES
 
     def __init__(self, kernel, policy_kind, *args):
         super().__init__(kernel, policy_kind, *args)
@@ -496,6 +463,22 @@ class Debugged:
         from .block import EXTRA
 
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
+
+    def packs(self, *loop):
+        return packs_in_versions(self, functools.partial(super().packs, *loop), *loop[:2])
+
+    def visit(self, index, *more):
+        if self.lower.version:
+            self.lower.version.counter = index
+        super().visit(index, *more)
+
+    def fault_place(self):
+        """The address of a fault's words: in the block, of a reduction before its partial states; where a
+        kernel goes on, what the block says."""
+        place = self.word(self.block, self.fault_word())
+        if not self.lower.leaves:
+            return self.lower.b.load(place, typ=PTR)
+        return self.word(self.extra("partials", PTR), -self.fault_bytes // 8) if self.reducers else place
 
     @property
     def identity_of_code(self):
@@ -515,7 +498,7 @@ class Debugged:
             self.sites,
         )
         lower.leaves = self.target.leave is not None
-        lower.memory = lower.b.load(self.word(self.block, self.fault_word()), typ=PTR)
+        lower.memory = self.fault_place()
         if self.policy_kind == "team":
             lower.scratch_limit = self.extra("scratch_bytes")
 

@@ -118,6 +118,19 @@ def teller(module, behind):
     return function
 
 
+def spare_word(b, use, pointer_type):
+    """A word of a block's shared memory, which each thread sets to 0 when it begins."""
+    name, module = f"spare{use}", b.module
+    place = module.globals.get(name)
+    if place is None:
+        place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
+        place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
+        place.type = pointer_type
+        with b.goto_entry_block():
+            b.store(I64(0), place)
+    return place
+
+
 def end_taken(block):
     """Take a block's end to a block of its own, which is given."""
     good, end = block.function.append_basic_block("good"), block.instructions.pop()

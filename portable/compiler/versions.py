@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .tree import Call, Leave, Operation, Set, inside
-from .values import I64
+from .tree import Block, Call, Leave, Loop, Operation, Set, inside
+from .types import UNIFORM
+from .values import I64, Value
+
+
+INDICES = Loop("members", None, Block(None, []))  # a launch's, pack by pack
 
 
 class Version:
@@ -16,17 +20,22 @@ class Version:
 
     def __init__(self, lower, loop, before):
         self.lower, self.loop, self.before, self.looks = lower, loop, before, {}
-        self.written = set(_assigned(loop.body))
+        self.written, self.counter = set(_assigned(loop.body)), None  # its Value, if it is no node's
 
-    def knows(self, x, n):
-        """Whether the loop's ends tell whether an index is one of n; noted if so."""
-        form = self._form(x)
+    def knows(self, x, n, step=0):
+        """Whether the loop's ends tell whether an index is one of n; noted if so. `step`: what lanes differ
+        by."""
+        form = None if isinstance(x.type, ir.VectorType) else self._form(x)
         if form is None or not self._stays(n):
             return False
         a, k, rest = form
         key = a, n.constant if isinstance(n, ir.Constant) else n, frozenset(rest.items())
-        low, high, _ = self.looks.get(key, (k, k, n))
-        self.looks[key] = min(low, k), max(high, k), n
+        # a counter that is the members' differs between lanes by itself
+        far = 0 if step == a and self.loop.form == "members" else step * (self.lower.W - 1)
+        if abs(far) >> 40:
+            return False
+        low, high, *same = self.looks.get(key, (k, k, n, rest))
+        self.looks[key] = min(low, k, k + far), max(high, k, k + far), *same
         return True
 
     def fine(self, first, last, upwards):
@@ -37,9 +46,9 @@ class Version:
         first, last = (first, b.sub(last, I64(1))) if upwards else (b.add(first, I64(1)), last)
         # so that no product wraps
         fine = b.icmp_unsigned("<", b.sub(last, first), I64(1 << 40))
-        for (a, _, rest), (low, high, n) in self.looks.items():
+        for (a, *_), (low, high, n, rest) in self.looks.items():
             n, base = self._again(n), I64(0)
-            for x, times in rest:
+            for x, times in rest.items():
                 base = b.add(base, b.mul(self._again(x), I64(times)))
             for counter, k in ((first, low), (last, high)) if a >= 0 else ((last, low), (first, high)):
                 index = b.add(b.add(base, b.mul(counter, I64(a))), I64(k))
@@ -50,7 +59,7 @@ class Version:
         """(a, k, {value: times}) of an index, or None."""
         if isinstance(x, ir.Constant):
             return 0, x.constant, {}
-        counter = self.lower.values.get(self.loop.counter)
+        counter = self.counter or self.lower.values.get(self.loop.counter)
         if counter is not None and x is counter.ir:
             return 1, 0, {}
         op = getattr(x, "opname", None)
@@ -71,7 +80,7 @@ class Version:
         if not isinstance(x, ir.Instruction) or x.parent in self.before:
             return True
         if x.opname == "load":
-            slots = self.lower.slots
+            slots = self.lower.slots if self.loop is not INDICES else ()  # all are assigned in it
             return any(slots[v] is x.operands[0] for v in slots if v not in self.written)
         return x.opname in ("add", "sub", "mul") and all(map(self._stays, x.operands))
 
@@ -83,6 +92,52 @@ class Version:
         if x.opname == "load":
             return b.load(x.operands[0], typ=x.type)
         return {"add": b.add, "sub": b.sub, "mul": b.mul}[x.opname](*map(self._again, x.operands))
+
+
+def in_versions(lower, emit, loop, start, stop, step):
+    """Emit a loop twice, if its trips only read, write and compute: without the looks that its ends tell of,
+    and with all."""
+    if not _splits(lower, loop, start, stop, step):
+        emit()
+        return
+    b = lower.b
+    choose, ends = b.block, [lower.get(v, "int") for v in (start, stop)]
+    quick, after = b.append_basic_block("quick"), b.append_basic_block("after")
+    version = Version(lower, loop, set(b.function.blocks) - {quick, after})
+    b.position_at_end(quick)
+    with lower.under(version=version):
+        emit()
+    b.branch(after)
+    b.position_at_end(choose)
+    fine = version.fine(*(ends if step > 0 else ends[::-1]), step > 0)
+    if fine is None:
+        b.branch(quick)
+    else:
+        slow = b.append_basic_block("slow")
+        b.cbranch(fine, quick, slow)
+        b.position_at_end(slow)
+        emit()
+        b.branch(after)
+    b.position_at_end(after)
+
+
+def _splits(lower, loop, start, stop, step):
+    """Whether a loop is emitted in versions: masks that a loop of packs changes go on behind it."""
+    if lower.version or lower.silent or not isinstance(step, int):
+        return False
+    if lower.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM):
+        return False
+    return loop.innermost() and (lower.leaves or not meets(loop.body))
+
+
+def packs_in_versions(entry, usual, begin, end):
+    """The packs of a text without loops, in versions where a kernel can be left; where their rest begins."""
+    lower = entry.lower
+    if entry.has_loops or not lower.leaves:
+        return usual()
+    rest, ends = lower.slot(I64), [Value("int", UNIFORM, n) for n in (begin, end)]
+    in_versions(lower, lambda: lower.b.store(usual(), rest), INDICES, *ends, 1)
+    return lower.b.load(rest, typ=I64)
 
 
 def _product(x, one, other):

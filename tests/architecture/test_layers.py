@@ -324,6 +324,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (450, "masked accesses lane by lane without branches, where a CPU has no instruction for them"),
     (452, "one division for all lanes, where consecutive numbers are divided by the same one"),
     (22, "code that threads ask for side by side is made once"),
+    (
+        510,
+        (
+            "loops and packs of a CPU's debug build without the looks that their ends tell of; words for a"
+            " fault in each launch"
+        ),
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -226,6 +227,38 @@ def test_its_copies_are_a_blocks_in_ptx(space):
     specs = ("view", "int64", 1, True, False), ("scatter", "int64", 1, True, False)
     for debug in (False, True):
         assert "atom.shared.add.u64" in lower_to_ptx(tally, "range", specs, debug=debug)
+
+
+@pk.kernel
+def slow_gather(i, k, x, y):
+    s = 0.0
+    for j in range(2000):
+        s += x[j % len(x)]
+    y[i] = s + x[k[i]]
+
+
+def test_threads_hear_of_their_own_faults(space):
+    """Launches of one kernel by two Python threads at a time, one of which is wrong."""
+    found = {}
+
+    def run(name, k):
+        args = [move(a, space) for a in (k, numbers(400), numbers(400))]
+        found[name] = []
+        with pk.use(debug=True):
+            again = pk.plan(pk.RangePolicy(0, 400, space=space), slow_gather, *args)
+            for _ in range(20):
+                try:
+                    again()
+                except pk.CheckError as error:
+                    found[name].append(error.findings[0].number)
+
+    jobs = (("right", whole(n=400)), ("wrong", whole((399, 400), n=400)))
+    threads = [threading.Thread(target=run, args=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"right": [], "wrong": [400] * 20}
 
 
 SCRIPT = """

@@ -3,31 +3,26 @@
 Of a few members or none: a pack of a CPU's team is one thread.
 """
 
-import ctypes
-import struct
-
 import numpy as np
 import pytest
 
 import portable as pk
 from portable.backends.cpu import lanes, lower
 from portable.backends.cpu import space as launches
-from portable.compiler import faults
+from portable.compiler import faults, sites
 
 from ..launching import launch_for, launch_reduce
 from .debug_kernels import BROKEN, gather, whole
 
 
-class _Faults(launches._Faults):
-    """With the words that such a machine wants behind those of the fault."""
+_fault_place = faults.Debugged.fault_place
 
-    def __init__(self, entry):
-        super().__init__(entry)
-        self.whole = ctypes.create_string_buffer(faults.N_SHARED_BYTES)
-        self.memory = (ctypes.c_char * faults.N_BYTES).from_buffer(self.whole)
-        self.taken = ctypes.c_int64.from_buffer(self.whole)
-        self.word = struct.pack("=q", ctypes.addressof(self.whole))
-        self.whole[faults.WORDS : faults.WORDS + 8] = self.word
+
+def _where_kernels_are_left(entry):
+    entry.lower.leaves = True
+    place = _fault_place(entry)
+    entry.lower.leaves = False
+    return place
 
 
 @pytest.fixture
@@ -40,7 +35,9 @@ def going_on(monkeypatch):
     identity = faults.Debugged.identity_of_code
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(lower.Entry, "lanes", staticmethod(lambda signature: 1))
-    monkeypatch.setattr(launches, "_Faults", _Faults)
+    monkeypatch.setattr(faults.Debugged, "fault_bytes", faults.N_SHARED_BYTES)  # a zero, and room, behind
+    monkeypatch.setattr(faults.Debugged, "fault_place", _where_kernels_are_left)
+    monkeypatch.setattr(faults, "teller", lambda module, behind: sites.teller(module, None))
     monkeypatch.setattr(
         faults.Debugged, "identity_of_code", property(lambda self: identity.fget(self) + "goes on")
     )

@@ -3,10 +3,11 @@ build costs.
 
 The runs of `python -m roofline report --all` are called once, and the longest launch of each of their kernels
 is kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
-turn. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With --processes N the
-runs are shared by N processes, which compile side by side and time one after the other; --seconds is when
-these end at the latest. With --threads: two Python threads that launch on "serial", against one that launches
-as often.
+turn, in as many rounds as asked and for LEAST seconds, so that a bad moment of the machine is not all that
+is seen of a short one. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With
+--processes N the runs are shared by N processes, which compile side by side and time one after the other;
+--seconds is when these end at the latest. With --threads: two Python threads that launch on "serial",
+against one that launches as often.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from roofline import cases
 from roofline.cases import methods
 
 BUILDS = {"usual": False, "debug": True, "nan": "nan"}
+LEAST = 0.4  # seconds of a kernel's rounds: other programs take a core for several milliseconds at a time
 POINTS, PARTICLES, ELEMENTS = 200_000, 2_000_000, 10_000_000  # of `methods` on a GPU, a fifth of the report's
 
 
@@ -118,8 +120,15 @@ def times(options):
             continue
         calls = [prepared(launch, False), *calls.values()]
         with alone(options.lock):
-            rounds = [[call() for call in calls] for _ in range(options.rounds)]
-        yield name, np.array(rounds).min(axis=0)
+            yield name, fastest(calls, options.rounds)
+
+
+def fastest(calls, n_rounds, least=LEAST):
+    """The least seconds of each call, of so many rounds at least and of `least` seconds of them."""
+    seconds, end = [], time.perf_counter() + least
+    while len(seconds) < n_rounds or time.perf_counter() < end:
+        seconds.append([call() for call in calls])
+    return np.min(seconds, axis=0)
 
 
 def shared(options):

@@ -15,7 +15,7 @@ from ...compiler.fingerprint import fingerprint
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
-from ...locks import Lock, alone, once
+from ...locks import alone, once
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
 from . import engine, stop
@@ -56,7 +56,9 @@ class Compiled:
         "simple",
         "kernel",
         "counters",
-        "faults",
+        "sites",
+        "ahead",
+        "fault_bytes",
         "planned",
         "in_turn",
     )
@@ -84,8 +86,10 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
-        self.faults = _Faults(entry) if hasattr(entry, "sites") else None
-        self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
+        # of a debug build: what its faults mean, and where they are, in the block or before partial states
+        self.sites, self.fault_bytes = getattr(entry, "sites", None), getattr(entry, "fault_bytes", 0)
+        self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
+        self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
         return self
 
 
@@ -147,35 +151,29 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
     return compiled
 
 
-class _Faults:
-    """Where launches of a debug build leave the first fault."""
+def _watched(compiled, block, call):
+    """A plan's call that raises the first fault, which its launch has left in the block."""
+    words, raise_if = (ctypes.c_int64 * 8).from_buffer(block, compiled.ahead), compiled.sites.raise_if
 
-    def __init__(self, entry):
-        from ...compiler.faults import N_BYTES
+    def watched():
+        try:
+            call()
+        except BaseException:
+            words[0] = 0  # whether there is one
+            raise
+        if words[0]:
+            found = bytes(words)
+            words[0] = 0
+            raise_if(found)
 
-        self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
-        self.taken = ctypes.c_int64.from_buffer(self.memory)
-        self.word = struct.pack("=q", ctypes.addressof(self.memory))
-
-    def launch(self, call):
-        """Make a call; the fault that it left is raised at its end."""
-        words = None
-        with self.lock.held:
-            try:
-                call()
-            finally:
-                if self.taken.value:
-                    words = self.memory.raw
-                    ctypes.memset(self.memory, 0, len(self.memory))
-        if words is not None:
-            self.sites.raise_if(words)
+    return watched
 
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
 # chunk))
 def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
-    block = words + _extra(compiled, policy) + _fault_word(compiled) + tail
+    block = words + _extra(compiled, policy) + bytes(compiled.fault_bytes) + tail
     return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
 
 
@@ -207,13 +205,8 @@ def _reduce(compiled, policy, words, outs, n_threads):
     least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
     size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
     n_blocks = -(-(end - begin) // size)
-    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
-    block = (
-        words
-        + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes)
-        + tail
-    )
-    block += _fault_word(compiled)
+    buffer, place, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    block = words + _extra(compiled, policy, begin, end, size, place) + tail
     return (
         buffer,
         block,
@@ -228,10 +221,8 @@ def _scan(compiled, policy, words, outs, n_threads):
     n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
     size = _whole_lines(max(least, -(-n // most)))
     n_blocks = -(-n // size)
-    buffer, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
-    place = ctypes.addressof(buffer) + compiled.results.n_bytes
+    buffer, place, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
-    block += _fault_word(compiled)
     return buffer, block, list(_windows(compiled, size, n_blocks, n_threads))
 
 
@@ -253,10 +244,6 @@ def scan_blocks(entry):
     return (TURN_LEAST, TURN_BLOCKS) if entry.in_turn else (SCAN_LEAST, REDUCE_BLOCKS)
 
 
-def _fault_word(compiled):
-    return compiled.faults.word if compiled.faults else b""
-
-
 def _whole_lines(size):
     """A block's indices: from 64 on so many that the next one's begin as a cache line does, if these do."""
     return size if size < 64 else -(-size // 64) * 64
@@ -272,9 +259,12 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
 def _room(compiled, outs, n_words):
-    """Memory for results and partial states, and the words that say where results go."""
-    buffer = ctypes.create_string_buffer(compiled.results.n_bytes + 8 * n_words)
-    return buffer, compiled.results.addresses(outs, ctypes.addressof(buffer))
+    """Memory for results, a fault and partial states, where these begin, and the words that say where results
+    go."""
+    before = compiled.ahead + compiled.fault_bytes
+    buffer = ctypes.create_string_buffer(before + 8 * n_words)
+    place = ctypes.addressof(buffer)
+    return buffer, place + before, compiled.results.addresses(outs, place)
 
 
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
@@ -348,8 +338,9 @@ def again_for(space, compiled, policy):
 
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
-    steps = functools.partial(_in_turn, space, block, rows)
-    compiled.faults.launch(steps) if compiled.faults else steps()
+    _in_turn(space, block, rows)
+    if compiled.sites and buffer[compiled.ahead] != b"\0":
+        compiled.sites.raise_if(buffer[compiled.ahead : compiled.ahead + 64])
     return None if outs else compiled.results.read(buffer)
 
 
@@ -380,7 +371,7 @@ def plan_for(space, compiled, policy, words):
     block = ctypes.create_string_buffer(words, len(words))
     calls = [_again(space, block, row) for row in rows]
     call = calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
-    return functools.partial(compiled.faults.launch, call) if compiled.faults else call
+    return _watched(compiled, block, call) if compiled.sites else call
 
 
 def _again(space, block, row):
