@@ -122,8 +122,9 @@ def in_versions(lower, emit, loop, start, stop, step):
 
 
 def _splits(lower, loop, start, stop, step):
-    """Whether a loop is emitted in versions: masks that a loop of packs changes go on behind it."""
-    if lower.version or lower.silent or not isinstance(step, int):
+    """Whether a loop is emitted in versions: not in a stretch that may run again for a NaN, nor where masks
+    that a loop of packs changes go on behind it."""
+    if lower.version or lower.silent or lower.run or not isinstance(step, int):
         return False
     if lower.W > 1 and (loop.exits or loop.returns or not start.kind == stop.kind == UNIFORM):
         return False
