@@ -229,7 +229,7 @@ class Debugging(Numbers):
         """A number, LLVM's or Python's, as LLVM's."""
         return I64(n) if isinstance(n, int) else n
 
-    def _arithmetic(self, op, x, y, dtype, const_b, *near):
+    def _arithmetic(self, op, x, y, dtype, const_b):
         if not self.silent and not t.is_float(dtype):
             if op in ("//", "%") and not const_b:
                 self.require(
@@ -247,7 +247,7 @@ class Debugging(Numbers):
                     "shift",
                     op,
                 )
-        return super()._arithmetic(op, x, y, dtype, const_b, *near)
+        return super()._arithmetic(op, x, y, dtype, const_b)
 
     def binary(self, op, a, b):
         return self._number(op, super().binary(op, a, b), (a, b))

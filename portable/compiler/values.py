@@ -276,19 +276,14 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
+        result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
         return Value(
             dtype,
             kind,
-            self._fused(op, a, b, dtype, kind)
-            or self._arithmetic(op, x, y, self.strong(dtype), b.const, self._near(a, b, dtype)),
+            result,
             aligned=t.stays_aligned(op, a, b, dtype, kind, self.W),
             factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else (),
         )
-
-    def _near(self, a, b, dtype):
-        """`a` if it is consecutive, as its int64 are, and `b` the same in all lanes, but not known."""
-        told = a.kind, b.kind, b.const, self.step, self.strong(dtype)
-        return a if told == (LINEAR, UNIFORM, None, 1, "int64") and a.dtype != "int32" else None
 
     def _fused(self, op, a, b, dtype, kind):
         """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's
@@ -318,7 +313,7 @@ class Ops:
         aligned = t.stays_aligned(op, a, b, dtype, LINEAR, self.W)
         return Value(dtype, LINEAR, x, step=step, aligned=aligned)
 
-    def _arithmetic(self, op, x, y, dtype, const_b, near=None):
+    def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
             return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=self.flags)
@@ -328,7 +323,7 @@ class Ops:
                 x, y, flags=wrap
             )
         if op in ("//", "%"):
-            return self._divide(op, x, y, dtype, const_b, near)
+            return self._divide(op, x, y, dtype, const_b)
         if op in ("<<", ">>"):
             return self._shift(op, x, y, dtype, const_b)
         return {"&": b.and_, "|": b.or_, "^": b.xor}[op](x, y)
@@ -345,46 +340,20 @@ class Ops:
             return b.ashr(x, b.select(inside, y, self._alike(y, bits - 1)))
         return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), self._alike(x, 0))
 
-    def _divide(self, op, x, y, dtype, const_b, near=None):
-        """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap.
-
-        `near` : the Value of which `x` are the numbers, if they are consecutive and `y` is the same for all
-        """
+    def _divide(self, op, x, y, dtype, const_b):
+        """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
         b, zero, by_zero = self.b, self._alike(x, 0), None
-        if near is not None:
-            by_zero = b.icmp_signed("==", y, zero)
-            y = b.select(by_zero, self._alike(y, 1), y)
-        elif const_b is None or const_b in (0, -1):
+        if const_b is None or const_b in (0, -1):
             by_zero, y = self._divisor(x, y, dtype)
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
-            q, r = (b.sdiv(x, y), b.srem(x, y)) if near is None else self._divided_once(near, y)
-            q, r = self._floored(q, r, y)
+            q, r = b.sdiv(x, y), b.srem(x, y)
+            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+            q = b.sub(q, b.zext(below, x.type))
+            r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r
         return result if by_zero is None else b.select(by_zero, zero, result)
-
-    def _floored(self, q, r, y):
-        """A quotient and a rest, which is to have y's sign."""
-        b, zero = self.b, self._alike(r, 0)
-        below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
-        return b.sub(q, b.zext(below, r.type)), b.add(r, b.select(below, y, zero))
-
-    def _divided_once(self, near, y):
-        """A multiple of y, and a rest that is less than y, of either sign, of consecutive numbers.
-
-        Lane 0's is divided. How far the others are beyond it is divided as floats, exactly; a loop does so
-        before it begins. Of lane 0's rest the one of the other sign than y's is taken, of the others' that of
-        y's: so their sum is no larger than y.
-        """
-        b, one, beyond = self.b, self.lane(y, 0), ir.Constant(y.type, [near.step * k for k in range(self.W)])
-        whole, rest = (self._divide(op, near.ir, one, "int64", None) for op in ("//", "%"))
-        off = b.icmp_signed("!=", rest, I64(0))
-        whole, rest = b.add(whole, b.zext(off, I64)), b.select(off, b.sub(rest, one), rest)
-        ratios = b.fdiv(b.sitofp(beyond, pack_of(F64, self.W)), self.splat(b.sitofp(one, F64)))
-        more = b.sext(b.fptosi(self.intrinsic("floor", [ratios]), pack_of(I32, self.W)), y.type)
-        rests = b.sub(beyond, b.mul(more, y))
-        return b.add(self.splat(whole), more), b.add(self.splat(rest), rests)
 
     def _divisor(self, x, y, dtype):
         """Where y is zero, and y with 1 in the places where x by y would trap."""

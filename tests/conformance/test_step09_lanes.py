@@ -328,35 +328,3 @@ def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
     calls = re.findall(r'call .*@"llvm\.masked\.(\w+)\.v\d+(\w+)\.\w+"\((.*)', Entry(kernel, *what).text)
     masked = {f"{name} {element}" for name, element, operands in calls if "splat (i1 1)" not in operands}
     assert masked == {"load i64"} | branches
-
-
-@pk.kernel
-def shared_out(i, start, by, quotients, rests):
-    quotients[i] = (i + start) // by
-    rests[i] = (i + start) % by
-
-
-@pytest.mark.parametrize("packed", [True, 2, 4, 16])
-def test_consecutive_numbers_by_one_that_is_not_known(space, packed):
-    """Lane 0's is divided alone: here by all small numbers, and up to the ends of the integers."""
-    kernel, n = pk.kernel(shared_out.fn, packed=packed), 19
-    large = [2**31, 2**53 + 1, 2**62, 2**63 - 1]
-    for by in [*range(-18, 19), *large, *(-v for v in large), -(2**63)]:
-        for start in (0, 5, -20, 2**31 - 5, -(2**62) - 7, 2**63 - n, 1 - 2**63):
-            places = np.zeros(n, np.int64), np.zeros(n, np.int64)
-            if by == 0 and space == "checked":  # which notes it
-                continue
-            found = launch_for(space, n, kernel, start, by, *places)
-            wants = [divmod(start + i, by) if by else (0, 0) for i in range(n)]
-            assert list(zip(*(v.tolist() for v in found))) == wants, (by, start)
-
-
-def test_one_division_for_all_lanes():
-    from portable.backends.cpu.lower import Entry
-
-    kernel = pk.kernel(shared_out.fn)
-    pk.parallel_for(
-        pk.RangePolicy(0, 9, space="serial"), kernel, 3, 4, np.zeros(9, np.int64), np.zeros(9, np.int64)
-    )
-    ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
-    assert {"sdiv i64", "srem i64"} == set(re.findall(r"= ([su](?:div|rem) \S+)", Entry(kernel, *what).text))
