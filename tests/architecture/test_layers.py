@@ -312,6 +312,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (171, "copies back of some MiB by a kernel that stamps its pieces, into memory of the host that is kept"),
     (34, "sums of long rows that read further ahead"),
     (29, "threads that stay awake where launches follow each other soon"),
+    (188, "less text for LLVM: reductions of long texts have it once, loops of known ends no empty parts"),
     (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
     (
         1_107,
@@ -321,6 +322,14 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (450, "masked accesses lane by lane without branches, where a CPU has no instruction for them"),
+    (22, "code that threads ask for side by side is made once"),
+    (
+        510,
+        (
+            "loops and packs of a CPU's debug build without the looks that their ends tell of; words for a"
+            " fault in each launch"
+        ),
+    ),
 )
 
 
