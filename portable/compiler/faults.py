@@ -283,9 +283,10 @@ class Debugging(Numbers):
         return result
 
     def emit_view(self, view):
-        before = self.scratch_used if view.store == "(scratch)" else None
+        new = view.store == "(scratch)" and view.base is None and not view.options
+        before = self.scratch_used if new else None
         super().emit_view(view)
-        if before is not None and self.scratch_limit is not None:
+        if new and self.scratch_limit is not None:
             made = self.values[view]
             end = self._word(self.plus(before, self.bytes_times(made.shape[0], made.strides[0])))
             ok = self.b.icmp_unsigned("<=", end, self.scratch_limit)

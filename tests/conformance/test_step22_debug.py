@@ -119,6 +119,24 @@ def _value(i, x):
     return x[i]
 
 
+@pk.kernel
+def _rows_of_scratch(team, n, y):
+    rows = team.scratch((n, 8), y.dtype)  # all that the team has
+    for e in team.thread_range(64):
+        rows[e // 8, e % 8] = 1.0 * e
+    team.barrier()
+    for k in team.thread_range(8):
+        row = rows[team.league_rank]
+        y[team.league_rank, k] = row[k]
+
+
+def test_a_part_of_scratch_takes_no_more_of_it(space):
+    """Such a row was told to end beyond what the team has; where a kernel goes on, it then was empty."""
+    with pk.use(debug=True):
+        y = launch_for(space, pk.TeamPolicy(8, scratch_bytes=512), _rows_of_scratch, 8, np.zeros((8, 8)))
+    np.testing.assert_array_equal(y, np.arange(64.0).reshape(8, 8))
+
+
 def test_wrong_values_of_debug():
     with pytest.raises(pk.InputError, match="debug is 'yes'; False, True or 'nan' is wanted"):
         with pk.use("serial", debug="yes"):
