@@ -313,6 +313,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (34, "sums of long rows that read further ahead"),
     (29, "threads that stay awake where launches follow each other soon"),
     (188, "less text for LLVM: reductions of long texts have it once, loops of known ends no empty parts"),
+    (28, "counts of functions that return two numbers"),
     (172, "constants known again, rounds of a sort by one policy, captures of one stream by one call each"),
     (
         1_107,
