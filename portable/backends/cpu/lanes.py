@@ -24,11 +24,11 @@ class CpuTarget(entry.Target):
 
     @staticmethod
     def repeat(lower, head, before):
-        """The branch back to a loop's head, `before` which there were so many instructions. A long body is
-        not unrolled: that costs the compiler most, and saves nothing that counts."""
+        """The branch back to a loop's head, `before` which there were so many instructions. A long body whose
+        trips are not known is not unrolled: that costs the compiler most, and saves nothing that counts."""
         branch, node = lower.b.branch(head), lower.b.module.add_metadata
         if lower.n_instructions() - before > LONG:
-            loop = node([node(["llvm.loop.unroll.disable"])])
+            loop = node([node(["llvm.loop.unroll.runtime.disable"])])
             loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
             branch.set_metadata("llvm.loop", loop)
 
