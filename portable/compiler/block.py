@@ -73,6 +73,7 @@ class Launched:
     """
 
     results, state_words, in_turn = None, 0, False
+    fault_bytes = 0  # of a debug build: words of a fault in each launch
 
     def __init__(self, kernel, policy_kind, specs, reducers, facts=None):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers

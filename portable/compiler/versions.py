@@ -8,7 +8,6 @@ from .tree import Block, Call, Leave, Loop, Operation, Set, inside
 from .types import UNIFORM
 from .values import I64, Value
 
-
 INDICES = Loop("members", None, Block(None, []))  # a launch's, pack by pack
 
 

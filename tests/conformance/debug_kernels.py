@@ -14,6 +14,15 @@ def numbers(*shape, dtype=np.float64):
     return np.ones(shape or N, dtype)
 
 
+@pk.kernel
+def far_apart(i, n, x, y):
+    """Products of indices wrap."""
+    s = 0.0
+    for j in range(n, n + 3):
+        s += x[(j - n) * 4611686018427387904 + i]
+    y[i] = s
+
+
 def whole(*changes, n=N):
     """0, 1, 2, ... with (place, number) changed."""
     x = np.arange(n)

@@ -12,7 +12,7 @@ from portable.backends.cpu import space as launches
 from portable.compiler import faults, sites
 
 from ..launching import launch_for, launch_reduce
-from .debug_kernels import BROKEN, gather, whole
+from .debug_kernels import BROKEN, far_apart, gather, whole
 
 
 _fault_place = faults.Debugged.fault_place
@@ -139,14 +139,6 @@ def in_a_row(i, k, x, y):
     y[i] = s * x[o]
 
 
-@pk.kernel
-def endless(i, n, x, y):
-    s = 0.0
-    for j in range(n, n + 3):
-        s += x[(j - n) * 4611686018427387904 + i]
-    y[i] = s
-
-
 _X, _ROWS = np.random.default_rng(7).random(29), np.random.default_rng(8).random((9, 12))
 
 
@@ -181,7 +173,7 @@ def test_what_is_right_stays(kernel, args):
         (in_a_row, (np.full(9, 26), _X), 29, 29, (0,)),
         (in_a_row, (np.full(9, 28), _X), 29, 29, (0,)),
         (in_a_row, (np.full(9, (1 << 63) - 1), _X), (1 << 63) - 1, 29, (0,)),
-        (endless, (5, _X), 4611686018427387904, 29, (0,)),
+        (far_apart, (5, _X), 4611686018427387904, 29, (0,)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -7,7 +7,7 @@ import portable as pk
 
 from ..conftest import SPACES, space_fixture
 from ..launching import launch_for, launch_reduce
-from .debug_kernels import whole
+from .debug_kernels import far_apart, whole
 
 space = space_fixture([name for name in SPACES if name != "checked"])
 N = 203  # packs, and a rest
@@ -71,14 +71,6 @@ def by_a_team(team, n, x, y):
         y[team.league_rank] = total
 
 
-@pk.kernel
-def endless(i, n, x, y):
-    s = 0.0
-    for j in range(n, n + 3):
-        s += x[(j - n) * 4611686018427387904 + i]
-    y[i] = s
-
-
 X, Y = np.random.default_rng(3).random(N), np.zeros(N)
 TABLE = np.random.default_rng(4).random((3, N))
 TEAMS = pk.TeamPolicy(3)
@@ -130,7 +122,7 @@ def test_sums_over_packs_side_by_side(space):
         (of_a_team, pk.TeamPolicy(4), (2, TABLE, np.zeros((4, N))), 3, 3, (3,)),
         (by_a_team, TEAMS, (1, np.ones(3), np.zeros(3)), 3, 3, (0,)),
         (by_a_team, TEAMS, (1 << 41, np.ones(1 << 10), np.zeros(3)), 1 << 10, 1 << 10, (0,)),
-        (endless, 9, (5, X, Y), 4611686018427387904, N, (0,)),
+        (far_apart, 9, (5, X, Y), 4611686018427387904, N, (0,)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -26,7 +26,6 @@ CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"
 APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
 MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
 
-
 # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
 LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"
 

@@ -55,7 +55,7 @@ class Entry(entry.Entry, Emitted):
     # ---- copies of views that are only added to: worker 0 has the view itself, each other one a copy
     def _copies(self, k):
         """(the number of copies, where they begin) of one of these views: the last words of the block."""
-        b, first = self.lower.b, self.signature.n_words + len(EXTRA) + getattr(self, "fault_bytes", 0) // 8
+        b, first = self.lower.b, self.signature.n_words + len(EXTRA) + self.fault_bytes // 8
         return b.load(self.word(self.block, first), typ=I64), b.load(
             self.word(self.block, first + 1 + k), typ=PTR
         )

@@ -87,7 +87,7 @@ class Compiled:
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
-        self.sites, self.fault_bytes = getattr(entry, "sites", None), getattr(entry, "fault_bytes", 0)
+        self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
         self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
         return self
