@@ -303,6 +303,9 @@ else:
             self.value = value
             return self
 
+        def __reduce__(self):
+            return static, (self.value,)
+
         def __index__(self):
             return self.value
 

@@ -1,19 +1,21 @@
 """python -m tests.hostile.cost [--space threads] [--cases methods] [--quick] [--rounds N]: what the debug
 build costs.
 
-The runs of `python -m roofline report --all` are called once, and the longest launch of each of their kernels
-is kept; each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in
-turn, in as many rounds as asked and for LEAST seconds, so that a bad moment of the machine is not all that
-is seen of a short one. Ratios are of the fastest rounds; a launch that is not a reduction is a plan. With
---processes N the runs are shared by N processes, which compile side by side and time one after the other;
---seconds is when these end at the latest. With --threads: two Python threads that launch on "serial",
-against one that launches as often.
+The runs of `python -m roofline report --all` are called, and the longest launch of each of their kernels is
+kept, with the arguments that it found; each is then timed in its usual build, in its debug build and in the
+one that looks for NaN too, in turn, in as many rounds as asked and for LEAST seconds, so that a bad moment of
+the machine is not all that is seen of a short one. Ratios are of the fastest rounds; a launch that is not a
+reduction is a plan. With --processes N the runs are shared by N processes, which compile side by side and
+time one after the other; --seconds is when these end at the latest. With --threads: two Python threads that
+launch on "serial", against one that launches as often.
 """
 
 import argparse
 import contextlib
+import copy
 import fcntl
 import functools
+import itertools
 import statistics
 import subprocess
 import sys
@@ -45,26 +47,51 @@ def runs(space, quick, names):
             yield from cases.load(case).prepare(space, None, quick)
 
 
-def launches(space, quick, names, part, n_parts):
-    """The longest launch of each kernel of a part of the runs: {name of the kernel: Launch}."""
-    found, begun = {}, []
+def watch(run, space, tell):
+    """Call a run; `tell(number, launch)` comes before each of its launches, and what it gives is called after
+    that launch."""
+    numbers, after = itertools.count(), []
 
     def hear(phase, what, launch):
         for one in (each for each, _ in getattr(launch, "launches", ((launch, None),))):
             if phase == "begin":
-                begun.append(time.perf_counter())
+                after.append(tell(next(numbers), one))
             else:
-                seconds = time.perf_counter() - begun.pop()
-                name = f"{one.kernel.fn.__module__}.{one.kernel.name}"
-                if seconds > found.get(name, (0.0,))[0]:
-                    found[name] = seconds, one
+                after.pop()()
                 pk.fence(space)
 
-    for run in list(runs(space, quick, names))[part::n_parts]:
-        run.call()  # compiled
-        with pk.listening(hear, into_graphs=True), pk.use(space):
-            run.call()
-    return {name: launch for name, (_, launch) in found.items()}
+    with pk.listening(hear, into_graphs=True), pk.use(space):
+        run.call()
+
+
+def launches(space, quick, names, part, n_parts):
+    """The longest launch of each kernel of a part of the runs, with copies of the arguments that it found:
+    {name of the kernel: Launch}."""
+    parts = list(runs(space, quick, names))[part::n_parts]
+    longest, kept = {}, {}
+
+    def name_of(launch):
+        return f"{launch.kernel.fn.__module__}.{launch.kernel.name}"
+
+    def measure(which, number, launch):
+        def end():
+            seconds, name = time.perf_counter() - start, name_of(launch)
+            longest[name] = max(longest.get(name, (0.0,)), (seconds, which, number))
+
+        start = time.perf_counter()
+        return end
+
+    def keep(which, number, launch):
+        name = name_of(launch)
+        if longest.get(name, ())[1:] == (which, number):
+            kept[name] = launch._replace(args=copy.deepcopy(launch.args))
+        return lambda: None
+
+    for tell in measure, keep:
+        for which, run in enumerate(parts):
+            run.call()  # compiled
+            watch(run, space, functools.partial(tell, which))
+    return kept
 
 
 def prepared(launch, build):

@@ -70,7 +70,7 @@ def test_kernels_and_functions(module, when):
     assert pickle.loads(pickle.dumps(module.scaled)) is module.scaled
 
 
-def test_reducers_policies_spaces_and_views(module):
+def test_reducers_policies_spaces_constants_and_views(module):
     for reducer in (pk.Sum, pk.MaxLoc):
         assert all(again is reducer for again in round_trips(reducer))
     x = np.arange(5.0)
@@ -83,6 +83,8 @@ def test_reducers_policies_spaces_and_views(module):
         pk.Threads(3),
     ):
         assert all(again == thing for again in round_trips(thing))
+    for number in (4, 4.0, True, -0.0):
+        assert all(repr(again) == f"static({number})" for again in round_trips(pk.static(number)))
     for view in round_trips(pk.asview(x, space="serial", label="x")):
         assert (view.to_numpy() == x).all() and view.label == "x" and view.space == "serial"
 
