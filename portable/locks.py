@@ -121,9 +121,9 @@ def alone(function):
 
 
 def once(function):
-    """A function without arguments that compiles, `alone`: what it gives is kept, and is one and the same for
-    threads that ask side by side. Of two, the one that is dropped would take its code along, whose address a
-    thread may have."""
+    """A function that compiles, `alone`: what it gives is kept, and is one and the same for threads that ask
+    side by side. Of two, the one that is dropped would take its code along, whose address a thread may
+    have."""
     return functools.cache(alone(functools.cache(function)))
 
 

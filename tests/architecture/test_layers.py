@@ -323,7 +323,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (450, "masked accesses lane by lane without branches, where a CPU has no instruction for them"),
-    (22, "code that threads ask for side by side is made once"),
+    (26, "code that threads ask for side by side is made once"),
     (12, "compile-time constants that pickle"),
     (
         510,

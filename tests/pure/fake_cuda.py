@@ -280,8 +280,8 @@ def _functions(fake):
 
 
 def _forget_everything():
-    known = library._load, library.devices, driver.context, space._first_choice, dispatch._space
-    for function in (*known, registry.memory):
+    known = library._load, library.devices, space._first_choice, dispatch._space, registry.memory
+    for function in (*known, driver.context, driver.context.__wrapped__.__wrapped__):  # of `locks.once`
         function.cache_clear()
 
 

@@ -5,6 +5,7 @@ import gc
 import os
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fake_cuda import (  # noqa: F401
 )
 
 import portable as pk
+from portable import locks
 from portable.backends.cuda import driver, library
 from portable.errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 
@@ -54,6 +56,19 @@ def test_an_old_driver():
     with installed(fake):
         usable, reason = driver.available()
         assert not usable and "too old" in reason and "cuGraphInstantiateWithFlags" in reason
+
+
+def test_threads_that_ask_side_by_side_share_a_context(fake_cuda):
+    given = []
+    threads = [threading.Thread(target=lambda: given.append(driver.context(0))) for _ in range(3)]
+    with locks.compiling:
+        for thread in threads:
+            thread.start()
+        while driver.context.cache_info().misses < 3 and any(thread.is_alive() for thread in threads):
+            time.sleep(0.001)  # until all of them are on their way
+    for thread in threads:
+        thread.join()
+    assert len(given) == 3 and all(one is driver.context(0) for one in given)
 
 
 def test_a_foreign_address_may_be_the_first_question():

@@ -12,6 +12,7 @@ import functools
 
 from ...compiler.optimise import optimise, verified
 from ...compiler.signature import without_scatter
+from ...locks import once
 from ..count import Executed
 from . import driver, engine, space as launches
 from .lower import Entry
@@ -87,8 +88,10 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
     key = ("cuda", "executed", space.device, policy_kind, specs, reducers, team_size)
     if key not in kernel.compiled:
         made = kernel.compiled[key] = _Counting(space, kernel, policy_kind, specs, reducers, team_size)
-        made.plain = functools.partial(
-            _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+        made.plain = once(
+            functools.partial(
+                _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+            )
         )
     return kernel.compiled[key]
 

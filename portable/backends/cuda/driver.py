@@ -18,7 +18,7 @@ from ctypes import byref
 
 from ... import dlpack
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
-from ...locks import Lock
+from ...locks import Lock, once
 from .. import contract
 from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
@@ -33,7 +33,7 @@ _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 _ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
 
 
-@functools.cache
+@once
 def context(ordinal=0):
     """The Context of device `ordinal`; SpaceUnavailableError where there is none."""
     usable, reason = available()

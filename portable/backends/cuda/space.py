@@ -15,7 +15,7 @@ from ...compiler.block import EXTRA, scratch_of
 from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
-from ...locks import Lock
+from ...locks import Lock, once
 from ...policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
@@ -57,8 +57,10 @@ class Compiled:
             entry.scratch_open,
         )
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
-        self.plain = functools.partial(
-            _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+        self.plain = once(
+            functools.partial(
+                _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+            )
         )
         self.faults = _Faults(self.context, entry) if space.debug else None
         self._new_block()
@@ -189,7 +191,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return functools.cache(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
+    return once(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -538,7 +540,7 @@ class _Ahead:
         self.known = self.again = None  # whose it was last, and what launches that again
 
 
-@functools.cache
+@once
 def _workspace(device, stream):
     return _Workspace(driver.context(device))
 
