@@ -331,6 +331,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (
+        870,
+        "rows that the first teams of their sums look at, while the host reads what they see; cheap new views",
+    ),
 )
 
 
