@@ -131,6 +131,16 @@ def _row(r, values, offsets):
     return begin, min(max(int64(offsets[r + 1]), begin), values.shape[0])
 
 
+@function
+def _own_row(team, most, values, offsets, looks):
+    """(a team's row, where it begins and ends); the number of those that look at rows is below 0."""
+    r = team.league_rank - looks.shape[0]
+    begin, end = _row(max(r, 0), values, offsets)
+    if r < 0:
+        _look(team, most, values.shape[0], offsets, looks)
+    return r, begin, end
+
+
 @functools.cache
 def _fold(reducer, n_ahead):
     """A function that combines values low..high by a whole team, of which a member reads `n_ahead` before it
@@ -158,11 +168,9 @@ def reduction_of_row(reducer, n_ahead):
     @kernel
     def reduce_row(team, most, neutral, values, offsets, out, looks):
         """A row's values once. Teams that look at the rows come first."""
-        r = team.league_rank - looks.shape[0]
+        r, begin, end = _own_row(team, most, values, offsets, looks)
         if r < 0:
-            _look(team, most, values.shape[0], offsets, looks)
             return
-        begin, end = _row(r, values, offsets)
         total = fold(team, neutral, values, begin, min(end, begin + most))
         if team.single():
             out[r] = total
@@ -208,11 +216,9 @@ def prefixes_of_row(reducer):
     def scan_row(team, most, inclusive, neutral, values, offsets, out, looks):
         """A row's values once, and its prefixes; nothing of a row that is longer than `most`. Teams that look
         at the rows come first."""
-        r = team.league_rank - looks.shape[0]
+        r, begin, end = _own_row(team, most, values, offsets, looks)
         if r < 0:
-            _look(team, most, values.shape[0], offsets, looks)
             return
-        begin, end = _row(r, values, offsets)
         end = end if end - begin <= most else begin
         carry, ahead = neutral, local(AHEAD, values.dtype)
         for base in range(begin, end, AHEAD * team.size):
