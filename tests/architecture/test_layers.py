@@ -333,7 +333,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     ),
     (
         890,
-        "rows that the first teams of their sums look at, while the host reads what they see; cheap new views",
+        "rows that the first teams of their sums look at, and the host reads what they see; cheap new views",
     ),
 )
 

@@ -88,9 +88,13 @@ def queued(fake_cuda, monkeypatch):
 
     def told(found, call):
         longest = segments.MOST + (found == rows.LONG)
-        ahead = lambda *given, **options: lambda: fake_cuda.launches.append("answer") or (1, 0, n, longest)  # noqa: E731
+
+        def answer():
+            fake_cuda.launches.append("answer")
+            return 1, 0, n, longest
+
         monkeypatch.setattr(segments, "looks_of", lambda space: left(found, rows.looks_of(space)))
-        monkeypatch.setattr(segments, "reduce_ahead", ahead)
+        monkeypatch.setattr(segments, "reduce_ahead", lambda *given, **options: answer)
         fake_cuda.launches.clear()
         call(x, offsets, space="cuda")
         return ["answer" if what == "answer" else what[1][0] for what in fake_cuda.launches]
@@ -106,8 +110,8 @@ def test_rows_are_looked_at_by_the_first_teams_of_their_reduction(queued):
 
 
 def test_prefixes_of_long_rows_are_launched_at_once(queued):
-    """Unless the call before with these sizes had a row that is too long. Then marks are cleared, and prefixes
-    made of all values; offsets are looked at as that is queued."""
+    """Unless the call before with these sizes had a row that is too long. Then marks are cleared, and
+    prefixes made of all values; offsets are looked at as that is queued."""
     teams, marked = [rows.LOOKS + 6], [2, 1, "answer"]
     found = [queued(kind, pk.segmented_scan) for kind in map(int, "1122112")]
     assert found == [teams, teams, teams + marked, marked, marked, teams, teams + marked]
