@@ -117,15 +117,13 @@ def test_prefixes_of_long_rows_are_launched_at_once(queued):
     assert found == [teams, teams, teams + marked, marked, marked, teams, teams + marked]
 
 
-def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued, monkeypatch):
-    """When all that was launched has ended: work before it may take long. Until then the host looks, and lets
-    other threads go on."""
-    waits = []
-    monkeypatch.setattr(rows.time, "sleep", waits.append)
+def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
+    """When all that was launched has ended: work before it may take long."""
     fake_cuda.calls.clear()
     assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
-    assert waits == [0] * rows._POLLS and fake_cuda.calls.count("cuStreamSynchronize") == 1
+    assert fake_cuda.calls.count("cuStreamSynchronize") == 1
     assert queued(rows.WRONG, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert fake_cuda.calls.count("cuStreamSynchronize") == 1
 
 
 def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkeypatch):
@@ -137,11 +135,11 @@ def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkey
     queued(rows.SHORT, pk.segmented_scan)
     assert vars(rows._kept)["cuda:0"][0] is kept
 
-    def stop(seconds):
+    def stop(space):
         held.append("cuda:0" in vars(rows._kept))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows.time, "sleep", stop)
+    monkeypatch.setattr(rows, "fence", stop)
     with pytest.raises(KeyboardInterrupt):
         queued(rows.UNSEEN, pk.segmented_reduce)
     assert held == [False]
