@@ -19,7 +19,6 @@ from ctypes import byref
 from ... import dlpack
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 from ...locks import Lock
-from ...view import New
 from .. import contract
 from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
@@ -123,7 +122,7 @@ class Context(contract.Memory):
                 self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
             self.fill(pointer, 0, nbytes, wait=self.parallel)
-        return _memory(self, pointer, nbytes, self._keep)
+        return Memory(self, pointer, nbytes, self._keep)
 
     def _new(self, nbytes):
         self.activate()
@@ -161,7 +160,7 @@ class Context(contract.Memory):
         self.activate()
         pointer = ctypes.c_void_p()
         cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped
-        return _memory(self, pointer.value, nbytes, self._unpin)
+        return Memory(self, pointer.value, nbytes, self._unpin)
 
     def _unpin(self, pointer, nbytes):
         _release(self, cu.cuMemFreeHost, pointer)
@@ -369,14 +368,16 @@ def _release(context, release, handle):
         release(handle)
 
 
-class Memory(New):
+class Memory:
     """Allocated bytes, freed with the last reference. Attributes: pointer (int), nbytes, context.
 
-    Calls make dozens of them, each of which an _Owner's finalizer would cost two microseconds, and a buffer
-    over it half of one.
+    Calls make dozens of them, each of which an _Owner's finalizer would cost two microseconds.
     """
 
     __slots__ = ("context", "pointer", "nbytes", "_release")
+
+    def __init__(self, context, pointer, nbytes, release):
+        self.context, self.pointer, self.nbytes, self._release = context, pointer, nbytes, release
 
     def __del__(self, ending=sys.is_finalizing, lost=(DeviceError, NestedLaunchError)):
         if not ending():
@@ -384,12 +385,6 @@ class Memory(New):
                 self._release(self.pointer, self.nbytes)
             except lost:
                 pass
-
-
-def _memory(context, pointer, nbytes, release):
-    memory = Memory.from_address(pointer)
-    memory.context, memory.pointer, memory.nbytes, memory._release = context, pointer, nbytes, release
-    return memory
 
 
 class Module(_Owner):
