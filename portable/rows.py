@@ -11,11 +11,11 @@ from __future__ import annotations
 import functools
 import threading
 
-from .copy import pinned
+from .backends import registry
 from .kernel import function, kernel
 from .reducer import Max
-from .space import fence
-from .view import _view
+from .space import HOST, fence
+from .view import _view, empty, over_new
 from .words import int32, int64, local, uint32, uint64, where
 
 MOST = 8192  # values of a row that a team takes, one stretch after the other
@@ -241,10 +241,17 @@ def looks_of(space):
     else's."""
     looks = vars(_kept).pop(space.memory, None)
     if looks is None:
-        array = pinned(LOOKS, "uint8")
-        looks = _view(array, space.memory, str(space)), memoryview(array)
+        looks = _new_looks(space)
     looks[1][:] = bytes(LOOKS)  # UNSEEN
     return looks
+
+
+def _new_looks(space):
+    """The same; where kernels reach no memory that the host reads, the host sees nothing."""
+    view, memory = empty(LOOKS, "uint8", space), registry.backend(space.name).pinned(LOOKS)
+    if memory is not None:
+        view = _view(over_new(memory, view.shape, view.dtype), space.memory, str(space))
+    return view, memoryview(view._array if memory or space.memory == HOST else bytearray(LOOKS))
 
 
 def seen(space, looks):

@@ -10,6 +10,7 @@ from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
 from portable import rows, segments
+from portable.backends import registry
 from portable.backends.cuda import driver
 from portable.backends.cuda import space as launches
 
@@ -124,6 +125,12 @@ def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
     assert fake_cuda.calls.count("cuStreamSynchronize") == 1
     assert queued(rows.WRONG, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
     assert fake_cuda.calls.count("cuStreamSynchronize") == 1
+
+
+def test_a_machine_whose_kernels_reach_no_memory_of_the_host(queued, monkeypatch):
+    """Nothing is seen before the end there."""
+    monkeypatch.setattr(registry.backend("cuda"), "pinned", lambda n_bytes: None, raising=False)
+    assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
 
 
 def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkeypatch):
