@@ -160,10 +160,7 @@ class Context(contract.Memory):
         self.activate()
         pointer = ctypes.c_void_p()
         cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped
-        return Memory(self, pointer.value, nbytes, self._unpin)
-
-    def _unpin(self, pointer, nbytes):
-        _release(self, cu.cuMemFreeHost, pointer)
+        return Memory(self, pointer.value, nbytes, functools.partial(_release, self, cu.cuMemFreeHost))
 
     def memory_info(self):
         """(free, total) bytes of the device; what is kept counts as free."""
@@ -362,7 +359,7 @@ class _Owner:
         self._finalizer.atexit = False
 
 
-def _release(context, release, handle):
+def _release(context, release, handle, nbytes=None):
     with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its handles
         context.activate()
         release(handle)
