@@ -50,8 +50,7 @@ DTYPES = (
     "complex64",
     "complex128",
 )
-_BY_NAME = {name: np.dtype(name) for name in DTYPES if name != "bfloat16"}
-_KNOWN = frozenset(_BY_NAME.values())
+_KNOWN = frozenset(np.dtype(name) for name in DTYPES if name != "bfloat16")
 MAX_NDIM = 6
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _new, _pack_word = object.__new__, struct.Struct("<q").pack
@@ -137,13 +136,8 @@ def _spec(*words):
 
 def check_dtype(dtype):
     """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
-    if isinstance(dtype, str):
-        if dtype in _BY_NAME:
-            return _BY_NAME[dtype]
-        if dtype == "bfloat16":
-            return _bfloat16()
-    elif isinstance(dtype, np.dtype) and dtype in _KNOWN:
-        return dtype
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
     try:
         found = np.dtype(dtype)
     except TypeError as error:
@@ -167,8 +161,6 @@ def _bfloat16():
 
 
 def _check_shape(shape):
-    if type(shape) is int and shape >= 0:
-        return (shape,)
     if type(shape) is tuple and len(shape) <= MAX_NDIM and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
@@ -482,16 +474,18 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
 
 def _allocate(shape, dtype, space, label, *, zero):
     events.refuse_while_recording("an allocation")
-    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
-    nbytes, spec, behind = _row_major(shape, dtype, where.memory)
-    if nbytes > _MAX_BYTES:
-        raise _no_room(where, nbytes, shape, dtype)
+    space = spaces.default_space() if space is None else space
+    asked = shape if type(shape) is int else _check_shape(shape), dtype, space
+    try:
+        where, name, shape, dtype, spec, behind = _row_major(*asked)
+    except TypeError:  # what cannot be hashed is refused
+        where, name, shape, dtype, spec, behind = _row_major.__wrapped__(*asked)
     try:
         metadata = registry.memory(where.memory).array(shape, dtype, zero)
     except OutOfMemoryError:
         raise
     except MemoryError as error:
-        raise _no_room(where, nbytes, shape, dtype) from error
+        raise _no_room(where, shape, dtype) from error
     if (
         not zero
         and where.memory == HOST
@@ -499,17 +493,18 @@ def _allocate(shape, dtype, space, label, *, zero):
     ):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     pointer = address(metadata)
-    return _made(metadata, where.memory, str(where), label, spec, pointer, _pack_word(pointer) + behind)
+    return _made(metadata, where.memory, name, label, spec, pointer, _pack_word(pointer) + behind)
 
 
-@functools.lru_cache(maxsize=1024)
-def _row_major(shape, dtype, memory):
-    """What new arrays of a shape have in common: (bytes, spec, words behind the address)."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes > _MAX_BYTES:
-        return nbytes, None, b""
+@functools.lru_cache(maxsize=1024, typed=True)
+def _row_major(shape, dtype, space):
+    """What new arrays that are asked for alike have in common: (space, its name, shape, dtype, spec, words
+    behind the address)."""
+    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
+    if math.prod(shape) * dtype.itemsize > _MAX_BYTES:
+        raise _no_room(where, shape, dtype)
     spec, words = describe(np.ndarray(shape, dtype, _New.from_address(64)))
-    return nbytes, _spec(*spec[:4], memory), words[8:]
+    return where, str(where), shape, dtype, _spec(*spec[:4], where.memory), words[8:]
 
 
 def mark_unwritten(raw):
@@ -517,7 +512,8 @@ def mark_unwritten(raw):
     raw[:] = np.resize(UNWRITTEN, len(raw))
 
 
-def _no_room(where, nbytes, shape, dtype):
+def _no_room(where, shape, dtype):
+    nbytes = math.prod(shape) * dtype.itemsize
     return OutOfMemoryError(
         f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}"
     )
