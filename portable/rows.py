@@ -9,12 +9,22 @@ values, of which each holds such a rest of one row at most.
 from __future__ import annotations
 
 import functools
+import threading
 
+from .backends import registry
 from .kernel import function, kernel
+from .reducer import Max
+from .space import HOST, fence
+from .view import _view, empty, over_new
 from .words import int32, int64, local, uint32, uint64, where
 
 MOST = 8192  # values of a row that a team takes, one stretch after the other
 AHEAD = 8  # values that a member reads before it combines the first
+LOOKS = 256  # teams that look at the rows before the others take them, a byte each
+# What they leave: no row is longer than `most`, or one is, or these are no rows.
+UNSEEN, SHORT, LONG, WRONG = range(4)
+_POLLS = 1000  # looks of the host, of some 0.2 microseconds each, before it sleeps
+_kept = threading.local()
 
 
 @function
@@ -98,10 +108,36 @@ def row_numbers(i, offsets, rows):
 
 # ---- rows that are long on average
 @function
+def _look(team, most, n_values, offsets, looks):
+    """The worst that a team finds of its share of the rows. One that falls is WRONG, and a first or last one
+    that is not where the values begin or end."""
+    n_rows, worst = offsets.shape[0] - 1, SHORT
+    share = (n_rows + looks.shape[0] - 1) // looks.shape[0]
+    low = team.league_rank * share
+    for r in team.thread_range(low, min(low + share, n_rows)):
+        begin, end = int64(offsets[r]), int64(offsets[r + 1])
+        wrong = end < begin or (r == 0 and begin != 0) or (r == n_rows - 1 and end != n_values)
+        worst = max(worst, WRONG if wrong else LONG if end - begin > most else SHORT)
+    worst = team.reduce(worst, Max)
+    if team.single():
+        looks[team.league_rank] = worst
+
+
+@function
 def _row(r, values, offsets):
     """Where a row begins and ends; within the values, whatever `offsets` holds."""
     begin = min(max(int64(offsets[r]), 0), values.shape[0])
     return begin, min(max(int64(offsets[r + 1]), begin), values.shape[0])
+
+
+@function
+def _own_row(team, most, values, offsets, looks):
+    """(a team's row, where it begins and ends); the number of those that look at rows is below 0."""
+    r = team.league_rank - looks.shape[0]
+    begin, end = _row(max(r, 0), values, offsets)
+    if r < 0:
+        _look(team, most, values.shape[0], offsets, looks)
+    return r, begin, end
 
 
 @functools.cache
@@ -129,12 +165,14 @@ def reduction_of_row(reducer, n_ahead):
     fold = _fold(reducer, n_ahead)
 
     @kernel
-    def reduce_row(team, most, neutral, values, offsets, out):
-        """A row's values once."""
-        begin, end = _row(team.league_rank, values, offsets)
+    def reduce_row(team, most, neutral, values, offsets, out, looks):
+        """A row's values once. Teams that look at the rows come first."""
+        r, begin, end = _own_row(team, most, values, offsets, looks)
+        if r < 0:
+            return
         total = fold(team, neutral, values, begin, min(end, begin + most))
         if team.single():
-            out[team.league_rank] = total
+            out[r] = total
 
     return reduce_row
 
@@ -174,10 +212,13 @@ def prefixes_of_row(reducer):
     combine = reducer.combine
 
     @kernel
-    def scan_row(team, inclusive, neutral, values, offsets, out):
-        """A row's values once, and its prefixes; nothing of a row that is longer than MOST."""
-        begin, end = _row(team.league_rank, values, offsets)
-        end = end if end - begin <= MOST else begin
+    def scan_row(team, most, inclusive, neutral, values, offsets, out, looks):
+        """A row's values once, and its prefixes; nothing of a row that is longer than `most`. Teams that look
+        at the rows come first."""
+        r, begin, end = _own_row(team, most, values, offsets, looks)
+        if r < 0:
+            return
+        end = end if end - begin <= most else begin
         carry, ahead = neutral, local(AHEAD, values.dtype)
         for base in range(begin, end, AHEAD * team.size):
             for m in range(AHEAD):
@@ -192,3 +233,36 @@ def prefixes_of_row(reducer):
                 carry = team.broadcast(after, team.size - 1)
 
     return scan_row
+
+
+# ---- what teams see of rows, read while others are at work
+def looks_of(space):
+    """(a view of LOOKS bytes for kernels of a space, the same for the host), all UNSEEN; until `seen` nobody
+    else's."""
+    looks = vars(_kept).pop(space.memory, None)
+    if looks is None:
+        looks = _new_looks(space)
+    looks[1][:] = bytes(LOOKS)  # UNSEEN
+    return looks
+
+
+def _new_looks(space):
+    """The same; where kernels reach no memory that the host reads, the host sees nothing."""
+    view, memory = empty(LOOKS, "uint8", space), registry.backend(space.name).pinned(LOOKS)
+    if memory is not None:
+        view = _view(over_new(memory, view.shape, view.dtype), space.memory, str(space))
+    return view, memoryview(view._array if memory or space.memory == HOST else bytearray(LOOKS))
+
+
+def seen(space, looks):
+    """What all teams that look have left; UNSEEN where a launch did not come to its end."""
+    for _ in range(_POLLS):
+        found = bytes(looks[1])
+        if UNSEEN not in found:
+            break
+    else:  # there may be much to do before, and other threads of Python want to go on
+        fence(space)
+        found = bytes(looks[1])
+    if UNSEEN not in found:
+        vars(_kept)[space.memory] = looks
+    return found

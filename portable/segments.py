@@ -31,8 +31,13 @@ from .policy import AUTO, RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
 from .rows import (
     AHEAD,
+    LONG,
+    LOOKS,
     MOST,
+    UNSEEN,
+    WRONG,
     find_row,
+    looks_of,
     prefixes_of_row,
     reduction_of_rest,
     reduction_of_row,
@@ -40,6 +45,7 @@ from .rows import (
     row_length_and_begin,
     row_length_and_tiles,
     row_numbers,
+    seen,
     wide,
 )
 from .selecting import compact
@@ -594,18 +600,16 @@ def segmented_scan(
 
 
 def _scan_long_rows(sizes, reducer, given, dtype):
-    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST. Nobody waits for
-    the look at offsets where the call before had rows of these sizes, and none longer."""
+    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST, as the call before
+    with these sizes may have found."""
     (space, n, n_rows), (*_, offsets) = sizes, given
-    check = _checked_rows(sizes, offsets, row_length, offsets)
     out, known = empty(n, dtype, space), _kept.__dict__
-    were_short = known.get("short") == sizes
-    are_short = were_short or check() <= MOST
-    if are_short:
-        parallel_for(_teams(space, n_rows), prefixes_of_row(reducer), *given, out, label="segments.scan")
-        are_short = not were_short or check() <= MOST
-    known["short"] = sizes if are_short else None
-    return out if are_short else _scan_marked(sizes, reducer, given, out)
+    if known.get("long") != sizes:
+        looks, teams = looks_of(space), _teams(space, LOOKS + n_rows)
+        parallel_for(teams, prefixes_of_row(reducer), MOST, *given, out, looks[0], label="segments.scan")
+        if not _too_long(sizes, offsets, looks):
+            return out
+    return _scan_marked(sizes, reducer, given, out)
 
 
 def _scan_marked(sizes, reducer, given, out):
@@ -619,7 +623,7 @@ def _scan_marked(sizes, reducer, given, out):
     parallel_scan(
         n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
     )
-    check()
+    _kept.long = sizes if check() > MOST else None
     return out
 
 
@@ -696,17 +700,26 @@ def _are_long(space, n, n_rows):
 
 def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
     """Each row combined; what is beyond MOST values where there is a longer row."""
-    check, (space, n, n_rows) = _checked_rows(sizes, offsets, row_length, offsets), sizes
-    teams, out = _teams(space, n_rows), empty(n_rows, dtype, space)  # the device is at work already
-    given = MOST, neutral, values, offsets
+    space, n, n_rows = sizes
+    given, out, looks = (MOST, neutral, values, offsets), empty(n_rows, dtype, space), looks_of(space)
     reduce_row = reduction_of_row(reducer, 2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
-    parallel_for(teams, reduce_row, *given, out, label="segments.reduce")
-    if check() > MOST:
+    teams = _teams(space, LOOKS + n_rows)
+    parallel_for(teams, reduce_row, *given, out, looks[0], label="segments.reduce")
+    if _too_long(sizes, offsets, looks):
         (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-n // MOST)
         (parts,) = _workspace(space, (n_blocks, dtype))
         parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
-        parallel_for(teams, join_row, *given, parts, out, label="segments.join")
+        parallel_for(_teams(space, n_rows), join_row, *given, parts, out, label="segments.join")
     return out
+
+
+def _too_long(sizes, offsets, looks):
+    """Whether a row is longer than MOST, as the first teams of what is at work have seen; raises as the check
+    of `_checked_rows`."""
+    found = seen(sizes[0], looks)
+    if WRONG in found or UNSEEN in found:
+        return _checked_rows(sizes, offsets, row_length, offsets)() > MOST
+    return LONG in found
 
 
 @functools.lru_cache(maxsize=256)

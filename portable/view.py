@@ -53,6 +53,7 @@ DTYPES = (
 _KNOWN = frozenset(np.dtype(name) for name in DTYPES if name != "bfloat16")
 MAX_NDIM = 6
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
+_new, _pack_word = object.__new__, struct.Struct("<q").pack
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
 # The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes
 # on the host bears it, or what it makes for the checked space alone.
@@ -160,8 +161,8 @@ def _bfloat16():
 
 
 def _check_shape(shape):
-    if type(shape) is int and shape >= 0:
-        return (shape,)
+    if type(shape) is tuple and len(shape) <= MAX_NDIM and all([type(n) is int and n >= 0 for n in shape]):
+        return shape
     try:
         checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError as error:
@@ -173,7 +174,13 @@ def _check_shape(shape):
     return checked
 
 
-class View:
+class _Fields:
+    """What a View is made of, while it is made: setting a View's own takes five times as long."""
+
+    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
+
+
+class View(_Fields):
     """An array of 0 to 6 dimensions in the memory of one space; made by this call it is row-major and all
     zero.
 
@@ -221,7 +228,7 @@ class View:
     space: Final[str]
     label: Final[str | None]
     pointer: Final[int]
-    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
+    __slots__ = ()
 
     def __new__(
         cls,
@@ -467,23 +474,37 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
 
 def _allocate(shape, dtype, space, label, *, zero):
     events.refuse_while_recording("an allocation")
-    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
-    nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes > _MAX_BYTES:
-        raise _no_room(where, nbytes, shape, dtype)
+    space = spaces.default_space() if space is None else space
+    asked = shape if type(shape) is int else _check_shape(shape), dtype, space
+    try:
+        where, name, shape, dtype, spec, behind = _row_major(*asked)
+    except TypeError:  # what cannot be hashed is refused
+        where, name, shape, dtype, spec, behind = _row_major.__wrapped__(*asked)
     try:
         metadata = registry.memory(where.memory).array(shape, dtype, zero)
     except OutOfMemoryError:
         raise
     except MemoryError as error:
-        raise _no_room(where, nbytes, shape, dtype) from error
+        raise _no_room(where, shape, dtype) from error
     if (
         not zero
         and where.memory == HOST
         and (events.current().redirect or registry.backend(where.name).marks_unwritten)
     ):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
-    return _view(metadata, where.memory, str(where), label)
+    pointer = address(metadata)
+    return _made(metadata, where.memory, name, label, spec, pointer, _pack_word(pointer) + behind)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _row_major(shape, dtype, space):
+    """What new arrays that are asked for alike have in common: (space, its name, shape, dtype, spec, words
+    behind the address)."""
+    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
+    if math.prod(shape) * dtype.itemsize > _MAX_BYTES:
+        raise _no_room(where, shape, dtype)
+    spec, words = describe(np.ndarray(shape, dtype, _New.from_address(64)))
+    return where, str(where), shape, dtype, _spec(*spec[:4], where.memory), words[8:]
 
 
 def mark_unwritten(raw):
@@ -491,7 +512,8 @@ def mark_unwritten(raw):
     raw[:] = np.resize(UNWRITTEN, len(raw))
 
 
-def _no_room(where, nbytes, shape, dtype):
+def _no_room(where, shape, dtype):
+    nbytes = math.prod(shape) * dtype.itemsize
     return OutOfMemoryError(
         f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}"
     )
@@ -499,18 +521,18 @@ def _no_room(where, nbytes, shape, dtype):
 
 def _view(metadata, memory, space, label=None):
     """The View of a NumPy array, or with a device's memory of an array over its addresses."""
+    spec, words = describe(metadata)
+    spec = spec if memory == HOST else _spec(*spec[:4], memory)
+    return _made(metadata, memory, space, label, spec, address(metadata), words)
+
+
+def _made(metadata, memory, space, label, spec, pointer, words):
     if label is not None and not isinstance(label, str):
         raise InputError(f"label is {label!r}; a string is wanted")
-    spec, words = describe(metadata)
-    view, set_ = object.__new__(View), object.__setattr__
-    set_(view, "_array", metadata)
-    set_(view, "memory", memory)
-    set_(view, "space", space)
-    set_(view, "label", label)
-    set_(view, "pointer", int.from_bytes(words[:8], "little", signed=True))
-    set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
-    set_(view, "words", words)
-    set_(view, "key", (view.spec, words))
+    view = _new(_Fields)
+    view._array, view.memory, view.space, view.label = metadata, memory, space, label
+    view.pointer, view.spec, view.words, view.key = pointer, spec, words, (spec, words)
+    view.__class__ = View
     return view
 
 
@@ -528,6 +550,8 @@ def over(interface, owner, producer=None):
 
 class _New(ctypes.c_char * _MAX_BYTES):
     """New memory as a buffer, which is as long as the array over it says."""
+
+    __slots__ = ("owner",)
 
 
 def over_new(memory, shape, dtype):

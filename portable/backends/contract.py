@@ -147,8 +147,8 @@ class Backend(Protocol):
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
-        """Memory of the host that its devices copy fast, as `Memory.allocate` gives it; None if there is no
-        such thing.
+        """Memory of the host that its devices copy fast and its kernels reach, as `Memory.allocate` gives it;
+        None if there is no such thing.
         """
         return None
 

@@ -3,8 +3,8 @@
 import ctypes
 import math
 import os
+import sys
 import types
-import weakref
 
 import numpy as np
 
@@ -58,15 +58,17 @@ class Host(Memory):
 class _Large:
     """Memory of an array, which is kept for the next array of its size when nobody refers to this."""
 
+    __slots__ = ("nbytes", "raw", "pointer")
     kept: dict[int, list[np.ndarray]] = {}  # by size; a list's pop and append need no lock
 
-    def __init__(self, nbytes):
+    def __new__(cls, nbytes):
         try:
-            raw = self.kept[nbytes].pop()
+            raw = cls.kept[nbytes].pop()
         except (KeyError, IndexError):
-            raw = self._new(nbytes + _ALIGNMENT)
-        self.pointer = address(raw) + -address(raw) % _ALIGNMENT
-        weakref.finalize(self, self._keep, nbytes, raw).atexit = False
+            raw = cls._new(nbytes + _ALIGNMENT)
+        self = object.__new__(cls)
+        self.nbytes, self.raw, self.pointer = nbytes, raw, address(raw) + -address(raw) % _ALIGNMENT
+        return self
 
     @classmethod
     def _new(cls, nbytes):
@@ -76,10 +78,12 @@ class _Large:
             cls.kept = {}
             return np.empty(nbytes, np.uint8)
 
-    @classmethod
-    def _keep(cls, nbytes, raw):
-        others = sum(size * len(arrays) for size, arrays in list(cls.kept.items()))
+    def __del__(self, ending=sys.is_finalizing):
+        if ending():
+            return
+        cls, nbytes = type(self), self.nbytes
+        others = sum([size * len(arrays) for size, arrays in list(cls.kept.items())])
         if others + nbytes > _MOST_KEPT:
             cls.kept = {}  # perhaps of sizes that nobody asks for any more
         if nbytes <= _MOST_KEPT:
-            cls.kept.setdefault(nbytes, []).append(raw)
+            cls.kept.setdefault(nbytes, []).append(self.raw)

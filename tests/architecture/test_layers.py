@@ -332,6 +332,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (
+        960,
+        "rows that the first teams of their sums look at, and the host reads what they see; cheap new views",
+    ),
 )
 
 

@@ -229,15 +229,15 @@ def test_ragged_rows(dtype, tmp_path):
     wide = "int64" if dtype == "int32" else dtype
     tile = ("static", segments._GPU_TILE, str(segments._GPU_TILE))
     inclusive = ("static", True, "True")
-    values, out, index = (("view", name, 1, True, False) for name in (dtype, wide, "int64"))
+    values, out, index, looks = (("view", name, 1, True, False) for name in (dtype, wide, "int64", "uint8"))
     neutral, n, parts = ("number", wide), ("number", "int"), (index, out, out, out, index)
     for kernel, specs in (
         (segments._staged_tile_reduction(pk.Sum), (tile, neutral, values, *parts)),
         (segments._tile_joint(pk.Sum), (tile, n, neutral, *parts)),
-        *((rows.reduction_of_row(pk.Sum, n), (tile, neutral, values, index, out)) for n in (8, 16)),
+        *((rows.reduction_of_row(pk.Sum, k), (n, neutral, values, index, out, looks)) for k in (8, 16)),
         (rows.reduction_of_rest(pk.Sum)[0], (tile, neutral, values, index, out)),
         (rows.reduction_of_rest(pk.Sum)[1], (tile, neutral, values, index, out, out)),
-        (rows.prefixes_of_row(pk.Sum), (inclusive, neutral, values, index, out)),
+        (rows.prefixes_of_row(pk.Sum), (n, inclusive, neutral, values, index, out, looks)),
     ):
         ptx = engine.ptx(Entry(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
         assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)

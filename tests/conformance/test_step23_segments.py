@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import segments
+from portable import rows, segments
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move
@@ -98,6 +98,14 @@ def long_rows(monkeypatch):
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     monkeypatch.setattr(segments, "_LONG", 1)
     monkeypatch.setattr(segments, "MOST", 16)
+    few_looks(monkeypatch)
+
+
+def few_looks(monkeypatch):
+    """Four teams that look at the rows, for plain Python's sake, in memory of this test."""
+    for module in (rows, segments):
+        monkeypatch.setattr(module, "LOOKS", 4)
+    monkeypatch.setattr(rows, "_kept", threading.local())
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
@@ -118,6 +126,7 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
 def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
     """Of which each member reads some values ahead, twice as many where rows are longer."""
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
+    few_looks(monkeypatch)
     rng, offsets = np.random.default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
     x = rng.integers(0, 1000, offsets[-1]).astype("float64")
     found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
@@ -258,6 +267,22 @@ def test_wrong_offsets_of_long_rows(space, long_rows):
         for call in (pk.segmented_reduce, pk.segmented_scan):
             with pytest.raises((InputError, CheckError), match="must rise from 0 to 60|^race"):
                 call(x, move(np.array(offsets), space), space=space)
+
+
+@pytest.mark.parametrize("n_rows", [3, 12, 9_000])
+def test_wherever_offsets_of_long_rows_are_wrong(space, n_rows, long_rows):
+    """Of fewer rows than teams that look at them, of more, and of more than their members take at once; in
+    the middle an end that falls by one is enough."""
+    n_rows = min(n_rows, 20 if space == "checked" else n_rows)
+    n = 3 * n_rows
+    x, whole = move(np.arange(float(n)), space), 3 * np.arange(n_rows + 1)
+    for place in {0, 1, n_rows // 3, n_rows // 2, n_rows - 1, n_rows}:
+        offsets = whole.copy()
+        offsets[place] += 1 if place in (0, n_rows) else 4
+        for call in (pk.segmented_reduce, pk.segmented_scan):
+            with pytest.raises((InputError, CheckError), match=f"must rise from 0 to {n}|^race"):
+                call(x, move(offsets, space), space=space)
+    assert pk.segmented_reduce(x, move(whole, space), space=space).to_numpy().sum() == n * (n - 1) / 2
 
 
 def test_wrong_offsets_touch_nothing_else(space, tiles):

@@ -9,7 +9,8 @@ import pytest
 from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
-from portable import segments
+from portable import rows, segments
+from portable.backends import registry
 from portable.backends.cuda import driver
 from portable.backends.cuda import space as launches
 
@@ -74,40 +75,83 @@ def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
         assert calls[:first] == ["cuLaunchKernel"] and set(calls[first + 1 : last]) == {"cuLaunchKernel"}
 
 
-@pytest.mark.parametrize("longest, n_reduce, n_scan", [(segments.MOST, 1, 1), (segments.MOST + 1, 3, 2)])
-def test_long_rows_take_more_launches_if_one_is_longer(fake_cuda, monkeypatch, longest, n_reduce, n_scan):
-    """Beside the look at offsets, which tells: a team a row, then blocks of the rests and joins, or marks."""
-    monkeypatch.setattr(segments, "_kept", threading.local())
+@pytest.fixture
+def queued(fake_cuda, monkeypatch):
+    """A callable of what the teams that look at six rows leave there, and of a call: what it launches on the
+    pretended device, each as its number of blocks, and where a launch that only looks is waited for."""
+    monkeypatch.setattr(rows, "_kept", threading.local())
     n = 6 * segments._LONG
-    monkeypatch.setattr(segments, "reduce_ahead", lambda *given, **options: lambda: (1, 0, n, longest))
-    x, offsets = pk.zeros(n, space="cuda"), pk.zeros(6, "int64", space="cuda")
-    for call, wanted in ((pk.segmented_reduce, n_reduce), (pk.segmented_scan, n_scan)):
+    x, offsets = pk.zeros(n, space="cuda"), pk.zeros(7, "int64", space="cuda")
+
+    def left(found, looks):
+        looks[1][:] = bytes([found]) * rows.LOOKS
+        return looks
+
+    def told(found, call):
+        longest = segments.MOST + (found == rows.LONG)
+
+        def answer():
+            fake_cuda.launches.append("answer")
+            return 1, 0, n, longest
+
+        monkeypatch.setattr(segments, "looks_of", lambda space: left(found, rows.looks_of(space)))
+        monkeypatch.setattr(segments, "reduce_ahead", lambda *given, **options: answer)
         fake_cuda.launches.clear()
         call(x, offsets, space="cuda")
-        assert len(fake_cuda.launches) == wanted
-        if wanted == 1:
-            assert fake_cuda.launches[0][1:3] == ((5, 1, 1), (32, 1, 1))
+        return ["answer" if what == "answer" else what[1][0] for what in fake_cuda.launches]
+
+    return told
 
 
-def test_prefixes_of_long_rows_are_queued_before_the_answer(fake_cuda, monkeypatch):
-    """Where the call before had rows of these sizes, none of them too long: else the host waits first. What
-    was queued for rows that are too long is made again."""
-    monkeypatch.setattr(segments, "_kept", threading.local())
-    n = 6 * segments._LONG
-    x, offsets = pk.zeros(n, space="cuda"), pk.zeros(6, "int64", space="cuda")
+def test_rows_are_looked_at_by_the_first_teams_of_their_reduction(queued):
+    """One launch; where a row is longer than a team takes, blocks of the rests and joins besides."""
+    teams = rows.LOOKS + 6
+    assert queued(rows.SHORT, pk.segmented_reduce) == [teams]
+    assert queued(rows.LONG, pk.segmented_reduce) == [teams, 1, 6]
 
-    def looked_at(*given, **options):
-        return lambda: fake_cuda.launches.append("the answer") or (1, 0, n, longest)
 
-    monkeypatch.setattr(segments, "reduce_ahead", looked_at)
-    seen = []
-    for longest in (1, 1, segments.MOST + 1, segments.MOST + 1, 1, 1):
-        fake_cuda.launches.clear()
-        pk.segmented_scan(x, offsets, space="cuda")
-        seen.append(["answer" if what == "the answer" else "launch" for what in fake_cuda.launches])
-    last = ["launch", "launch", "answer"]  # marks are cleared, prefixes made, and offsets were looked at
-    first = ["answer", "launch"]
-    assert seen == [first, first[::-1], [*first[::-1], *last], ["answer", *last], first, first[::-1]]
+def test_prefixes_of_long_rows_are_launched_at_once(queued):
+    """Unless the call before with these sizes had a row that is too long. Then marks are cleared, and
+    prefixes made of all values; offsets are looked at as that is queued."""
+    teams, marked = [rows.LOOKS + 6], [2, 1, "answer"]
+    found = [queued(kind, pk.segmented_scan) for kind in map(int, "1122112")]
+    assert found == [teams, teams, teams + marked, marked, marked, teams, teams + marked]
+
+
+def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
+    """When all that was launched has ended: work before it may take long."""
+    fake_cuda.calls.clear()
+    assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert fake_cuda.calls.count("cuStreamSynchronize") == 1
+    assert queued(rows.WRONG, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert fake_cuda.calls.count("cuStreamSynchronize") == 1
+
+
+def test_a_machine_whose_kernels_reach_no_memory_of_the_host(queued, monkeypatch):
+    """Nothing is seen before the end there."""
+    monkeypatch.setattr(registry.backend("cuda"), "pinned", lambda n_bytes: None, raising=False)
+    assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+
+
+def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkeypatch):
+    """The next call of the thread takes it again, unless the call before was ended early: its teams may still
+    write there."""
+    held = []
+    queued(rows.SHORT, pk.segmented_reduce)
+    kept, _ = vars(rows._kept)["cuda:0"]
+    queued(rows.SHORT, pk.segmented_scan)
+    assert vars(rows._kept)["cuda:0"][0] is kept
+
+    def stop(space):
+        held.append("cuda:0" in vars(rows._kept))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows, "fence", stop)
+    with pytest.raises(KeyboardInterrupt):
+        queued(rows.UNSEEN, pk.segmented_reduce)
+    assert held == [False]
+    queued(rows.SHORT, pk.segmented_reduce)
+    assert vars(rows._kept)["cuda:0"][0] is not kept
 
 
 def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):

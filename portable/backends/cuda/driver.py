@@ -60,6 +60,7 @@ class Context(contract.Memory):
         self.capturing = Lock()  # waiting for the whole context ends captures of other threads
         # bytes -> addresses, and how many bytes that is; whether any queue but the default stream was used
         self._kept, self._kept_bytes, self.parallel = {}, 0, False
+        self._most_kept = self.device.memory_bytes // _KEPT_SHARE
         self.streamed = False  # the same, but for queues of other libraries
         self._marks = {}  # in the queues of other devices, by their numbers
         self._links = {}  # whether kernels here reach the memory of other devices, by their numbers
@@ -121,7 +122,7 @@ class Context(contract.Memory):
                 self.synchronize()  # another queue than the default stream may still be at work on it
         if zero:
             self.fill(pointer, 0, nbytes, wait=self.parallel)
-        return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
+        return Memory(self, pointer, nbytes, self._keep)
 
     def _new(self, nbytes):
         self.activate()
@@ -141,10 +142,10 @@ class Context(contract.Memory):
                 ) from full
         return pointer.value
 
-    def _keep(self, nbytes, pointer):
+    def _keep(self, pointer, nbytes):
         self._kept.setdefault(nbytes, []).append(pointer)
         self._kept_bytes += nbytes
-        if self._kept_bytes > self.device.memory_bytes // _KEPT_SHARE:
+        if self._kept_bytes > self._most_kept:
             self.activate()
             self.trim()  # perhaps of sizes that nobody asks for any more
 
@@ -358,7 +359,7 @@ class _Owner:
         self._finalizer.atexit = False
 
 
-def _release(context, release, handle):
+def _release(context, release, handle, nbytes=None):
     with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its handles
         context.activate()
         release(handle)
@@ -378,7 +379,7 @@ class Memory:
     def __del__(self, ending=sys.is_finalizing, lost=(DeviceError, NestedLaunchError)):
         if not ending():
             try:  # in half the time of contextlib.suppress
-                self._release(self.pointer)
+                self._release(self.pointer, self.nbytes)
             except lost:
                 pass
 
