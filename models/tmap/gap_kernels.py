@@ -16,12 +16,14 @@ NOWHERE = 2**63 - 1  # in place of the place of what there is none of
 @pk.kernel
 def look_at_gap(i, copied, given, values):
     """A gap, into `values` if it is to be `copied`; returns its place if it is refused, itself, itself if it
-    is above zero, and whether it is zero. 8 or 16 bytes."""
+    is above zero, whether it is zero, and else its exponent. 8 or 16 bytes."""
     v = pk.float64(given[i])
     if copied:
         values[i] = v
     allowed = v == 0.0 or (v >= SMALLEST and v <= LARGEST)
-    return NOWHERE if allowed else i, v, v if v > 0.0 else math.inf, 1 if v == 0.0 else 0
+    positive = v > 0.0
+    exponent = pk.logb(v) if positive and allowed else 0.0
+    return NOWHERE if allowed else i, v, v if positive else math.inf, 1 if v == 0.0 else 0, int(exponent)
 
 
 @pk.kernel
@@ -106,14 +108,10 @@ def add_branches(node, sums, out):
 
 
 @pk.kernel
-def narrow(run, lengths, keys):
-    """Lengths as keys of 32 bits. 12 bytes."""
-    keys[run] = lengths[run]
-
-
-@pk.kernel
-def length_of(run, lengths):
-    """For the scan that says where runs begin. 8 bytes."""
+def length_of(run, lengths, keys):
+    """For the scan that says where runs begin; and as a key of 32 bits, where `keys` are such. 12 bytes."""
+    if keys.dtype != lengths.dtype:
+        keys[run] = lengths[run]
     return lengths[run]
 
 

@@ -79,15 +79,15 @@ def own_gaps(given, space=None, meanwhile=lambda values: None):
 
 
 def look_at(given, values=None):
-    """The place of the first gap that is refused, the largest, the smallest above zero, and how many are
-    zero; on the way they are copied into `values`."""
+    """The place of the first gap that is refused, the largest, the smallest above zero, how many are zero,
+    and the sum of the others' exponents; on the way they are copied into `values`."""
     return pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),
         gap_kernels.look_at_gap,
         pk.static(values is not None),
         given,
         given if values is None else values,
-        reducer=(pk.Min, pk.Max, pk.Min, pk.Sum),
+        reducer=(pk.Min, pk.Max, pk.Min, pk.Sum, pk.Sum),
         label="tmap.look_at_gaps",
     )
 

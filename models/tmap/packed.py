@@ -66,21 +66,20 @@ class Sorted:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
         else:
-            each, keys = pk.RangePolicy(0, runs.n_runs, space=space), lengths
-            if runs.n_gaps < 2**31:  # half the digits
-                keys = pk.empty(lengths.shape, np.int32, space)
-                pk.parallel_for(each, gap_kernels.narrow, lengths, keys, label="tmap.narrow")
-            self.order = pk.argsort(keys, space, descending=True)
+            # half the digits
+            keys = pk.empty(lengths.shape, np.int32, space) if runs.n_gaps < 2**31 else lengths
             begins = pk.empty(lengths.shape, np.int64, space)
             pk.parallel_scan(
-                each,
+                pk.RangePolicy(0, runs.n_runs, space=space),
                 gap_kernels.length_of,
                 lengths,
+                keys,
                 out=begins,
                 inclusive=False,
                 total=still[:1],  # so that nobody waits for it; what is dealt overwrites it
                 label="tmap.begins",
             )
+            self.order = pk.argsort(keys, space, descending=True)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
         censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
@@ -318,8 +317,9 @@ def tiny(dtype):
 
 
 def unit_of(runs):
-    """The mean gap; 1 if all are zero."""
-    return runs.mean or 1.0
+    """A power of two near the geometric mean of gaps above zero, by which they are divided without rounding;
+    1 if all are zero. It is found with the checks of the gaps, and the same on all spaces."""
+    return 2.0**runs.mean_exponent
 
 
 def log_unit(runs):

@@ -246,13 +246,18 @@ class Runs:
 
     @functools.cached_property
     def _known(self):
-        """Largest gap, smallest above zero, and how many are zero."""
+        """Largest gap, smallest above zero, how many are zero, and the sum of the others' exponents."""
         return look_at(self.views[0])[1:]
 
     @functools.cached_property
     def mean(self) -> float:
         """Mean of all values, in their unit."""
         return total(self.views[0]) / self.n_gaps
+
+    @functools.cached_property
+    def mean_exponent(self) -> int:
+        """Mean of floor(log2(gap)) over the gaps above zero, rounded; 0 if there is none."""
+        return round(self._known[3] / max(self.n_gaps - int(self._known[2]), 1))
 
     @property
     def longest(self) -> float:
