@@ -496,9 +496,7 @@ def _sorted(here, there, n_bits, space):
             inclusive=False,
             label="sort.starts",
         )
-        parallel_for(
-            policy, _move, tile, static(digit_bits), shift, counts, *here, *there, label="sort.move"
-        )
+        parallel_for(policy, _move, tile, static(digit_bits), shift, counts, *here, *there, label="sort.move")
         here, there = there, here
     return order
 

@@ -31,13 +31,15 @@ def given_lengths(lengths, space=None):
 
 
 def check_lengths(given, n_gaps):
-    """The same as a View of int64 of their own, that add up to the number of gaps."""
-    lengths, empty, n_ends = own_lengths(given)
+    """The same as a View of int64 of their own, that add up to the number of gaps; and the keys and
+    beginnings of `own_lengths`."""
+    lengths, starts, found = own_lengths(given, n_gaps)
+    n_ends, empty = found.to_numpy().tolist()
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
     if n_gaps != n_ends:
         raise ShapeError(f"values has {n_gaps} gaps, but lengths add up to {n_ends}")
-    return lengths
+    return lengths, starts
 
 
 def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: None):

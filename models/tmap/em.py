@@ -275,8 +275,9 @@ class Iterations:
         self._iterate, self._n, self._space, self._begun = iterate, n, space, False
 
     def replay(self):
-        """Launch them. A fit may end with the first n, which take less time than a graph of them to make."""
-        if self._begun and self._space is not None:
+        """Launch them. Where launches are queued a fit may end with the first n, which take less time than a
+        graph of them to make; elsewhere a graph leaves out what lies between them at once."""
+        if self._space is not None and (self._begun or not pk.queued(self._space)):
             with pk.capture(self._space) as graph:  # of one, for the same reason
                 self._iterate()
             self._iterate, self._space = graph.replay, None

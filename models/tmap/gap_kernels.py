@@ -27,11 +27,15 @@ def look_at_gap(i, copied, given, values):
 
 
 @pk.kernel
-def look_at_length(run, given, lengths):
-    """A run's number of gaps into `lengths`; returns its place if it is below 1, and itself. 16 bytes."""
+def look_at_length(run, given, lengths, keys, empty):
+    """A run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below 1 its
+    place to that of the first such in `empty`. For the scan that says where runs begin. 28 bytes."""
     n = pk.int64(given[run])
     lengths[run] = n
-    return NOWHERE if n >= 1 else run, n
+    keys[run] = n
+    if n < 1:
+        pk.atomic_min(empty, 0, run)
+    return n
 
 
 @pk.kernel
@@ -105,14 +109,6 @@ def add_branches(node, sums, out):
         for k in range(width):
             own[k] = own[2 * k] + own[2 * k + 1]
     out[node] = own[0]
-
-
-@pk.kernel
-def length_of(run, lengths, keys):
-    """For the scan that says where runs begin; and as a key of 32 bits, where `keys` are such. 12 bytes."""
-    if keys.dtype != lengths.dtype:
-        keys[run] = lengths[run]
-    return lengths[run]
 
 
 @pk.kernel

@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from ..sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
-from .gaps import distinct_gaps, reached, seen_ends
+from .gaps import distinct_gaps, own_lengths, reached, seen_ends
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
@@ -66,19 +66,7 @@ class Sorted:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
         else:
-            # half the digits
-            keys = pk.empty(lengths.shape, np.int32, space) if runs.n_gaps < 2**31 else lengths
-            begins = pk.empty(lengths.shape, np.int64, space)
-            pk.parallel_scan(
-                pk.RangePolicy(0, runs.n_runs, space=space),
-                gap_kernels.length_of,
-                lengths,
-                keys,
-                out=begins,
-                inclusive=False,
-                total=still[:1],  # so that nobody waits for it; what is dealt overwrites it
-                label="tmap.begins",
-            )
+            keys, begins = _starts_of(runs, lengths)
             self.order = pk.argsort(keys, space, descending=True)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
@@ -105,6 +93,20 @@ class Sorted:
     def values(self):
         """The runs' values."""
         return reached(self._given, self.space)
+
+    def between(self, first, end):
+        """`steps`, `lengths`, `begin` and `open_end` of some packs."""
+        if end - first == self.n_packs:
+            return self.steps, self.lengths, self.begin, self.open_end
+        open_end = self.open_end[first:end] if self.censoring else self.open_end
+        return self.steps[first:end], self.lengths[first:end], self.begin[first:end], open_end
+
+
+def _starts_of(runs, lengths):
+    """Keys that sort runs by their lengths, and where each begins among the values, in the space of a View of
+    the lengths; what their check has left is used once."""
+    starts, runs.starts = runs.starts, None
+    return starts if starts and lengths is runs.views[1] else own_lengths(lengths, runs.n_gaps)[1]
 
 
 class Part:
@@ -221,9 +223,7 @@ class Packed:
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
         self._ends_there = reached(pk.asview(self._ends), self.space)
         self.offset = self._ends_there[:-1]
-        self.steps = whole.steps[first:end]
-        self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
-        self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
+        self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
         values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
@@ -299,7 +299,7 @@ class Packed:
         pk.parallel_for(
             pk.TeamPolicy(len(cuts), 1024, space=self.space),
             gap_kernels.share_out,
-            pk.copy_of(np.array(cuts), self.space),
+            reached(pk.asview(np.array(cuts)), self.space),
             self._ends_there,
             dealt,
             label="tmap.share_out",

@@ -68,6 +68,7 @@ class Runs:
     censored: npt.NDArray[np.bool_]
     resolution: float | None
     views: tuple[pk.View, pk.View]
+    starts = None  # what the check of lengths has left for whoever sorts the runs
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Runs:
             self.n_censored = 0
 
         def order(values):  # while they are copied
-            lengths = check_lengths(near, given.size)
+            lengths, self.starts = check_lengths(near, given.size)
             self._begin(values, lengths, check_censored(censored, lengths.size), None)
             if space is not None and self.n_gaps <= KEPT:
                 whole_of(self).sorted_in(space)

@@ -105,7 +105,7 @@ class StoredRuns(Runs):
             source = source.column(0)
         if source.ndim != 1:
             raise ShapeError(f"values has shape {source.shape}; 1 dimension wanted")
-        self.lengths = read_only(check_lengths(given_lengths(lengths), len(source)).to_numpy())
+        self.lengths = read_only(check_lengths(given_lengths(lengths), len(source))[0].to_numpy())
         self.censored = read_only(check_censored(censored, len(self.lengths)))
         self.n_runs, self.n_gaps, self._source, self.prepared = len(self.lengths), len(source), source, {}
         self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)

@@ -331,6 +331,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (31, "sorts of few keys dealt to more tiles, and one number of chunks for teams, another for indices"),
 )
 
 
