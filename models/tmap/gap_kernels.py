@@ -135,7 +135,7 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 @pk.kernel
 def share_out(team, cuts, ends, dealt):
     """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
-    like numbers of rows, to as many teams as there are packs, or one less than a row of `dealt` is long; one
+    like numbers of rows, to so many teams as the last number of a cut says, no more than it has packs; one
     team per cut. A search and 40 bytes a team.
 
     Into the first row of a cut's `dealt` comes each team's first pack, and behind the last of them, where
@@ -145,7 +145,7 @@ def share_out(team, cuts, ends, dealt):
     cut = team.league_rank
     first = cuts[cut, 0]
     end = cuts[cut, 1]
-    most = min(end - first, dealt.shape[2] - 1)
+    most = cuts[cut, 2]
     n_rows = ends[end] - ends[first]
     n_teams = pk.int64(0)
     n_first = pk.int64(0)

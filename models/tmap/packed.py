@@ -25,8 +25,9 @@ FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
 # Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more
 # sums. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are
-# three and four rounds of it.
-ROUNDS, LEAST_TEAMS = 3, 64
+# three and four rounds of it. A CPU of up to 85 threads has as many as the rows say, so that sums do not
+# depend on how many threads there are.
+ROUNDS, ROWS, LEAST_TEAMS, MOST_TEAMS = 3, 256, 64, 256
 
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
 
@@ -293,22 +294,26 @@ class Packed:
 
     def _shared_by(self, cuts):
         """The same of some packs each."""
-        n_teams = max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS)
-        most = [min(b - a, n_teams) for a, b in cuts]
+        rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space)
+        most = [min(b - a, _n_teams(int(rows[b] - rows[a]), at_once)) for a, b in cuts]
         dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
         pk.parallel_for(
             pk.TeamPolicy(len(cuts), 1024, space=self.space),
             gap_kernels.share_out,
-            reached(pk.asview(np.array(cuts)), self.space),
+            reached(pk.asview(np.array([(*cut, n) for n, cut in zip(most, cuts)])), self.space),
             self._ends_there,
             dealt,
             label="tmap.share_out",
         )
-        rows = self._ends
         return [
             (dealt[k, 0, : n + 1], dealt[k, 1, :n], int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))))
             for k, (n, (a, b)) in enumerate(zip(most, cuts))
         ]
+
+
+def _n_teams(n_rows, at_once):
+    """Of a shard of so many rows, in a space that has use for so many teams."""
+    return at_once if at_once > MOST_TEAMS else min(max(n_rows // ROWS, LEAST_TEAMS), MOST_TEAMS)
 
 
 def tiny(dtype):

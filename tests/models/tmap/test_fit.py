@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.em import EM
-from models.tmap.fit import _of_starts
+from models.tmap.fit import _of_starts, _quantiles
 from models.tmap import packed
 from models.tmap.packed import parts_of
 
@@ -249,6 +249,24 @@ def test_iterations_that_come_again_are_a_graph(space):
     assert sum(label.endswith(" + tmap.maximise") for label in labels) == 3 * 3 + 9 - alone
     np.testing.assert_array_equal(*found)
     assert np.diff(found[0][0, :9]).min() > 0.0
+
+
+def test_sums_do_not_depend_on_the_number_of_threads():
+    """Nor do the teams that make them, of whose sums they are the sum."""
+    runs, found = MODEL.simulate(30_000, seed=3, space="serial"), []
+    for space in ("serial", "threads:3", "threads:40"):
+        em = EM(runs, MODEL.orders, 1, np.float64, space)
+        (sums,) = em.expectation([MODEL])
+        found.append((sums.loglik, *sums.first, *sums.last, *sums.time, *sums.moves.ravel()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_start_gaps_are_quantiles():
+    """To the bit those of NumPy."""
+    random = np.random.default_rng(5)
+    for n in (1, 2, 9, 1000):
+        sample, shares = random.exponential(size=n), random.random((4, 3))
+        np.testing.assert_array_equal(_quantiles(sample, shares), np.quantile(sample, shares))
 
 
 def test_visits_come_from_the_last_step(space):
