@@ -65,7 +65,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: Non
 def check_censored(censored, n_runs):
     """True or False for each run, shape (n_runs,)."""
     if censored is None:
-        return np.broadcast_to(np.False_, n_runs)
+        return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(

@@ -144,12 +144,12 @@ class EM:
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""
-        exact = np.stack([model.rows(self.unit) for model in models])
-        rest = np.repeat(exact[:1], self.n_models - len(models), axis=0)
-        exact = np.concatenate([exact, rest])
+        exact = np.empty(self._exact.shape)
+        for k in range(self.n_models):
+            exact[k] = models[k if k < len(models) else 0].rows(self.unit)
         state = np.zeros((self.n_models, 2), np.int64)
         state[len(models) :, kernels.STATUS] = kernels.MAX_ITER
-        for target, source in zip(self._loaded, (exact, state, exact.astype(self.dtype))):
+        for target, source in zip(self._loaded, (exact, state, exact.astype(self.dtype, copy=False))):
             pk.deep_copy(target, source)
 
     def expectation(self, models):

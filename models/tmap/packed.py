@@ -149,7 +149,7 @@ class Part:
         whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
 
         def make(packs):
-            return Packed(self.runs, whole, dtype, unit, *packs)
+            return Packed(self.runs, whole, dtype, unit, *packs, dealt=packs == self._packs)
 
         def kept(packs, make):
             return self._made((whole.space, dtype, unit, *packs), make)
@@ -197,6 +197,9 @@ class Packed:
         In which gaps are counted. The range of float32 is that around the data.
     first, end : int
         The packs.
+    dealt : bool
+        Whether one shard has all of them: then teams share them out before gaps are laid out, a long launch
+        behind which Python has left the caches.
 
     Attributes
     ----------
@@ -217,7 +220,7 @@ class Packed:
         units.
     """
 
-    def __init__(self, runs, whole, dtype, unit, first, end):
+    def __init__(self, runs, whole, dtype, unit, first, end, dealt=False):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
         self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
@@ -228,6 +231,8 @@ class Packed:
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
         values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
+        if dealt:
+            self.shared  # noqa: B018  (made)
         pk.parallel_for(
             self.teams(),
             run_kernels.lay_out,
