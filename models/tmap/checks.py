@@ -8,7 +8,7 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_number
-from .gap_kernels import LARGEST, SMALLEST
+from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
@@ -34,7 +34,8 @@ def check_lengths(given, n_gaps):
     """The same as a View of int64 of their own, that add up to the number of gaps; and the keys and
     beginnings of `own_lengths`."""
     lengths, starts, found = own_lengths(given, n_gaps)
-    n_ends, empty = found.to_numpy().tolist()
+    n_ends, before = found.to_numpy().tolist()
+    empty = NOWHERE - before
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
     if n_gaps != n_ends:

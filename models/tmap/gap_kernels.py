@@ -28,13 +28,14 @@ def look_at_gap(i, copied, given, values):
 
 @pk.kernel
 def look_at_length(run, given, lengths, keys, empty):
-    """A run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below 1 its
-    place to that of the first such in `empty`. For the scan that says where runs begin. 28 bytes."""
+    """A run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below 1
+    `empty` takes how far before NOWHERE its place is, of the first such. For the scan that says where runs
+    begin. 28 bytes."""
     n = pk.int64(given[run])
     lengths[run] = n
     keys[run] = n
     if n < 1:
-        pk.atomic_min(empty, 0, run)
+        pk.atomic_max(empty, 0, NOWHERE - run)
     return n
 
 

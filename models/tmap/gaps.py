@@ -94,11 +94,11 @@ def look_at(given, values=None):
 
 def own_lengths(given, n_gaps):
     """Whole numbers as int64 of their own; keys that sort as they do, and where runs begin, Views of their
-    space; and a View of their sum and of the place of the first below 1."""
+    space; and a View of their sum and of what `look_at_length` says of the first below 1."""
     lengths, begins = (pk.empty(given.shape, np.int64, given.space) for _ in range(2))
     # half the digits
     keys = pk.empty(given.shape, np.int32, given.space) if n_gaps < 2**31 else lengths
-    found = pk.copy_of(np.array([0, gap_kernels.NOWHERE]), given.space)
+    found = pk.zeros(2, np.int64, given.space)
     pk.parallel_scan(
         pk.RangePolicy(0, given.size, space=given.space),
         gap_kernels.look_at_length,
