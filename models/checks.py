@@ -6,6 +6,7 @@ A method runs all of its checks before anything is computed or copied to a devic
 
 from __future__ import annotations
 
+import math
 import numbers
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .extras import need
 from .mapped import Streamed, opened
+
+
+_FEW = 64  # numbers that Python looks at sooner than NumPy does
 
 
 def check_outputs(options, *names, inputs=()):
@@ -79,6 +83,8 @@ def as_numbers(value, name, n_dims=None):
 
 def first_not_finite(array):
     """The index of the first number that is not finite, or None."""
+    if array.size < _FEW and all(map(math.isfinite, array.ravel().tolist())):
+        return None
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):  # one pass without a copy; the sum of finite numbers may be infinite too
             return None

@@ -49,6 +49,7 @@ _TOP32, _TOP64 = 2**31, 2**63
 
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
 _COUNTED = 1 << 14  # keys whose digits a team counts
+_TILES, _LEAST_TILE = 7, 4096  # logarithm of how many tiles fewer keys are dealt to, and keys of one at least
 
 
 # ---- order
@@ -80,11 +81,6 @@ def _order_keys(i, descending, keys, out):
 @kernel
 def _itself(i, x):
     return x[i]
-
-
-@kernel
-def _copy(i, x, out):
-    out[i] = x[i]
 
 
 @kernel
@@ -127,7 +123,7 @@ def _count(team, tile, n_digits, shift, keys, counts):
 @kernel(packed=False)
 def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
     """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read
-    and written once."""
+    and written once; the first digit's numbers are the keys' places."""
     n_digits = 1 << digit_bits
     place = team.scratch(n_digits, starts.dtype)
     if team.single():
@@ -137,7 +133,7 @@ def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorte
             key = keys[j]
             d = _digit(key, shift, n_digits)
             sorted_keys[place[d]] = key
-            sorted_order[place[d]] = order[j]
+            sorted_order[place[d]] = order[j] if shift > 0 else j
             place[d] += 1
 
 
@@ -467,8 +463,7 @@ def argsort(
     if _by_teams(space):
         return _argsort_by_teams(keys, bool(descending), space)
     n = keys.shape[0]
-    index_type = _index_type(n)
-    here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
+    here, there = (_buffers(n, keys, _index_type(n), space) for _ in range(2))
     least, largest = parallel_reduce(
         RangePolicy(0, n, space=space),
         _order_keys,
@@ -478,21 +473,18 @@ def argsort(
         reducer=(Min, Max),
         label="sort.order_keys",
     )
-    parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
-    _, numbers = _sorted(here, there, (int(least) ^ int(largest)).bit_length() if n else 0, space)
-    order = empty(n, "int64", space)
-    parallel_for(RangePolicy(0, n, space=space), _copy, numbers, order, label="sort.order")
-    return order
+    return _sorted(here, there, (int(least) ^ int(largest)).bit_length() if n else 0, space)
 
 
 def _sorted(here, there, n_bits, space):
-    """Keys and their numbers sorted by the keys' last bits, a digit at a time: in one pair of buffers or the
-    other."""
-    members, digit_bits, tile = _tiling(space)
-    keys, numbers = here
+    """The order of keys by their last bits, a digit at a time, from one pair of buffers to the other."""
+    (keys, numbers), (members, digit_bits, tile) = here, _tiling(space)
+    tile = min(tile, max(keys.shape[0] >> _TILES, _LEAST_TILE))
     counts = empty(-(-keys.shape[0] // tile) << digit_bits, numbers.dtype, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
-    for shift in range(0, n_bits, digit_bits):
+    order = empty(keys.shape[0], "int64", space)
+    for shift in range(0, max(n_bits, min(keys.shape[0], 1)), digit_bits):
+        there = there if shift + digit_bits < n_bits else (there[0], order)
         parallel_for(
             policy, _count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
         )
@@ -504,11 +496,9 @@ def _sorted(here, there, n_bits, space):
             inclusive=False,
             label="sort.starts",
         )
-        parallel_for(
-            policy, _move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move"
-        )
+        parallel_for(policy, _move, tile, static(digit_bits), shift, counts, *here, *there, label="sort.move")
         here, there = there, here
-    return here
+    return order
 
 
 _teams = functools.lru_cache(64)(TeamPolicy)  # a policy that comes again finds its launch ready

@@ -8,7 +8,7 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_number
-from .gap_kernels import LARGEST, SMALLEST
+from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
@@ -31,13 +31,16 @@ def given_lengths(lengths, space=None):
 
 
 def check_lengths(given, n_gaps):
-    """The same as a View of int64 of their own, that add up to the number of gaps."""
-    lengths, empty, n_ends = own_lengths(given)
+    """The same as a View of int64 of their own, that add up to the number of gaps; and the keys and
+    beginnings of `own_lengths`."""
+    lengths, starts, found = own_lengths(given, n_gaps)
+    n_ends, before = found.to_numpy().tolist()
+    empty = NOWHERE - before
     if empty < given.size:
         raise InputError(f"lengths[{empty}] is {lengths[empty]}: run {empty} has no gap; leave it out")
     if n_gaps != n_ends:
         raise ShapeError(f"values has {n_gaps} gaps, but lengths add up to {n_ends}")
-    return lengths
+    return lengths, starts
 
 
 def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: None):
@@ -63,7 +66,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: Non
 def check_censored(censored, n_runs):
     """True or False for each run, shape (n_runs,)."""
     if censored is None:
-        return np.broadcast_to(np.False_, n_runs)
+        return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(

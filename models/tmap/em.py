@@ -101,8 +101,7 @@ class EM:
         self._given = (lambda view: view) if client is None else (lambda view: view.to_numpy())
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
-        model, n_sums = (n_models, kernels.SWITCHING + n, n), kernels.row_of(kernels.MOVE, n, n * n)
-        own = here(client, space)
+        model, own = (n_models, kernels.SWITCHING + n, n), here(client, space)
         self._exact, self._state = pk.empty(model, np.float64, own), pk.empty((n_models, 2), np.int64, own)
         self._models = self._exact if dtype is np.float64 else pk.empty(model, dtype, own)
         self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
@@ -123,12 +122,20 @@ class EM:
             room=None if whole or (in_file and client is not None) else 0.0,
             label="tmap",
         )
-        self._own, self._last = self._shards.own(), (None, None, None)
-        if self._own is None:
-            self._total = pk.zeros((n_models, n_sums), np.float64, own)
+        self._last = None, None, None
+
+    @functools.cached_property
+    def _own(self):
+        """The method and shards of a space of this process, prepared when they are first asked for: behind
+        that launch Python has left the caches. Else None."""
+        own = self._shards.own()
+        if own is None:
+            n_sums = kernels.row_of(kernels.MOVE, self.n_branches, self.n_branches**2)
+            self._total = pk.zeros((self.n_models, n_sums), np.float64, self.space)
         else:  # the first shard's, to which others are added
-            method, shards = self._own
+            method, shards = own
             method.views, self._total = (self._exact, self._models, self._state), shards[0].total
+        return own
 
     def expect(self):
         """The E-step: `_total` from the models."""
@@ -144,12 +151,12 @@ class EM:
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""
-        exact = np.stack([model.rows(self.unit) for model in models])
-        rest = np.repeat(exact[:1], self.n_models - len(models), axis=0)
-        exact = np.concatenate([exact, rest])
+        exact = np.empty(self._exact.shape)
+        for k in range(self.n_models):
+            exact[k] = models[k if k < len(models) else 0].rows(self.unit)
         state = np.zeros((self.n_models, 2), np.int64)
         state[len(models) :, kernels.STATUS] = kernels.MAX_ITER
-        for target, source in zip(self._loaded, (exact, state, exact.astype(self.dtype))):
+        for target, source in zip(self._loaded, (exact, state, exact.astype(self.dtype, copy=False))):
             pk.deep_copy(target, source)
 
     def expectation(self, models):
@@ -275,8 +282,9 @@ class Iterations:
         self._iterate, self._n, self._space, self._begun = iterate, n, space, False
 
     def replay(self):
-        """Launch them. A fit may end with the first n, which take less time than a graph of them to make."""
-        if self._begun and self._space is not None:
+        """Launch them. Where launches are queued a fit may end with the first n, which take less time than a
+        graph of them to make; elsewhere a graph leaves out what lies between them at once."""
+        if self._space is not None and (self._begun or not pk.queued(self._space)):
             with pk.capture(self._space) as graph:  # of one, for the same reason
                 self._iterate()
             self._iterate, self._space = graph.replay, None

@@ -16,20 +16,27 @@ NOWHERE = 2**63 - 1  # in place of the place of what there is none of
 @pk.kernel
 def look_at_gap(i, copied, given, values):
     """A gap, into `values` if it is to be `copied`; returns its place if it is refused, itself, itself if it
-    is above zero, and whether it is zero. 8 or 16 bytes."""
+    is above zero, whether it is zero, and else its exponent. 8 or 16 bytes."""
     v = pk.float64(given[i])
     if copied:
         values[i] = v
     allowed = v == 0.0 or (v >= SMALLEST and v <= LARGEST)
-    return NOWHERE if allowed else i, v, v if v > 0.0 else math.inf, 1 if v == 0.0 else 0
+    positive = v > 0.0
+    exponent = pk.logb(v) if positive and allowed else 0.0
+    return NOWHERE if allowed else i, v, v if positive else math.inf, 1 if v == 0.0 else 0, int(exponent)
 
 
 @pk.kernel
-def look_at_length(run, given, lengths):
-    """A run's number of gaps into `lengths`; returns its place if it is below 1, and itself. 16 bytes."""
+def look_at_length(run, given, lengths, keys, empty):
+    """A run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below 1
+    `empty` takes how far before NOWHERE its place is, of the first such. For the scan that says where runs
+    begin. 28 bytes."""
     n = pk.int64(given[run])
     lengths[run] = n
-    return NOWHERE if n >= 1 else run, n
+    keys[run] = n
+    if n < 1:
+        pk.atomic_max(empty, 0, NOWHERE - run)
+    return n
 
 
 @pk.kernel
@@ -106,18 +113,6 @@ def add_branches(node, sums, out):
 
 
 @pk.kernel
-def narrow(run, lengths, keys):
-    """Lengths as keys of 32 bits. 12 bytes."""
-    keys[run] = lengths[run]
-
-
-@pk.kernel
-def length_of(run, lengths):
-    """For the scan that says where runs begin. 8 bytes."""
-    return lengths[run]
-
-
-@pk.kernel
 def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengths, begin, open_end):
     """Of the run in a slot of the packs its length, its first gap, and whether its last gap is open; of a
     pack the length of its first run, the longest. Where the last pack has no run all are 0. 50 bytes."""
@@ -141,7 +136,7 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 @pk.kernel
 def share_out(team, cuts, ends, dealt):
     """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
-    like numbers of rows, to as many teams as there are packs, or one less than a row of `dealt` is long; one
+    like numbers of rows, to so many teams as the last number of a cut says, no more than it has packs; one
     team per cut. A search and 40 bytes a team.
 
     Into the first row of a cut's `dealt` comes each team's first pack, and behind the last of them, where
@@ -151,7 +146,7 @@ def share_out(team, cuts, ends, dealt):
     cut = team.league_rank
     first = cuts[cut, 0]
     end = cuts[cut, 1]
-    most = min(end - first, dealt.shape[2] - 1)
+    most = cuts[cut, 2]
     n_rows = ends[end] - ends[first]
     n_teams = pk.int64(0)
     n_first = pk.int64(0)

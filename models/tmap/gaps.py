@@ -79,31 +79,39 @@ def own_gaps(given, space=None, meanwhile=lambda values: None):
 
 
 def look_at(given, values=None):
-    """The place of the first gap that is refused, the largest, the smallest above zero, and how many are
-    zero; on the way they are copied into `values`."""
+    """The place of the first gap that is refused, the largest, the smallest above zero, how many are zero,
+    and the sum of the others' exponents; on the way they are copied into `values`."""
     return pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),
         gap_kernels.look_at_gap,
         pk.static(values is not None),
         given,
         given if values is None else values,
-        reducer=(pk.Min, pk.Max, pk.Min, pk.Sum),
+        reducer=(pk.Min, pk.Max, pk.Min, pk.Sum, pk.Sum),
         label="tmap.look_at_gaps",
     )
 
 
-def own_lengths(given):
-    """Whole numbers as int64 of their own; the place of the first below 1, and their sum."""
-    lengths = pk.empty(given.shape, np.int64, given.space)
-    found = pk.parallel_reduce(
+def own_lengths(given, n_gaps):
+    """Whole numbers as int64 of their own; keys that sort as they do, and where runs begin, Views of their
+    space; and a View of their sum and of what `look_at_length` says of the first below 1."""
+    lengths, begins = (pk.empty(given.shape, np.int64, given.space) for _ in range(2))
+    # half the digits
+    keys = pk.empty(given.shape, np.int32, given.space) if n_gaps < 2**31 else lengths
+    found = pk.zeros(2, np.int64, given.space)
+    pk.parallel_scan(
         pk.RangePolicy(0, given.size, space=given.space),
         gap_kernels.look_at_length,
         given,
         lengths,
-        reducer=(pk.Min, pk.Sum),
+        keys,
+        found[1:],
+        out=begins,
+        inclusive=False,
+        total=found[:1],
         label="tmap.look_at_lengths",
     )
-    return lengths, *found
+    return lengths, (keys, begins), found
 
 
 def seen_ends(runs):

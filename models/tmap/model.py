@@ -641,9 +641,13 @@ class TransientMAP:
             alpha, constants of the branches' log-densities, rates, orders less 1, exits, and the rows of
             switching.
         """
-        rates = self.rates * unit
-        constant = self.orders * np.log(rates) - log_factorials(self.orders)
-        return np.vstack([self.alpha, constant, rates, self.orders - 1.0, self.exits, self.switching])
+        rows = np.empty((kernels.SWITCHING + self.n_branches, self.n_branches))
+        rows[kernels.ALPHA], rows[kernels.EXIT] = self.alpha, self.exits
+        rows[kernels.SWITCHING :] = self.switching
+        rows[kernels.RATE] = rates = self.rates * unit
+        rows[kernels.CONSTANT] = self.orders * np.log(rates) - log_factorials(self.orders)
+        rows[kernels.POWER] = self.orders - 1.0
+        return rows
 
 
 class _Likelihood:

@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from ..sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
-from .gaps import distinct_gaps, reached, seen_ends
+from .gaps import distinct_gaps, own_lengths, reached, seen_ends
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
@@ -25,8 +25,9 @@ FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
 # Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more
 # sums. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are
-# three and four rounds of it.
-ROUNDS, LEAST_TEAMS = 3, 64
+# three and four rounds of it. A CPU of up to 85 threads has as many as the rows say, so that sums do not
+# depend on how many threads there are.
+ROUNDS, ROWS, LEAST_TEAMS, MOST_TEAMS = 3, 256, 64, 256
 
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
 
@@ -66,21 +67,8 @@ class Sorted:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
         else:
-            each, keys = pk.RangePolicy(0, runs.n_runs, space=space), lengths
-            if runs.n_gaps < 2**31:  # half the digits
-                keys = pk.empty(lengths.shape, np.int32, space)
-                pk.parallel_for(each, gap_kernels.narrow, lengths, keys, label="tmap.narrow")
+            keys, begins = _starts_of(runs, lengths)
             self.order = pk.argsort(keys, space, descending=True)
-            begins = pk.empty(lengths.shape, np.int64, space)
-            pk.parallel_scan(
-                each,
-                gap_kernels.length_of,
-                lengths,
-                out=begins,
-                inclusive=False,
-                total=still[:1],  # so that nobody waits for it; what is dealt overwrites it
-                label="tmap.begins",
-            )
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
         censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
@@ -106,6 +94,20 @@ class Sorted:
     def values(self):
         """The runs' values."""
         return reached(self._given, self.space)
+
+    def between(self, first, end):
+        """`steps`, `lengths`, `begin` and `open_end` of some packs."""
+        if end - first == self.n_packs:
+            return self.steps, self.lengths, self.begin, self.open_end
+        open_end = self.open_end[first:end] if self.censoring else self.open_end
+        return self.steps[first:end], self.lengths[first:end], self.begin[first:end], open_end
+
+
+def _starts_of(runs, lengths):
+    """Keys that sort runs by their lengths, and where each begins among the values, in the space of a View of
+    the lengths; what their check has left is used once."""
+    starts, runs.starts = runs.starts, None
+    return starts if starts and lengths is runs.views[1] else own_lengths(lengths, runs.n_gaps)[1]
 
 
 class Part:
@@ -147,7 +149,7 @@ class Part:
         whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
 
         def make(packs):
-            return Packed(self.runs, whole, dtype, unit, *packs)
+            return Packed(self.runs, whole, dtype, unit, *packs, dealt=packs == self._packs)
 
         def kept(packs, make):
             return self._made((whole.space, dtype, unit, *packs), make)
@@ -195,6 +197,9 @@ class Packed:
         In which gaps are counted. The range of float32 is that around the data.
     first, end : int
         The packs.
+    dealt : bool
+        Whether one shard has all of them: then teams share them out before gaps are laid out, a long launch
+        behind which Python has left the caches.
 
     Attributes
     ----------
@@ -215,19 +220,19 @@ class Packed:
         units.
     """
 
-    def __init__(self, runs, whole, dtype, unit, first, end):
+    def __init__(self, runs, whole, dtype, unit, first, end, dealt=False):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
         self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
         self._ends_there = reached(pk.asview(self._ends), self.space)
         self.offset = self._ends_there[:-1]
-        self.steps = whole.steps[first:end]
-        self.lengths, self.begin = whole.lengths[first:end], whole.begin[first:end]
-        self.open_end = whole.open_end[first:end] if self.censoring else whole.open_end
+        self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
         values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
+        if dealt:
+            self.shared  # noqa: B018  (made)
         pk.parallel_for(
             self.teams(),
             run_kernels.lay_out,
@@ -294,22 +299,26 @@ class Packed:
 
     def _shared_by(self, cuts):
         """The same of some packs each."""
-        n_teams = max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS)
-        most = [min(b - a, n_teams) for a, b in cuts]
+        rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space)
+        most = [min(b - a, _n_teams(int(rows[b] - rows[a]), at_once)) for a, b in cuts]
         dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
         pk.parallel_for(
             pk.TeamPolicy(len(cuts), 1024, space=self.space),
             gap_kernels.share_out,
-            pk.copy_of(np.array(cuts), self.space),
+            reached(pk.asview(np.array([(*cut, n) for n, cut in zip(most, cuts)])), self.space),
             self._ends_there,
             dealt,
             label="tmap.share_out",
         )
-        rows = self._ends
         return [
             (dealt[k, 0, : n + 1], dealt[k, 1, :n], int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))))
             for k, (n, (a, b)) in enumerate(zip(most, cuts))
         ]
+
+
+def _n_teams(n_rows, at_once):
+    """Of a shard of so many rows, in a space that has use for so many teams."""
+    return at_once if at_once > MOST_TEAMS else min(max(n_rows // ROWS, LEAST_TEAMS), MOST_TEAMS)
 
 
 def tiny(dtype):
@@ -318,8 +327,9 @@ def tiny(dtype):
 
 
 def unit_of(runs):
-    """The mean gap; 1 if all are zero."""
-    return runs.mean or 1.0
+    """A power of two near the geometric mean of gaps above zero, by which they are divided without rounding;
+    1 if all are zero. It is found with the checks of the gaps, and the same on all spaces."""
+    return 2.0**runs.mean_exponent
 
 
 def log_unit(runs):

@@ -68,6 +68,7 @@ class Runs:
     censored: npt.NDArray[np.bool_]
     resolution: float | None
     views: tuple[pk.View, pk.View]
+    starts = None  # what the check of lengths has left for whoever sorts the runs
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Runs:
             self.n_censored = 0
 
         def order(values):  # while they are copied
-            lengths = check_lengths(near, given.size)
+            lengths, self.starts = check_lengths(near, given.size)
             self._begin(values, lengths, check_censored(censored, lengths.size), None)
             if space is not None and self.n_gaps <= KEPT:
                 whole_of(self).sorted_in(space)
@@ -246,13 +247,18 @@ class Runs:
 
     @functools.cached_property
     def _known(self):
-        """Largest gap, smallest above zero, and how many are zero."""
+        """Largest gap, smallest above zero, how many are zero, and the sum of the others' exponents."""
         return look_at(self.views[0])[1:]
 
     @functools.cached_property
     def mean(self) -> float:
         """Mean of all values, in their unit."""
         return total(self.views[0]) / self.n_gaps
+
+    @functools.cached_property
+    def mean_exponent(self) -> int:
+        """Mean of floor(log2(gap)) over the gaps above zero, rounded; 0 if there is none."""
+        return round(self._known[3] / max(self.n_gaps - int(self._known[2]), 1))
 
     @property
     def longest(self) -> float:

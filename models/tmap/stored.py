@@ -105,13 +105,13 @@ class StoredRuns(Runs):
             source = source.column(0)
         if source.ndim != 1:
             raise ShapeError(f"values has shape {source.shape}; 1 dimension wanted")
-        self.lengths = read_only(check_lengths(given_lengths(lengths), len(source)).to_numpy())
+        self.lengths = read_only(check_lengths(given_lengths(lengths), len(source))[0].to_numpy())
         self.censored = read_only(check_censored(censored, len(self.lengths)))
         self.n_runs, self.n_gaps, self._source, self.prepared = len(self.lengths), len(source), source, {}
         self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)
         check_no_input(path, source, "path", "values")
         self._order, self._at = np.argsort(-self.lengths, kind="stable"), 0
-        self._known, self.n_zero = (0.0, np.inf), 0
+        self._known, self.n_zero = (0.0, np.inf, 0, 0), 0
         with replacing(path, "path") as beside:
             self._write(allocate_npy(beside, (self.n_gaps,), np.float64))
         self._file = np.load(path, mmap_mode="r")
@@ -131,7 +131,7 @@ class StoredRuns(Runs):
         """The next n gaps; their sum."""
         begin, self._at = self._at, self._at + n
         given = where_given(self._source[begin : self._at], "values")
-        view, (longest, shortest, _) = check_gaps(given, pk.asview(self.lengths), begin)
+        view, (longest, shortest, *counts) = check_gaps(given, pk.asview(self.lengths), begin)
         gaps = view.to_numpy()
         at = np.arange(begin, self._at)
         runs = np.searchsorted(ends, at, side="right")
@@ -139,7 +139,9 @@ class StoredRuns(Runs):
         complete = ~(self.censored[runs] & (at == ends[runs] - 1))
         if self.resolution is not None:
             check_rounded(view, self.resolution, complete, int(complete.sum()))
-        self._known = max(self._known[0], longest), min(self._known[1], shortest)
+        before = self._known
+        counts = (int(some) + more for some, more in zip(counts, before[2:]))
+        self._known = max(before[0], longest), min(before[1], shortest), *counts
         self.n_zero += int((gaps[complete] == 0.0).sum())
         return float(np.add.reduce(gaps))
 

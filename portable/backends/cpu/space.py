@@ -27,7 +27,7 @@ SCAN_LEAST = 8192
 # as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
-CHUNKS_A_THREAD = 8
+CHUNKS_A_THREAD, TEAMS_A_THREAD = 8, 32  # teams take longer, each: threads end nearer to each other
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
@@ -179,7 +179,8 @@ def _for(compiled, policy, words, outs, n_threads):
 
 def copies_fit(compiled, words, n_threads):
     """Whether a launch's copies of ScatterViews take no more memory than they may."""
-    return (n_threads - 1) * sum(n_bytes for _, n_bytes in _sizes(compiled, words)) <= _MOST_COPIES
+    found = _sizes(compiled, words) if compiled.merges else ()
+    return (n_threads - 1) * sum(n_bytes for _, n_bytes in found) <= _MOST_COPIES
 
 
 def _sizes(compiled, words):
@@ -284,7 +285,7 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time; those of a box are counted row by row."""
     if policy.__class__ is TeamPolicy:
-        return 0, policy.league_size, max(1, policy.league_size // (n_threads * CHUNKS_A_THREAD))
+        return 0, policy.league_size, max(1, policy.league_size // (n_threads * TEAMS_A_THREAD))
     box, width = policy.__class__ is MDRangePolicy, compiled.width
     begin, end, chunk = (
         (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)

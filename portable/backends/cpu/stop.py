@@ -180,18 +180,17 @@ def _forget():
 
 def arm():
     """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
-    if not callable(signal.getsignal(signal.SIGINT)):
-        return
-    now, own = _getsig(signal.SIGINT), code("on_sigint")
-    if now not in (None, 0, 1, own):
+    now = _getsig(signal.SIGINT)
+    if now not in _STOOD and callable(signal.getsignal(signal.SIGINT)):
         _STATE[_WORDS["python"]] = now
-        _setsig(signal.SIGINT, own)
+        _setsig(signal.SIGINT, _STOOD[-1])
 
 
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
 code = _known()
+_STOOD = None, 0, 1, HEARS and code("on_sigint")  # nobody, nobody, who ignores it, and ours
 sequence = ctypes.CFUNCTYPE(None)(code("sequence"))  # called with ctypes.byref(table), which is not converted
 if HEARS:
     _note_main()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.em import EM
-from models.tmap.fit import _of_starts
+from models.tmap.fit import _of_starts, _quantiles
 from models.tmap import packed
 from models.tmap.packed import parts_of
 
@@ -232,7 +232,8 @@ def test_renewal_in_closed_form():
 
 
 def test_iterations_that_come_again_are_a_graph(space):
-    """The first are launched one by one, for a short fit ends with them; the bits are the same."""
+    """Where launches are queued the first are launched one by one, for a short fit ends with them; the bits
+    are the same."""
     runs, labels, found = MODEL.simulate(300, seed=2, space="serial"), [], []
     for n, n_replays in ((3, 3), (9, 1)):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
@@ -243,10 +244,29 @@ def test_iterations_that_come_again_are_a_graph(space):
             for _ in range(n_replays):
                 iterations.replay()
         found.append(history.to_numpy())
-    assert labels.count("tmap.maximise") == 3 + 9
-    assert sum(label.endswith(" + tmap.maximise") for label in labels) == 6
+    alone = 3 + 9 if pk.queued(space) else 0
+    assert labels.count("tmap.maximise") == alone
+    assert sum(label.endswith(" + tmap.maximise") for label in labels) == 3 * 3 + 9 - alone
     np.testing.assert_array_equal(*found)
     assert np.diff(found[0][0, :9]).min() > 0.0
+
+
+def test_sums_do_not_depend_on_the_number_of_threads():
+    """Nor do the teams that make them, of whose sums they are the sum."""
+    runs, found = MODEL.simulate(30_000, seed=3, space="serial"), []
+    for space in ("serial", "threads:3", "threads:40"):
+        em = EM(runs, MODEL.orders, 1, np.float64, space)
+        (sums,) = em.expectation([MODEL])
+        found.append((sums.loglik, *sums.first, *sums.last, *sums.time, *sums.moves.ravel()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_start_gaps_are_quantiles():
+    """To the bit those of NumPy."""
+    random = np.random.default_rng(5)
+    for n in (1, 2, 9, 1000):
+        sample, shares = random.exponential(size=n), random.random((4, 3))
+        np.testing.assert_array_equal(_quantiles(sample, shares), np.quantile(sample, shares))
 
 
 def test_visits_come_from_the_last_step(space):
@@ -259,6 +279,8 @@ def test_visits_come_from_the_last_step(space):
     assert [end.converged for end in ends] == [True, False]
     for end, wanted in zip(ends, em.expectation([end.model for end in ends])):
         np.testing.assert_allclose(end.visits, wanted.visits, rtol=1e-12)
-    with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
+    with pk.listening(
+        lambda phase, what, launch: phase == "begin" and labels.append(launch.label), into_graphs=True
+    ):
         fit(runs, orders=MODEL.orders, start=MODEL, max_iter=1, space=space)
     assert labels.count("tmap.expectation") == labels.count("tmap.maximise") == 2

@@ -28,6 +28,8 @@ def test_what_is_known_of_gaps():
         assert runs.mean == gaps[:n].mean(), n
         assert runs.longest == gaps[:n].max() and runs.shortest == positive.min(initial=np.inf)
         assert runs.n_zero == n - len(positive)
+        exponents = np.frexp(positive)[1] - 1
+        assert runs.mean_exponent == round(int(exponents.sum()) / max(len(positive), 1))
 
 
 def test_the_same_bits_where_views_are(space):
