@@ -28,6 +28,7 @@ import portable as pk
 from portable.errors import InputError, SpaceError, printable
 from roofline import (
     against,
+    ahead,
     cases,
     ceiling,
     checks,
@@ -164,9 +165,29 @@ def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start
                 runs = _chosen(options, name, folder)
             progress.update(task, total=len(runs))
             held = None if name == "checked" else roofs
-            reporting.collect(part(name), runs, start, held, lambda text, name=name: _say(f"{name}: {text}"))
+            counts = {} if kernel or options.quick else _counts_ahead(name, runs, folder, progress, task)
+            say = functools.partial(_say_of, name)
+            reporting.collect(part(name), runs, start, held, say, counts)
         if part(name).interrupted:
             return
+
+
+def _say_of(space, text):
+    _say(f"{space}: {text}")
+
+
+def _counts_ahead(space, runs, folder, progress, task):
+    """Counts of the methods of a device, made by processes side by side."""
+    if not space.startswith("cuda"):
+        return {}
+
+    def done(n, total):
+        if not n:
+            _say(f"{space}: counting {total} methods, several at a time")
+        progress.update(task, description="counting", completed=n)
+
+    methods = [(case, run.method, run.source) for case, run in runs]
+    return ahead.counts(space, methods, folder, on_done=done)
 
 
 def _chosen(options, space, folder):

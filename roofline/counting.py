@@ -247,7 +247,9 @@ def _builds(kernel, policy, on_device):
     Arrays of a kernel that asks how many members its team has may fit teams of the size that was asked for,
     and no others. A host's have fewer: each is given room for what a device's many members share out.
     """
-    if not isinstance(policy, pk.TeamPolicy) or not _asks_for_size(kernel):
+    if not isinstance(policy, pk.TeamPolicy):
+        return [(policy, "touched:lanes" if on_device and _straight(kernel) else "touched")]
+    if not _asks_for_size(kernel):
         return [(policy, "touched")]
     size, builds = policy.team_size, ["touched:lanes", f"touched:{WARP}", f"touched:{2 * WARP}"]
     if size is pk.AUTO:
@@ -280,20 +282,34 @@ def _as_many_members(kernel, policy):
 
 def _asks_for_size(kernel):
     """True where a text, or a function that it calls, reads how many members its team has."""
-    texts, seen = [kernel.portable_text], set()
+    return any(isinstance(node, ast.Attribute) and node.attr == "size" for node in _nodes(kernel))
+
+
+@functools.cache
+def _nodes(kernel):
+    """Nodes of the syntax trees of a text and of the functions that it calls."""
+    texts, seen, found = [kernel.portable_text], set(), []
     while texts:
         text = texts.pop()
         if id(text) in seen:
             continue
         seen.add(id(text))
         for node in ast.walk(text.tree):
-            if isinstance(node, ast.Attribute) and node.attr == "size":
-                return True
+            found.append(node)
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func).split(".")
                 called = functools.reduce(lambda a, b: getattr(a, b, None), name[1:], text.scope.get(name[0]))
                 texts += [called.portable_text] if hasattr(called, "portable_text") else []
-    return False
+    return found
+
+
+def _straight(kernel):
+    """True where neither a text nor a function that it calls decides by values what it does, or calls what it
+    was given: packs then do for each index what it does alone."""
+    choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(kernel)
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return not given & called and not any(isinstance(node, choices) for node in nodes)
 
 
 def _masked(policy, kernel, data, reducer, scan, build):

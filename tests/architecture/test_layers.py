@@ -331,6 +331,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (26, "counts of kernels without packs by a warp of members, and of loads that stand before a loop"),
 )
 
 

@@ -1,5 +1,7 @@
 """What launches touch: elements by the identity of memory, and the lines in which they lie."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -263,6 +265,73 @@ def test_samples_that_are_full_know_how_many_accesses_came(build, monkeypatch):
         if picked > 16:
             assert sample[0] / picked == pytest.approx(n_indices / width, rel=0.2)
     assert width > 1 or trace.samples[0][0] > reuse.EVENTS
+
+
+@pk.function
+def halved(x):
+    return 0.5 * x
+
+
+@pk.function
+def positive(x):
+    return x if x > 0.0 else 0.0
+
+
+@pk.kernel
+def straight(i, n, a, place, out):
+    total = 0.0
+    for k in range(n[i]):
+        total += halved(a[k] * out[place[i]])
+    out[i] = math.exp(-total) + pk.random.normal(1, 0, i)
+
+
+@pk.kernel
+def choosing(i, n, a, place, out):
+    out[i] = positive(a[n[i]])
+
+
+@pk.function
+def applied(function, x):
+    return function(x)
+
+
+@pk.kernel
+def given(i, n, a, place, out):
+    out[i] = applied(positive, a[n[i]])
+
+
+@pk.kernel
+def weighted(i, n, a, place, out):
+    return a[place[i]] * out[i], n[i]
+
+
+@pk.kernel
+def grid_sum(j, i, n, a, place, out):
+    out[i] = a[place[i]] + a[j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "policy", "build"),
+    [
+        (straight, pk.RangePolicy(3, N), "touched:lanes"),
+        (grid_sum, pk.MDRangePolicy((0, 1), (5, N - 3)), "touched:lanes"),
+        (weighted, pk.RangePolicy(0, N - 1), "touched:lanes"),
+        (choosing, pk.RangePolicy(0, N), "touched"),
+        (given, pk.RangePolicy(0, N), "touched"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, policy, build):
+    """Which do what single indices do, and are told of what is the same for all of them at once."""
+    place = np.random.default_rng(0).integers(0, N, N)
+    arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
+    if kernel is weighted:
+        reducer = (pk.Sum, pk.Max)
+    assert [name for _, name in counting._builds(kernel, policy, True)] == [build]
+    by_index, by_packs = (
+        counting._text(policy, kernel, arrays, reducer, None, device) for device in (False, True)
+    )
+    assert by_packs[:2] == by_index[:2]
 
 
 @pytest.mark.parametrize("kernel", [turned, some, rows], ids=lambda k: k.name)
