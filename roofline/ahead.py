@@ -16,7 +16,7 @@ import signal
 from pathlib import Path
 
 import portable as pk
-from roofline import cases, machine
+from roofline import cases, ceiling, machine
 from roofline.profiling import profile
 
 EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
@@ -54,6 +54,7 @@ def counts(
         return found
     own, context = set(multiprocessing.active_children()), multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(n, context, _begin, (space, data, quick)) as pool:
+        pool.submit(_compile_ceilings)
         asked = {pool.submit(_counts_of, *method): method for method in methods}
         try:
             on_done(0, len(asked))
@@ -73,6 +74,11 @@ def _begin(*asked):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, and ends this process
     os.environ["PORTABLE_NUM_THREADS"] = str(EACH)
     _asked.update(zip(("space", "data", "quick"), asked))
+
+
+def _compile_ceilings():
+    """What measures the device, so that it is found on disk when it is wanted."""
+    ceiling.ceilings(_asked["space"], quick=True)
 
 
 @functools.cache
