@@ -13,67 +13,81 @@ import functools
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import portable as pk
 from roofline import cases, ceiling, machine
+from roofline.contract import Run
+from roofline.counts import Counts
 from roofline.profiling import profile
 
 EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
-FEW = 8  # methods and fewer are not worth their start
+Method = tuple[str, str, str]  # its case, its name, its source
 _asked = {}  # in such a process: the space, the folder of data, whether inputs are tiny
 
 
-def counts(
-    space: str,
-    methods: list[tuple[str, str, str]],
-    data: Path | None,
-    quick: bool = False,
-    on_done=lambda n, total: None,
-) -> dict:
-    """Counts of the launches of a call of each method.
+@contextlib.contextmanager
+def processes(
+    space: str, chosen: Iterable[str], data: Path | None, quick: bool = False
+) -> Iterator[Callable[..., dict[Method, list[list[Counts]]]]]:
+    """Processes that prepare the inputs of cases while this one does, and then count; they end with the
+    block.
 
     Parameters
     ----------
     space : str
         Of a device.
-    methods : list of (case, method, source)
+    chosen : iterable of str
+        The cases' names.
     data, quick : Path or None, bool
         As of `roofline.cases.Case.prepare`.
-    on_done : callable of (int, int)
-        Told before the first how many methods are done, and after each, of how many.
 
-    Returns
-    -------
-    dict of (case, method, source) to list of lists of Counts
-        Of each event of the call in turn, those of its launches. What nobody could count is left out: whoever
-        times it counts it then. Empty where there are too few cores or methods.
+    Yields
+    ------
+    count : callable
+        Of an iterable of (case, method, source), and optionally a callable of (int, int) that is told how
+        many methods are done, before the first and after each, and of how many. Gives by (case, method,
+        source) the Counts of a call's launches, a list for each event of the call in turn. What nobody could
+        count is left out: whoever times it counts it then. All is where there are too few cores.
     """
-    n, found = min(machine.usable_cores() // EACH, MOST), {}
-    if n < 2 or len(methods) <= FEW:
-        return found
+    n = min(machine.usable_cores() // EACH, MOST)
+    if n < 2:
+        yield lambda methods, on_done=None: {}
+        return
     own, context = set(multiprocessing.active_children()), multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(n, context, _begin, (space, data, quick)) as pool:
-        pool.submit(_compile_ceilings)
-        asked = {pool.submit(_counts_of, *method): method for method in methods}
         try:
-            on_done(0, len(asked))
-            for done, one in enumerate(concurrent.futures.as_completed(asked), 1):
-                with contextlib.suppress(Exception):
-                    found[asked[one]] = one.result()
-                on_done(done, len(asked))
+            for _ in range(n):  # which starts them all
+                pool.submit(_prepare, tuple(chosen))
+            pool.submit(_compile_ceilings)
+            yield functools.partial(_count, pool)
         except BaseException:
             for process in set(multiprocessing.active_children()) - own:
                 process.kill()
             raise
+
+
+def _count(pool, methods, on_done=lambda n, total: None):
+    asked, found = {pool.submit(_counts_of, *method): method for method in methods}, {}
+    on_done(0, len(asked))
+    for done, one in enumerate(concurrent.futures.as_completed(asked), 1):
+        with contextlib.suppress(Exception):
+            found[asked[one]] = one.result()
+        on_done(done, len(asked))
     return found
 
 
+# ---- in such a process
 def _begin(*asked):
-    """In a process that counts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, and ends this process
     os.environ["PORTABLE_NUM_THREADS"] = str(EACH)
     _asked.update(zip(("space", "data", "quick"), asked))
+
+
+def _prepare(chosen):
+    for case in chosen:
+        _runs(case)
 
 
 def _compile_ceilings():
@@ -83,7 +97,8 @@ def _compile_ceilings():
 
 @functools.cache
 def _runs(case):
-    return {(run.method, run.source): run for run in cases.load(case).prepare(**_asked)}
+    with pk.use(_asked["space"]):
+        return {(run.method, run.source): run for run in cases.load(case).prepare(**_asked)}
 
 
 def _counts_of(case, method, source):
@@ -91,7 +106,7 @@ def _counts_of(case, method, source):
         return counts_of(_runs(case)[method, source])
 
 
-def counts_of(run, executed=False):
+def counts_of(run: Run, executed: bool = False) -> list[list[Counts]]:
     """Counts of the launches of a call that is neither the first nor the second, event by event."""
 
     def count(launch):

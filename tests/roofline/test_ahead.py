@@ -1,6 +1,7 @@
 """Counts of a report's methods that are made ahead, by processes side by side."""
 
 import dataclasses
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -13,9 +14,8 @@ from roofline.contract import Run
 
 @pytest.fixture
 def cores(monkeypatch):
-    """As if this machine had four, of which two processes make use, however few methods there are."""
+    """As if this machine had four, of which two processes make use."""
     monkeypatch.setattr(machine, "usable_cores", lambda: 4)
-    monkeypatch.setattr(ahead, "FEW", 0)
 
 
 def told(counts):
@@ -27,18 +27,27 @@ def test_processes_count_what_this_one_would(cores):
     """And leave out what none of them could count."""
     method = "Hawkes, windowed, background kept"
     asked, heard = [("hawkes", name, "simulated") for name in (method, "nobody's")], []
-    found = ahead.counts("serial", asked, None, quick=True, on_done=lambda *how: heard.append(how))
+    with ahead.processes("serial", ["hawkes"], None, quick=True) as count:
+        found = count(asked, lambda *how: heard.append(how))
     assert list(found) == asked[:1] and heard == [(0, 2), (1, 2), (2, 2)]
     with pk.use("serial"):
         (run,) = (run for run in hawkes.prepare("serial", None, True) if run.method == method)
         assert told(found[asked[0]]) == told(ahead.counts_of(run))
 
 
-@pytest.mark.parametrize(("n_cores", "n_methods"), [(2, 40), (16, ahead.FEW)])
-def test_few_cores_or_methods_start_no_process(monkeypatch, n_cores, n_methods):
-    monkeypatch.setattr(machine, "usable_cores", lambda: n_cores)
+def test_an_interruption_ends_them(cores):
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt), ahead.processes("serial", ["hawkes"], None, quick=True):
+        assert len(set(multiprocessing.active_children()) - before) == 2
+        raise KeyboardInterrupt
+    assert set(multiprocessing.active_children()) <= before
+
+
+def test_few_cores_start_no_process(monkeypatch):
+    monkeypatch.setattr(machine, "usable_cores", lambda: 3)
     monkeypatch.setattr(ahead.concurrent.futures, "ProcessPoolExecutor", None)
-    assert ahead.counts("serial", [("hawkes", str(k), "simulated") for k in range(n_methods)], None) == {}
+    with ahead.processes("serial", ["hawkes"], None) as count:
+        assert count([("hawkes", "Hawkes, all pairs, mixed", "simulated")]) == {}
 
 
 def axpy(n):
