@@ -23,6 +23,7 @@ from roofline.counts import Counts
 from roofline.profiling import profile
 
 EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
+THREADS = 4  # of a process: more than its cores, for it compiles most of the time
 Method = tuple[str, str, str]  # its case, its name, its source
 _asked = {}  # in such a process: the space, the folder of data, whether inputs are tiny
 
@@ -69,7 +70,8 @@ def processes(
 
 
 def _count(pool, methods, on_done=lambda n, total: None):
-    asked, found = {pool.submit(_counts_of, *method): method for method in methods}, {}
+    # what methods do beside stands last, and takes longest
+    asked, found = {pool.submit(_counts_of, *one): one for one in reversed(list(methods))}, {}
     on_done(0, len(asked))
     for done, one in enumerate(concurrent.futures.as_completed(asked), 1):
         with contextlib.suppress(Exception):
@@ -81,7 +83,7 @@ def _count(pool, methods, on_done=lambda n, total: None):
 # ---- in such a process
 def _begin(*asked):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, and ends this process
-    os.environ["PORTABLE_NUM_THREADS"] = str(EACH)
+    os.environ["PORTABLE_NUM_THREADS"] = str(min(THREADS, machine.usable_cores()))
     _asked.update(zip(("space", "data", "quick"), asked))
 
 
