@@ -28,6 +28,7 @@ import portable as pk
 from portable.errors import InputError, SpaceError, printable
 from roofline import (
     against,
+    ahead,
     cases,
     ceiling,
     checks,
@@ -157,22 +158,51 @@ def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start
     """Time the methods, or a kernel, on each space in turn."""
     for name in spaces:
         with pk.use(name) as space:
+            counts = {}
             if kernel:
                 runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
             else:
                 _say(f"{name}: preparing inputs")
-                runs = _chosen(options, name, folder)
+                runs, counts = _prepared(options, name, folder, progress, task)
             progress.update(task, total=len(runs))
             held = None if name == "checked" else roofs
-            reporting.collect(part(name), runs, start, held, lambda text, name=name: _say(f"{name}: {text}"))
+            say = functools.partial(_say_of, name)
+            reporting.collect(part(name), runs, start, held, say, counts)
         if part(name).interrupted:
             return
 
 
+def _say_of(space, text):
+    _say(f"{space}: {text}")
+
+
+def _prepared(options, space, folder, progress, task):
+    """((case, Run) of the methods that were asked for, counts that are known of them): those of a device are
+    made ahead, where they are many."""
+    if not space.startswith("cuda") or options.quick or options.only:
+        return _chosen(options, space, folder), {}
+
+    def done(n, total):
+        if not n:
+            _say(f"{space}: counting {total} methods, several at a time")
+        progress.update(task, description="counting", completed=n, total=total)
+
+    with ahead.processes(space, _cases(options), folder) as count:
+        runs = _chosen(options, space, folder)
+        return runs, count(((case, run.method, run.source) for case, run in runs), done)
+
+
+def _cases(options):
+    return cases.ALL if options.all else cases.REPORTED
+
+
 def _chosen(options, space, folder):
     """(case, Run) of the methods that were asked for."""
-    chosen = cases.ALL if options.all else cases.REPORTED
-    runs = [(case, run) for case in chosen for run in cases.load(case).prepare(space, folder, options.quick)]
+    runs = [
+        (case, run)
+        for case in _cases(options)
+        for run in cases.load(case).prepare(space, folder, options.quick)
+    ]
     found = [(case, run) for case, run in runs if (options.only or "").lower() in run.method.lower()]
     if not found:
         names = ", ".join(dict.fromkeys(run.method for _, run in runs))

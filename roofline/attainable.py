@@ -470,7 +470,7 @@ def analyse_launch(label, counts, seconds, ceilings):
     return analysis
 
 
-def analyse(profile, seconds, ceilings, *, executed=True):
+def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
     """One profiled call against its roof.
 
     Parameters
@@ -483,12 +483,15 @@ def analyse(profile, seconds, ceilings, *, executed=True):
         Asked for with the special functions that were counted.
     executed : bool
         Also count what is executed, by four more runs.
+    counts : list of lists of Counts, optional
+        Of each event of the profile those of its launches, where they are known.
 
     Returns
     -------
     Analysis, or None where the call launched nothing
     """
-    counted = profile.counts(executed=executed)
+    known = counts is not None
+    counted = list(zip(profile.events, counts, strict=True)) if known else profile.counts(executed=executed)
     if not counted:
         return None
     roof = ceilings({name for _, counts in counted for c in counts for name in c.special})

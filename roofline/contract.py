@@ -50,6 +50,12 @@ class Run:
     work: Work = Work()
     sync: Callable[[], None] | None = None
 
+    def complete(self):
+        """Call, and wait for the end of its work."""
+        self.call()
+        if self.sync:
+            self.sync()
+
 
 @dataclass(frozen=True)
 class Contender:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import ast
 import collections
+import contextlib
 import dataclasses
 import functools
 import math
 from typing import Any, Literal
 
 import portable as pk
-from portable.errors import LoweringError
+from portable.errors import InputError, LoweringError
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.counts import Counts
@@ -32,7 +33,7 @@ from roofline.side import batch_seconds
 from roofline.touched import SIZES, accesses, beyond, by_data, by_names, compulsory, scattered, summed
 from roofline.traffic import blocks_of
 
-WARP = 32  # members that a GPU's smallest team has
+WARP, MEMBERS = 32, 1024  # members that a GPU's smallest team has, and its largest
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 # of a launch, that are timed alone; launches of each in a graph, and replays, of which the fastest counts
 BLOCKS, IN_A_ROW, REPEATS = 4, 20, 3
@@ -220,18 +221,14 @@ def _text(policy, kernel, args, reducer, scan, on_device):
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
-    build = "touched"
-    if _as_many_members(
-        kernel, policy
-    ):  # its arrays may fit teams of the size that was asked for, and no others
-        build = f"touched:{WARP}" if on_device and policy.team_size <= WARP else "touched:lanes"
-    counted = functools.partial(pk.count, policy, kernel, *_inputs(args, scan), reducer=reducer)
-    try:
-        found = counted(build=build)
-    except LoweringError:  # what a team's members share out is too much for few of them
-        if build != "touched:lanes":
-            raise
-        found = counted(build=f"touched:{WARP}")
+    *others, last = _builds(kernel, policy, on_device)
+    counted = functools.partial(_counted, kernel, _inputs(args, scan), reducer)
+    for each in others:  # what a team's members share out may be too much for few of them
+        with contextlib.suppress(LoweringError, InputError):
+            found = counted(*each)
+            break
+    else:
+        found = counted(*last)
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
         key = kernel.place, "store out", out.dtype.name
@@ -242,6 +239,35 @@ def _text(policy, kernel, args, reducer, scan, on_device):
         {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")},
         beyond(marks),
     )
+
+
+def _builds(kernel, policy, on_device):
+    """(policy, build) that may count a kernel's text, the first that is possible.
+
+    Arrays of a kernel that asks how many members its team has may fit teams of the size that was asked for,
+    and no others. A host's have fewer: each is given room for what a device's many members share out.
+    """
+    if not isinstance(policy, pk.TeamPolicy):
+        return [(policy, "touched:lanes" if on_device and _straight(kernel) else "touched")]
+    if not _asks_for_size(kernel):
+        return [(policy, "touched")]
+    size, builds = policy.team_size, ["touched:lanes", f"touched:{WARP}", f"touched:{2 * WARP}"]
+    if size is pk.AUTO:
+        size, builds[0] = MEMBERS, "touched"
+    elif on_device and size <= WARP:
+        builds = [f"touched:{WARP}", "touched:lanes"]
+    return [(_roomy(policy, size, build) if on_device else policy, build) for build in builds]
+
+
+def _roomy(policy, size, build):
+    """A policy with scratch for what so many members share out, where those that count are fewer."""
+    _, _, width = build.partition(":")
+    parts = -(-size // (int(width) if width.isdigit() else 1))
+    return dataclasses.replace(policy, scratch_bytes=parts * policy.scratch_bytes)
+
+
+def _counted(kernel, args, reducer, policy, build):
+    return pk.count(policy, kernel, *args, reducer=reducer, build=build)
 
 
 def _inputs(args, scan):
@@ -256,20 +282,34 @@ def _as_many_members(kernel, policy):
 
 def _asks_for_size(kernel):
     """True where a text, or a function that it calls, reads how many members its team has."""
-    texts, seen = [kernel.portable_text], set()
+    return any(isinstance(node, ast.Attribute) and node.attr == "size" for node in _nodes(kernel))
+
+
+@functools.cache
+def _nodes(kernel):
+    """Nodes of the syntax trees of a text and of the functions that it calls."""
+    texts, seen, found = [kernel.portable_text], set(), []
     while texts:
         text = texts.pop()
         if id(text) in seen:
             continue
         seen.add(id(text))
         for node in ast.walk(text.tree):
-            if isinstance(node, ast.Attribute) and node.attr == "size":
-                return True
+            found.append(node)
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func).split(".")
                 called = functools.reduce(lambda a, b: getattr(a, b, None), name[1:], text.scope.get(name[0]))
                 texts += [called.portable_text] if hasattr(called, "portable_text") else []
-    return False
+    return found
+
+
+def _straight(kernel):
+    """True where neither a text nor a function that it calls decides by values what it does, or calls what it
+    was given: packs then do for each index what it does alone."""
+    choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(kernel)
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return not given & called and not any(isinstance(node, choices) for node in nodes)
 
 
 def _masked(policy, kernel, data, reducer, scan, build):

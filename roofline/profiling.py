@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
-PATIENCE = 2.0  # seconds for counting launches of one kind again, on the data that each meets
+PATIENCE = 1.0  # seconds for counting launches of one kind again, on the data that each meets
 AHEAD, TRIPS = (
     2e-4,
     30_000,
@@ -161,6 +161,7 @@ class Profile:
     ) -> None:
         self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
+        self._met = {}
         self.copies, self.memory_bytes, self.counted = [], None, counted
         self._begin, self.regions, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
 
@@ -279,6 +280,12 @@ class Profile:
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
 
     @staticmethod
+    def kind(launch: Any) -> tuple[Any, ...]:
+        """What launches have in common that do alike work: kernel, policy, reducers, shapes and types of
+        arrays."""
+        return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args)
+
+    @staticmethod
     def sizes(event: Event) -> str:
         """Sizes of an event's launches in words."""
         words = [in_words(launch.policy) for launch in event.launches[:3]]
@@ -291,8 +298,10 @@ class Profile:
         return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
 
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
-        """The Counts of one of the launches; those of the same identity are counted once, or as often as
-        `meet` was called for them, and are the mean of that."""
+        """The Counts of one of the launches: of those of its kind that were counted as they came (`meet`) the
+        mean; else those of the same identity are counted once."""
+        if met := self._met.get((*self.kind(launch), executed)):
+            return met.mean()
         key = (*self.identity(launch), executed)
         if key not in self._counts:
             self._counts[key] = Met()
@@ -300,10 +309,10 @@ class Profile:
         return self._counts[key].mean()
 
     def meet(self, launch: Any, *, executed: bool = True) -> None:
-        """Count a launch that is about to run, on the data as they are. Where its text has conditions,
-        launches of the same identity may do other things on other data: then the first few are counted, and
-        some of the many."""
-        self._counts.setdefault((*self.identity(launch), executed), Met()).meet(launch, executed)
+        """Count a launch that is about to run, on the data as they are. Launches of a kind may do other
+        things on other data, where their text has conditions, or by other whole numbers: then the first few
+        are counted, and some of the many."""
+        self._met.setdefault((*self.kind(launch), executed), Met()).meet(launch, executed)
 
     def short(self) -> list[str]:
         """Labels of launches so short that their times are mostly the cost of a launch."""
@@ -398,22 +407,28 @@ def profile(
 
 
 class Met:
-    """Counts of launches of one identity: all of the first, ever fewer of the many."""
+    """Counts of launches of one kind: all of the first, ever fewer of the many."""
 
     def __init__(self):
         self.n, self.next, self.left, self.samples, self._mean = 0, 1, PATIENCE, [], None
+        self.numbers = None
 
     def meet(self, launch, executed, again=True):
         """Count a launch if it is time to; once there is a count, only if `again`."""
         self.n += 1
         if self.samples and (
-            not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)
+            not again or self.n < self.next or self.left <= 0.0 or not self._may_differ(launch)
         ):
             return
         again, start = bool(self.samples), time.perf_counter()
         self.samples.append((self.n, count_launch(launch, executed=executed)))
         self.left -= again * (time.perf_counter() - start)  # the first one compiles
         self.next, self._mean = self.n + max(1, self.n // 3), None
+        self.numbers = _whole_numbers(launch.args)
+
+    def _may_differ(self, launch):
+        """Whether a launch may do other work than the one that was counted last."""
+        return branches(launch.kernel) or _whole_numbers(launch.args) != self.numbers
 
     def mean(self):
         """Each sample stands for the launches up to the next."""
@@ -494,3 +509,26 @@ def _identity(a):
     if isinstance(a, pk.View):
         return a.pointer, a.shape, a.strides, a.dtype.name
     return type(a), getattr(a, "value", a)
+
+
+def shapes_of(args):
+    """What makes two launches of a kernel differ in their work: shapes and types of arrays, and values that
+    it was compiled for."""
+    args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
+    return tuple(
+        (
+            shapes_of(a)
+            if isinstance(a, tuple)
+            else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
+        )
+        for a in args
+    )
+
+
+def _whole_numbers(args):
+    """Those among the arguments, by which loops may differ."""
+    return [
+        _whole_numbers(a) if isinstance(a, tuple) else a
+        for a in args
+        if isinstance(a, (int, np.integer, tuple))
+    ]

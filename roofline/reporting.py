@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import types
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -18,6 +19,7 @@ from roofline import ceiling, checks, machine, measuring, timing
 from roofline.attainable import ABOVE, Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
+from roofline.counting import in_words
 from roofline.host import busiest
 from roofline.memory import high_water
 from roofline.profiling import Profile, profile
@@ -216,6 +218,7 @@ def collect(
     on_start=lambda method, done: None,
     ceilings=None,
     on_row=lambda text: None,
+    counts=types.MappingProxyType({}),
 ):
     """Time each run and put it into the report; one that raises is noted and the next goes on.
 
@@ -232,6 +235,8 @@ def collect(
         before, and all are held anew.
     on_row : callable of str
         Told what each run came to, in a line.
+    counts : mapping of (case name, method, source) to list of lists of Counts
+        Those of a call's launches, event by event, where they are known (`roofline.ahead`).
     """
     try:
         for done, (case, run) in enumerate(runs):
@@ -239,7 +244,8 @@ def collect(
             begin = time.perf_counter()
             try:
                 seconds, value, most = _timed(run, report.quick)
-                roof = _roof(report, run, seconds, ceilings) if ceilings else None
+                known = counts.get((case, run.method, run.source))
+                roof = _roof(report, run, seconds, ceilings, known) if ceilings else None
                 roof = roof and replace(roof, memory=most)
                 why = reasons_of(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
@@ -281,31 +287,37 @@ def _timed(run, quick):
     seconds, most = timing.measure(lambda: values.append(run.call()), run.sync, **few), None
     if seconds.median < MAX_SECONDS and not quick:
         with high_water() as most:
-            _complete(run)
+            run.complete()
     return seconds, values[-1], most and most.bytes
 
 
-def _complete(run):
-    run.call()
-    if run.sync:
-        run.sync()
-
-
-def _roof(report, run, seconds, ceilings):
-    """One more call, profiled, and counted on the data that each launch meets."""
+def _roof(report, run, seconds, ceilings, counts=None):
+    """One more call, profiled, and counted on the data that each launch meets; but where its counts are
+    known."""
     executed = not report.space.startswith("cuda") and seconds.median < LONG and not report.quick
 
     def count(launch):
         made.meet(launch, executed=executed)
 
-    with profile(count, apart=True) as made:
-        _complete(run)
+    if counts is not None:
+        with profile(apart=True) as made:
+            run.complete()
+    if counts is None or not _alike(made, counts):
+        counts = None
+        with profile(count, apart=True) as made:
+            run.complete()
 
     def roofs(special):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    found = analyse(made, seconds.median, roofs, executed=executed)
+    found = analyse(made, seconds.median, roofs, executed=executed, counts=counts)
     if found and found.outside > OUTSIDE * found.seconds and not report.quick:
         found = replace(found, host=busiest(run.call))
     return found
+
+
+def _alike(made, counts):
+    """Whether counts are those of a profile's launches, kernel by kernel and size by size."""
+    launched = [[(one.kernel.name, in_words(one.policy)) for one in event.launches] for event in made.events]
+    return launched == [[(one.kernel, one.policy) for one in event] for event in counts]

@@ -9,13 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import portable as pk
 from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.counting import static_arguments
 from roofline.counts import mean
-from roofline.profiling import SHORT, Met, profile, region_now
+from roofline.profiling import SHORT, Met, profile, region_now, shapes_of
 from roofline.reasons import reasons_of
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
@@ -146,7 +145,7 @@ class _Sizes:
 
 def _kind(launch, region):
     """What launches of one kind have in common."""
-    shapes = _shapes(launch.args)
+    shapes = shapes_of(launch.args)
     return (
         region,
         launch.label,
@@ -315,19 +314,6 @@ def _timed(found):
 def _seconds(found):
     """Seconds of launches of a kind, by their median."""
     return len(found) * Samples(tuple(event.seconds / len(event.launches) for event, _ in found)).median
-
-
-def _shapes(args):
-    """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
-    args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
-    return tuple(
-        (
-            _shapes(a)
-            if isinstance(a, tuple)
-            else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
-        )
-        for a in args
-    )
 
 
 def _run(part, path, arguments):

@@ -54,7 +54,7 @@ class Entry(Launched):
         self.has_loops = kernel.portable_text.has_loops
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
-        self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.width = self.lanes(self.signature)
         self.tree = self._typed(self.width)
         if self.tree.chain and self.width > 1:
             self.width = max(self.width, self.chained)

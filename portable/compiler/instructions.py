@@ -27,6 +27,8 @@ class Instructions(Memory):
         with self.b.goto_entry_block():
             place = self.b.alloca(llvm_type)
             self.b.store(ir.Constant(llvm_type, None), place)
+        if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
+            self.b.position_before(self.b.block.terminator)
         return place
 
     def n_instructions(self):

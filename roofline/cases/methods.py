@@ -43,6 +43,7 @@ def simulated_run(method, size, unit, space, call):
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
+@functools.cache
 def two_clouds(n):
     """Points of a mixture, shape (n, P)."""
     random = np.random.default_rng(0)
@@ -106,41 +107,41 @@ def silent(call):
 
 
 def _words(space, n):
-    random = np.random.default_rng(0)
-    x, y = (pk.copy_of(a, space) for a in random.random((2, n)))
+    """The arrays of each are made when it is first called: they are large."""
     edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
-    cube = pk.copy_of(np.resize(random.random(1000), (edge,) * 3), space)
-    square = [pk.copy_of(random.random((side, side)), space) for _ in range(3)]
-    every = pk.RangePolicy(0, n, space=space)
-    launches = {
-        "axpy": (n, "elements", pk.parallel_for, every, layer.axpy, layer.A, x, y),
-        "dot product": (n, "elements", pk.parallel_reduce, every, layer.product, x, y),
-        "matrix product, tiles in scratch": (
-            side,
-            "rows",
-            pk.parallel_for,
-            pk.TeamPolicy((side // layer.T) ** 2, space=space),
-            layer.matmul,
-            *square,
-        ),
-        "7-point stencil": (
-            edge,
-            "planes",
-            pk.parallel_for,
-            pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space),
-            layer.stencil,
-            cube,
-            pk.zeros(cube.shape, np.float64, space),
-        ),
-        "histogram": (
-            n,
-            "elements",
-            pk.parallel_for,
-            every,
-            layer.count,
-            pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
-            pk.ScatterView(pk.zeros((layer.BINS,), np.int32, space)),
-        ),
-    }
-    for name, (size, unit, word, *args) in launches.items():
-        yield simulated_run(name, size, unit, space, functools.partial(word, *args))
+    every, box = pk.RangePolicy(0, n, space=space), pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space)
+    tiles = pk.TeamPolicy((side // layer.T) ** 2, space=space)
+
+    def drawn(*shape):
+        return pk.copy_of(np.random.default_rng(0).random(shape), space)
+
+    @functools.cache
+    def vectors():
+        return drawn(n), drawn(n)
+
+    def cubes():
+        cube = pk.copy_of(np.resize(np.random.default_rng(0).random(1000), (edge,) * 3), space)
+        return cube, pk.zeros(cube.shape, np.float64, space)
+
+    def bins():
+        values = np.random.default_rng(0).integers(0, layer.BINS, n, np.int32)
+        return pk.copy_of(values, space), pk.ScatterView(pk.zeros((layer.BINS,), np.int32, space))
+
+    def squares():
+        return [drawn(side, side) for _ in range(3)]
+
+    for name, size, unit, word, policy, kernel, numbers, arrays in (
+        ("axpy", n, "elements", pk.parallel_for, every, layer.axpy, (layer.A,), vectors),
+        ("dot product", n, "elements", pk.parallel_reduce, every, layer.product, (), vectors),
+        ("matrix product, tiles in scratch", side, "rows", pk.parallel_for, tiles, layer.matmul, (), squares),
+        ("7-point stencil", edge, "planes", pk.parallel_for, box, layer.stencil, (), cubes),
+        ("histogram", n, "elements", pk.parallel_for, every, layer.count, (), bins),
+    ):
+        launch = functools.partial(word, policy, kernel, *numbers)
+        yield simulated_run(name, size, unit, space, _launching(launch, arrays))
+
+
+def _launching(launch, arrays):
+    """A call that launches with arrays that are made once, when they are wanted."""
+    made = functools.cache(arrays)
+    return lambda: launch(*made())

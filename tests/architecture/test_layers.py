@@ -337,6 +337,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         "rows that the first teams of their sums look at, and the host reads what they see; cheap new views",
     ),
     (31, "sorts of few keys dealt to more tiles, and one number of chunks for teams, another for indices"),
+    (26, "counts of kernels without packs by a warp of members, and of loads that stand before a loop"),
 )
 
 

@@ -403,6 +403,8 @@ def test_repeats_are_spread_over_more_than_a_moment(monkeypatch):
     plan = measuring.Plan("fma float64", "flop", 1.0, clock.taking(2e-3), lambda: None, "")
     assert len(plan.measure(quick=False).values) > measuring.REPEATS
     assert measuring.SPREAD_SECONDS <= clock.now < measuring.SPREAD_SECONDS + 5e-3
+    dataclasses.replace(plan, shared=False).measure(quick=False)  # of a device, which nobody shares
+    assert 4 / 3 * measuring.SPREAD_SECONDS <= clock.now < 4 / 3 * measuring.SPREAD_SECONDS + 1e-2
 
 
 def test_repeats_go_on_until_the_best_stands(monkeypatch):

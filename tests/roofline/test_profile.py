@@ -265,6 +265,30 @@ def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     assert 10 < len(counted) - 1 < 20 and p.counts()[0][1][0].flops == found.flops
 
 
+@pk.kernel
+def repeated(i, n, scale, x):
+    for _ in range(n):
+        x[i] *= scale
+
+
+@pytest.mark.parametrize(("numbers", "least", "most"), [([3], 1, 1), ([1, 5], 10, 20)])
+def test_launches_of_a_kind_differ_by_whole_numbers_alone(monkeypatch, numbers, least, most):
+    """Not by where arrays lie, nor by floats, which nobody asks for conditions."""
+    counted, count = [], profiling.count_launch
+    monkeypatch.setattr(
+        profiling, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
+    )
+    arrays = [np.ones(4) for _ in range(50)]
+    with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:
+        for k, x in enumerate(arrays):
+            pk.parallel_for(
+                pk.RangePolicy(0, 4, space="serial"), repeated, numbers[k % len(numbers)], 0.5 + k, x
+            )
+    flops = [counts.flops for _, (counts,) in p.counts(executed=False)]
+    assert least <= len(counted) <= most and len(flops) == 50
+    assert flops[0] == pytest.approx(4 * sum(numbers) / len(numbers), rel=0.3)
+
+
 def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
     """On a CPU flops and special functions add up; on a GPU those of float32 have units of their own."""
     roof = quick_ceilings("serial")

@@ -1,12 +1,16 @@
 """What launches touch: elements by the identity of memory, and the lines in which they lie."""
 
+import math
+
 import numpy as np
 import pytest
 
 import portable as pk
 import roofline
+from portable import algorithms
 from portable.backends.cpu import reuse
 from portable.compiler import recording
+from roofline import counting
 from roofline.cases import layer
 
 N = 1000
@@ -175,7 +179,6 @@ def rows(i, a, x, y):
     y[i] = a[i, 1] + x[0]
 
 
-@pk.kernel
 def shared_out(team, n, x):
     """As many numbers of its own for each member as a team's share of n has."""
     own = pk.local(n // team.size, x.dtype)
@@ -185,12 +188,55 @@ def shared_out(team, n, x):
         x[k * team.size + team.rank] = own[k] + 1.0
 
 
-def test_what_the_members_of_large_teams_share_out_is_counted():
-    """By a warp of members where a pack's few lanes would have too large arrays of their own."""
-    n = 1 << 16  # of 8 bytes: 64 KiB for each of 8 lanes, 16 KiB for each of 32
-    policy, x = pk.TeamPolicy(1, 256), np.zeros(n)
-    counts = roofline.count(policy, shared_out, pk.static(n), x, executed=False)
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("n", [1 << 16, 1 << 18])
+def test_what_the_members_of_large_teams_share_out_is_counted(n, packed):
+    """By as many members as a warp has, or two, where a pack's few lanes, or the one of a kernel without
+    packs, would have too large arrays of their own."""
+    kernel, x = pk.kernel(shared_out, packed=packed), np.zeros(n)
+    counts = roofline.count(pk.TeamPolicy(1, 256), kernel, pk.static(n), x, executed=False)
     assert counts.arrays == {"x": (8 * n, 8 * n)} and counts.loaded == 8 * n and not x.any()
+
+
+@pk.kernel
+def kept(team, n, x, out):
+    """Scratch for a member's share of n, whose shape is known at run time."""
+    own = team.scratch(n // team.size, x.dtype)
+    for k in team.thread_range(n // team.size):
+        own[k] = x[k]
+    team.barrier()
+    for k in team.thread_range(n // team.size):
+        out[k] = own[k] + 1.0
+
+
+@pytest.mark.parametrize(("n", "size"), [(1 << 18, 256), (1 << 22, 1024), (1 << 12, 32), (1 << 18, pk.AUTO)])
+def test_scratch_of_a_devices_teams_has_room_where_fewer_members_count(n, size):
+    """What a device's launch asks for is too little for the shares of a host's few members."""
+    at_least = 128 if size is pk.AUTO else size
+    policy = pk.TeamPolicy(2, size, scratch_bytes=pk.scratch_bytes((n // at_least, np.float64)))
+    x, out = np.zeros(n), np.zeros(n)
+    _, touched, _, _ = counting._text(policy, kept, (n, x, out), (), None, on_device=True)
+    n_read, n_written = touched["x"][0][0] // 8, touched["out"][0][1] // 8
+    assert n_read == n_written and n % n_read == 0 and n_read >= n // at_least and out[:n_read].all()
+
+
+def test_rounds_of_a_sort_by_a_gpus_teams_are_counted(monkeypatch):
+    """Teams of 256 that share out tiles of 4,096 keys, in a kernel without packs: by a warp of members, whose
+    sort is the same."""
+    n, space = 50_000, pk.default_space()
+    monkeypatch.setattr(algorithms, "_tiling", lambda space: (256, 8, 4096))
+    keys = np.random.default_rng(0).integers(0, 1 << 16, n).astype(np.uint64)
+    state = algorithms._start_all_digits(keys, False, 8, space)
+    even, odd = ((np.zeros(n, np.uint64), np.zeros(n, np.int32)) for _ in range(2))
+    policy, order = pk.TeamPolicy(-(-n // 4096), 256), np.zeros(n, np.int64)
+    for place in range(8):
+        launch = *map(pk.static, (4096, 8, 8)), place, pk.static(False), keys, even, odd, order, state
+        counts = roofline.count(policy, algorithms._move_tile, *launch, executed=False)
+        read, written = (8 * n, 12 * n) if place == 0 else (0, 8 * n) if place == 1 else (0, 0)
+        assert counts.arrays.get("given", (0, 0)) == (read, 0)
+        assert sum(counts.arrays.get(name, (0, 0))[1] for name in ("keys", "numbers", "order")) == written
+        pk.count(policy, algorithms._move_tile, *launch, build="touched:32")  # the launch itself
+    assert (order == np.argsort(keys, kind="stable")).all()
 
 
 @pk.kernel
@@ -219,6 +265,73 @@ def test_samples_that_are_full_know_how_many_accesses_came(build, monkeypatch):
         if picked > 16:
             assert sample[0] / picked == pytest.approx(n_indices / width, rel=0.2)
     assert width > 1 or trace.samples[0][0] > reuse.EVENTS
+
+
+@pk.function
+def halved(x):
+    return 0.5 * x
+
+
+@pk.function
+def positive(x):
+    return x if x > 0.0 else 0.0
+
+
+@pk.kernel
+def straight(i, n, a, place, out):
+    total = 0.0
+    for k in range(n[i]):
+        total += halved(a[k] * out[place[i]])
+    out[i] = math.exp(-total) + pk.random.normal(1, 0, i)
+
+
+@pk.kernel
+def choosing(i, n, a, place, out):
+    out[i] = positive(a[n[i]])
+
+
+@pk.function
+def applied(function, x):
+    return function(x)
+
+
+@pk.kernel
+def given(i, n, a, place, out):
+    out[i] = applied(positive, a[n[i]])
+
+
+@pk.kernel
+def weighted(i, n, a, place, out):
+    return a[place[i]] * out[i], n[i]
+
+
+@pk.kernel
+def grid_sum(j, i, n, a, place, out):
+    out[i] = a[place[i]] + a[j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "policy", "build"),
+    [
+        (straight, pk.RangePolicy(3, N), "touched:lanes"),
+        (grid_sum, pk.MDRangePolicy((0, 1), (5, N - 3)), "touched:lanes"),
+        (weighted, pk.RangePolicy(0, N - 1), "touched:lanes"),
+        (choosing, pk.RangePolicy(0, N), "touched"),
+        (given, pk.RangePolicy(0, N), "touched"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, policy, build):
+    """Which do what single indices do, and are told of what is the same for all of them at once."""
+    place = np.random.default_rng(0).integers(0, N, N)
+    arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
+    if kernel is weighted:
+        reducer = (pk.Sum, pk.Max)
+    assert [name for _, name in counting._builds(kernel, policy, True)] == [build]
+    by_index, by_packs = (
+        counting._text(policy, kernel, arrays, reducer, None, device) for device in (False, True)
+    )
+    assert by_packs[:2] == by_index[:2]
 
 
 @pytest.mark.parametrize("kernel", [turned, some, rows], ids=lambda k: k.name)

@@ -37,7 +37,7 @@ class Entry(entry.Entry):
         return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
 
     def lanes(self, signature):
-        return signature.width if self.kernel.packed is True else self.kernel.packed
+        return signature.width if self.kernel.packed is True else self.kernel.packed or 1
 
     @staticmethod
     def team_facts(width):

@@ -70,6 +70,7 @@ class Entry(Emitted):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
         plain = (
             self.policy_kind == "range"
+            and self.kernel.packed
             and not self.reducers
             and not any(s[0] == "scatter" for s in flatten(signature.specs))
         )

@@ -1,0 +1,121 @@
+"""Counts of a report's methods on a device, made before the first one is timed, by processes side by side.
+
+Counting is the host's work, most of it compilation, which one process does one after the other: of kernels
+for the device, of their counting builds, of both again as text. What is compiled for the device is then found
+on disk by who times.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import portable as pk
+from roofline import cases, ceiling, machine
+from roofline.contract import Run
+from roofline.counts import Counts
+from roofline.profiling import profile
+
+EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
+THREADS = 4  # of a process: more than its cores, for it compiles most of the time
+Method = tuple[str, str, str]  # its case, its name, its source
+_asked = {}  # in such a process: the space, the folder of data, whether inputs are tiny
+
+
+@contextlib.contextmanager
+def processes(
+    space: str, chosen: Iterable[str], data: Path | None, quick: bool = False
+) -> Iterator[Callable[..., dict[Method, list[list[Counts]]]]]:
+    """Processes that prepare the inputs of cases while this one does, and then count; they end with the
+    block.
+
+    Parameters
+    ----------
+    space : str
+        Of a device.
+    chosen : iterable of str
+        The cases' names.
+    data, quick : Path or None, bool
+        As of `roofline.cases.Case.prepare`.
+
+    Yields
+    ------
+    count : callable
+        Of an iterable of (case, method, source), and optionally a callable of (int, int) that is told how
+        many methods are done, before the first and after each, and of how many. Gives by (case, method,
+        source) the Counts of a call's launches, a list for each event of the call in turn. What nobody could
+        count is left out: whoever times it counts it then. All is where there are too few cores.
+    """
+    n = min(machine.usable_cores() // EACH, MOST)
+    if n < 2:
+        yield lambda methods, on_done=None: {}
+        return
+    own, context = set(multiprocessing.active_children()), multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(n, context, _begin, (space, data, quick)) as pool:
+        try:
+            for _ in range(n):  # which starts them all
+                pool.submit(_prepare, tuple(chosen))
+            pool.submit(_compile_ceilings)
+            yield functools.partial(_count, pool)
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - own:
+                process.kill()
+            raise
+
+
+def _count(pool, methods, on_done=lambda n, total: None):
+    # what methods do beside stands last, and takes longest
+    asked, found = {pool.submit(_counts_of, *one): one for one in reversed(list(methods))}, {}
+    on_done(0, len(asked))
+    for done, one in enumerate(concurrent.futures.as_completed(asked), 1):
+        with contextlib.suppress(Exception):
+            found[asked[one]] = one.result()
+        on_done(done, len(asked))
+    return found
+
+
+# ---- in such a process
+def _begin(*asked):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, and ends this process
+    os.environ["PORTABLE_NUM_THREADS"] = str(min(THREADS, machine.usable_cores()))
+    _asked.update(zip(("space", "data", "quick"), asked))
+
+
+def _prepare(chosen):
+    for case in chosen:
+        _runs(case)
+
+
+def _compile_ceilings():
+    """What measures the device, so that it is found on disk when it is wanted."""
+    ceiling.ceilings(_asked["space"], quick=True)
+
+
+@functools.cache
+def _runs(case):
+    with pk.use(_asked["space"]):
+        return {(run.method, run.source): run for run in cases.load(case).prepare(**_asked)}
+
+
+def _counts_of(case, method, source):
+    with pk.use(_asked["space"]):
+        return counts_of(_runs(case)[method, source])
+
+
+def counts_of(run: Run, executed: bool = False) -> list[list[Counts]]:
+    """Counts of the launches of a call that is neither the first nor the second, event by event."""
+
+    def count(launch):
+        made.meet(launch, executed=executed)
+
+    for _ in range(2):
+        run.complete()
+    with profile(count, apart=True) as made:
+        run.complete()
+    return [found for _, found in made.counts(executed=executed)]
