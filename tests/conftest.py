@@ -10,6 +10,7 @@ Tests that take long and stand side by side run whole where the command line nam
 `-m "not slow"` leaves all of them out.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -67,6 +68,11 @@ SAMPLED = {
     "roofline/test_layer.py::test_peers_agree_with_numpy": 3,
 }
 HERE = Path(__file__).parent
+
+
+def pytest_collection_finish():
+    """What is there by now stays to the end: collections of garbage, a tenth of the time, need not look at it."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
