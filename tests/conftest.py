@@ -55,9 +55,9 @@ space = space_fixture(SPACES)
 SAMPLED = {
     "checked/test_models.py": 8,
     "clusters/": 7,
-    "hostile/test_attacks.py::test_attack": 3,
-    "docs/test_coming_from.py::test_both_sides_agree": 3,
-    "docs/test_pages.py::test_a_page_runs": 3,
+    "hostile/test_attacks.py::test_attack": 5,
+    "docs/test_coming_from.py::test_both_sides_agree": 5,
+    "docs/test_pages.py::test_a_page_runs": 5,
     "docs/test_notebooks.py::test_a_notebook_runs": 4,
     "docs/test_site.py::test_every_picture": 4,
     "docs/test_site.py::test_the_site_builds": 1,
