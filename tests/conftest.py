@@ -66,6 +66,7 @@ SAMPLED = {
     "models/test_papers.py": 7,
     "roofline/test_cli.py::test_compare_has_a_row_a_peer": 6,
     "roofline/test_layer.py::test_peers_agree_with_numpy": 3,
+    "roofline/test_peers.py::test_hawkes_peers_agree": 4,
 }
 HERE = Path(__file__).parent
 
