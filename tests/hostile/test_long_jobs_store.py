@@ -12,7 +12,7 @@ import pytest
 
 from . import jobs
 
-STEP = 1 if os.environ.get("PORTABLE_HOSTILE") else 61
+STEP = 1 if os.environ.get("PORTABLE_HOSTILE") else 251
 KEPT = [job for job in jobs.JOBS if job != "model_file"]
 
 

@@ -51,7 +51,7 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
     thread = threading.Thread(target=call)
     thread.start()
     try:
-        for _ in range(30):
+        for _ in range(8):
             child = os.fork()
             if child == 0:
                 signal.alarm(20)  # a child that hangs ends by this, and not with 0

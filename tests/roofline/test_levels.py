@@ -98,8 +98,8 @@ def test_small_launches_are_told_closely(hot):
 @pytest.mark.parametrize(
     ("n", "kernel", "simulated", "policy"),
     [
-        (300, transpose, transposed, pk.MDRangePolicy((0, 0), (300, 300), space="serial")),
-        (56, product, multiplied, pk.MDRangePolicy((0, 0), (56, 56), space="serial")),
+        (200, transpose, transposed, pk.MDRangePolicy((0, 0), (200, 200), space="serial")),
+        (44, product, multiplied, pk.MDRangePolicy((0, 0), (44, 44), space="serial")),
     ],
     ids=["transpose", "product"],
 )

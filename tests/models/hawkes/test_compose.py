@@ -32,7 +32,6 @@ VALUES = {
 KINDS = {
     "exponential": compose(),
     "omori": compose("omori"),
-    "omori, cut off": compose("omori", within_h=5000.0),
     "three decays, marks": compose(2, marks=True),
     "etas": compose("omori", distance="power_law", marks=True, growth=True),
     "omori, growth": compose("omori", marks=True, growth=True, within_h=5000.0),
@@ -96,7 +95,7 @@ def events(space):
     return *random_events(n, 2, seed=4), 2.5 + np.random.default_rng(4).exponential(0.5, n)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["omori", "three decays, marks", "etas", "omori, growth"])
 def test_likelihood_and_gradient(space, name):
     if space == "threads" or (space == "checked" and name != "etas"):
         pytest.skip("the same code as on serial; in plain Python the largest of them is enough")
@@ -187,7 +186,7 @@ def test_simulated_and_found_again(name):
         **VALUES_OF_SIMULATION
         | {k: v for k, v in {"q": 2.5, "gamma": 0.4, "alpha": 1.0}.items() if k in kind.names()}
     )
-    n = 1200.0  # immigrants, evenly over a hundred square kilometres
+    n = 600.0  # immigrants, evenly over a hundred square kilometres
     made = simulate(truth, n_immigrants=n, horizon_h=20_000.0, seed=7)
     locations, times, marks = made[0], made[1], made.marks if name == "etas" else None
     inside = ((locations >= 0.0) & (locations <= 10.0)).all(axis=1)

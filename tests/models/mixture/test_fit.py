@@ -24,8 +24,7 @@ def assert_never_falls(model):
     assert np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()
 
 
-@pytest.mark.parametrize("p", [1, 3, WIDE])
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("k, p", [(4, 1), (1, 3), (4, 3), (4, WIDE)])
 def test_agrees_with_the_reference(space, k, p):
     n, n_iter = (40, 2) if space == "checked" else (400, 8)
     if p > 3 and space == "checked":
@@ -54,7 +53,7 @@ FIRST_COVARIANCES = {
 }
 
 
-@pytest.mark.parametrize("n_iter", [1, 2, 10])
+@pytest.mark.parametrize("n_iter", [1, 10])
 @pytest.mark.parametrize("kind", FIRST_COVARIANCES)
 def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
     mixture = pytest.importorskip("sklearn.mixture")
@@ -204,9 +203,9 @@ def test_the_best_of_several_starts_is_kept():
 
 @pytest.mark.parametrize("prior", [Prior(), Prior(shape=0.01, rate=50.0, mean_scale=0.1), None])
 def test_objective_never_falls_on_random_problems(prior):
-    """102 problems in all, of every size, number of components and start together. The second prior wants
+    """60 problems in all, of every size, number of components and start together. The second prior wants
     alpha far below 1, where sticks reach their bound."""
-    for seed in range(0, 100, 3):
+    for seed in range(0, 100, 5):
         p, k = 1 + seed % 4, 1 + seed % 7
         X = draw(30 + 4 * seed, *random_mixture(3, p, seed), seed=seed)
         model = DirichletMixture(

@@ -36,7 +36,7 @@ SHORT = {"priors": PRIORS, "fixed": FIXED, "n_chains": 3, "n_draws": 6, "n_warmu
 @pytest.fixture(scope="module")
 def posterior_on_a_grid():
     """Means and sds of phi and sigma, by sums over a grid with Kalman's likelihood."""
-    phi, sigma = np.linspace(-0.99, 0.99, 60), np.linspace(0.02, 2.2, 60)
+    phi, sigma = np.linspace(-0.99, 0.99, 40), np.linspace(0.02, 2.2, 40)
     logs = np.array([[exact.kalman(Y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
     w = np.exp(logs - logs.max())
     w /= w.sum()
@@ -47,10 +47,10 @@ def posterior_on_a_grid():
 @pytest.mark.parametrize(
     "sample, options",
     [
-        (sample_pmmh, {"n_particles": 60, "n_draws": 400}),
-        (sample_pmmh, {"n_particles": 40, "n_draws": 400, "n_blocks": 5}),
-        (sample_pmmh, {"n_particles": 30, "n_draws": 400, "guided": True}),
-        (sample_gibbs, {"n_particles": 15, "n_draws": 500}),
+        (sample_pmmh, {"n_particles": 60, "n_draws": 250}),
+        (sample_pmmh, {"n_particles": 40, "n_draws": 250, "n_blocks": 5}),
+        (sample_pmmh, {"n_particles": 30, "n_draws": 250, "guided": True}),
+        (sample_gibbs, {"n_particles": 15, "n_draws": 300}),
     ],
     ids=["PMMH", "correlated", "guided", "Gibbs"],
 )
@@ -58,7 +58,7 @@ def test_draws_are_of_the_exact_posterior(sample, options, posterior_on_a_grid):
     """Means of 32 chains within five standard errors seen between them; sds within a quarter, which 1,000
     effective draws allow."""
     found = sample(
-        LG, Y, priors=PRIORS, fixed=FIXED, n_chains=32, n_warmup=200, seed=1, space="threads", **options
+        LG, Y, priors=PRIORS, fixed=FIXED, n_chains=32, n_warmup=100, seed=1, space="threads", **options
     )
     means, sds = posterior_on_a_grid
     of_chains = found.draws.mean(axis=1)
