@@ -4,6 +4,7 @@ the file at every sweep."""
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -209,7 +210,7 @@ class Points:
     def _check(self, total, components):
         """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
         density."""
-        if not np.isfinite(total):
+        if not math.isfinite(total):
             self._name_flaw()
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block

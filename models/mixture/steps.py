@@ -76,31 +76,33 @@ class FullSteps:
             self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
             self._log_weights = pk.empty((k,))
             self._records = pk.zeros((k * record_length(p, False),), points.dtype)
+            self._found = pk.empty((3, k))
+        self._sums, self._maximise = None, None
+        self._make_ready = pk.plan(
+            self._policy,
+            step_kernels.prepare,
+            self._log_weights,
+            self._centre,
+            *self._prior,
+            *self._numbers[:2],
+            self._means,
+            self._covariance,
+            self._factor,
+            self._records,
+            self._found,
+            label="mixture.prepare",
+        )
         self._prepare()
 
     def _put(self, array):
         return pk.copy_of(np.ascontiguousarray(array, np.float64), self._points.space)
 
     def _prepare(self):
-        pull, dof, _ = self._numbers
         pk.deep_copy(self._log_weights, self._model.log_weights())
-        found = pk.parallel_reduce(
-            self._policy,
-            step_kernels.prepare,
-            self._log_weights,
-            self._centre,
-            *self._prior,
-            pull,
-            dof,
-            self._means,
-            self._covariance,
-            self._factor,
-            self._records,
-            reducer=(pk.Sum, pk.Sum, pk.Max),
-            label="mixture.prepare",
-        )
-        bad, self._penalty, self._farthest = found
-        if bad:
+        self._make_ready()
+        bad, penalties, away = self._found.to_numpy()
+        self._penalty, self._farthest = penalties.sum(), away.max()
+        if bad.any():
             raise covariance.collapsed()
 
     @property
@@ -134,13 +136,20 @@ class FullSteps:
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        added = reached(self._points.added, self._points.space)
-        about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
-        pk.parallel_for(
+        sums = self._points.added, *self._points.about
+        if self._maximise is None or any(now is not before for now, before in zip(sums, self._sums)):
+            self._sums, self._maximise = sums, self._plan(*sums)
+        self._maximise()
+        self._model.weigh(self._n.to_numpy())
+        self._prepare()
+
+    def _plan(self, added, *about):
+        """The launch of `maximise` for these sums."""
+        return pk.plan(
             self._policy,
             step_kernels.maximise,
-            added,
-            *about,
+            reached(added, self._points.space),
+            *(copy.of(array) for copy, array in zip(self._about, about)),
             self._centre,
             *self._prior,
             *self._numbers,
@@ -149,8 +158,6 @@ class FullSteps:
             self._covariance,
             label="mixture.maximise",
         )
-        self._model.weigh(self._n.to_numpy())
-        self._prepare()
 
     def moments(self):
         return centred("full", *self._points.gathered(), self._means.to_numpy().T)

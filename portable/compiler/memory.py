@@ -350,7 +350,7 @@ class Memory(Ops):
         dtype = view.dtype
         if self.W == 1:
             old = self._atomic_step(
-                op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view
+                op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view, want_old
             )
             return Value(dtype, VARYING, old)
         values = self.get(value, dtype, VARYING)
@@ -360,7 +360,7 @@ class Memory(Ops):
             with self.lane_is_live(k):
                 place = self._lane_pointer(how, pointer, k, view, indices)
                 old = self._atomic_step(
-                    op, place, self.lane(values, k), wanted and self.lane(wanted, k), view
+                    op, place, self.lane(values, k), wanted and self.lane(wanted, k), view, want_old
                 )
                 if want_old:
                     self.b.store(
@@ -393,7 +393,7 @@ class Memory(Ops):
         index = self.index_number(v) if v.kind == UNIFORM else v.ir
         return self.plus(index, k * v.step)
 
-    def _atomic_step(self, op, pointer, x, expected, view):
+    def _atomic_step(self, op, pointer, x, expected, view, want_old):
         dtype = view.dtype
         if op == "cas":
             return self._compare_and_swap(pointer, expected, x, dtype)
@@ -408,7 +408,20 @@ class Memory(Ops):
             name = {"add": "fadd", "min": "fminimum", "max": "fmaximum"}.get(name, name)
         elif dtype in t.UNSIGNED and name in ("min", "max"):
             name = "u" + name
-        return self.b.atomic_rmw(name, pointer, x, "monotonic")
+        if want_old or op not in ("min", "max") or self.target.straight:
+            return self.b.atomic_rmw(name, pointer, x, "monotonic")
+        with self.b.if_then(self._would_change(op, pointer, x, dtype)):
+            self.b.atomic_rmw(name, pointer, x, "monotonic")
+
+    def _would_change(self, op, pointer, x, dtype):
+        """Whether the least or largest so far may change by x. Most often it does not, and then the cores of
+        a CPU go on sharing its line, which each atomic operation takes for one of them."""
+        b, is_float = self.b, t.is_float(dtype)
+        compare = b.fcmp_unordered if is_float else b.icmp_unsigned if dtype in t.UNSIGNED else b.icmp_signed
+        so_far = b.load_atomic(pointer, "monotonic", itemsize(dtype), typ=x.type)
+        return compare(
+            {"max": "<", "min": ">"}[op] + "=" * is_float, so_far, x
+        )  # zeros of both signs are equal
 
     def plain_sum(self, op, old, x):
         """old + x or old - x, of floats or integers."""

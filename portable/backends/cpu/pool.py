@@ -62,7 +62,7 @@ class Pool:
     lock : threading.RLock, held by whoever launches
     handle, run_address : int
         For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
-        end, i64 chunk)` and does what `run` does; chunk >= 1. Whoever calls it holds `lock`, and has called
+        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has called
         `start` before: without it (so in the child of a fork) the caller does all the work itself, rightly
         but alone. Both are 0 where the pool is not native.
     """
@@ -99,13 +99,14 @@ class Pool:
         ----------
         fn, block : int, addresses; `block` is handed on untouched
         begin, end : int
-        chunk : int, at least 1
+        chunk : int, not 0
             Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of
             `fn` each. Threads take the next chunk when they are free; `worker` is the thread's number, 0 for
-            the caller.
+            the caller. Of -chunk indices, a thread takes many neighbours as one, the fewer the fewer are
+            left.
         """
-        if chunk < 1:
-            raise InputError(f"Pool.run: chunk is {chunk}; it must be at least 1.")
+        if not chunk:
+            raise InputError("Pool.run: chunk is 0; at least 1 is wanted, or -1 at most.")
         call = self.native and self._call
         with self.lock:
             if not self._started:
@@ -205,6 +206,7 @@ class Pool:
             )
 
     def _run_plain(self, fn, block, begin, end, chunk):
+        chunk = abs(chunk)
         lows = iter(range(begin, end, chunk))  # taking the next one is atomic under the interpreter's lock
 
         def work(worker):

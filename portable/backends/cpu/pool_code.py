@@ -13,13 +13,15 @@ from . import ring_code
 # How long a worker without work spins before it sleeps; and, where the last sleep was a short one, how many
 # times as long: what shortly follows one launch is likely to follow the next as shortly.
 SPIN_MICROSECONDS, PATIENCE = 30, 10
+# a thread takes this part of what is left for each, where it may take many chunks at once
+ROUNDS = 4
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
 # pairs.
 AT = {
     "GATE": 0,
     "NEXT": 128,  # the next chunk to be taken
-    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk
+    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, and of how many left one thread takes one
     "SLEEPERS": 384,  # workers that sleep, or are about to
     "WAITING": 392,  # 1: the launching thread sleeps, or is about to
     "STOP": 400,
@@ -95,33 +97,44 @@ define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
   ret i1 %both
 }}
 
-; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it.
+; Take chunks until none is left, whoever takes them: chunk k is [begin + k * chunk, ...). A job of which %per is small
+; has one thread take many neighbours at once, as one, the fewer the fewer are left: all threads end together.
 define internal void @work(ptr %pool, i64 %worker) {{
+entry:
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
-  %words = load {{ptr, ptr, i64, i64, i64, i64}}, ptr %job
-  %fn = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 0
-  %block = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 1
-  %begin = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 2
-  %end = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 3
-  %chunk = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 4
-  %last = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 5
-  br label %take
+  %words = load {{ptr, ptr, i64, i64, i64, i64, i64}}, ptr %job
+  %fn = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 0
+  %block = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 1
+  %begin = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 2
+  %end = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 3
+  %chunk = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 4
+  %last = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 5
+  %per = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 6
+  %before = load atomic i64, ptr %next monotonic, align 8
+  %late = icmp ugt i64 %before, %last
+  br i1 %late, label %out, label %take
 take:
+  %known = phi i64 [ %before, %entry ], [ %after, %run ] ; so many at least are taken
   %ends = call i1 @portable_ends(ptr %block, i64 %worker)
   br i1 %ends, label %out, label %next.chunk
 next.chunk:
-  %k = atomicrmw add ptr %next, i64 1 monotonic
+  %left = sub i64 %last, %known
+  %share = udiv i64 %left, %per
+  %n = call i64 @llvm.umax.i64(i64 %share, i64 1)
+  %k = atomicrmw add ptr %next, i64 %n monotonic
   %some = icmp ule i64 %k, %last
   br i1 %some, label %run, label %out
 run:
   %skip = mul i64 %k, %chunk
   %from = add i64 %begin, %skip
-  %full = add i64 %from, %chunk
-  %is.last = icmp eq i64 %k, %last
-  %to = select i1 %is.last, i64 %end, i64 %full
+  %size = mul i64 %n, %chunk
+  %full = add i64 %from, %size
+  %after = add i64 %k, %n
+  %was.last = icmp ugt i64 %after, %last
+  %to = select i1 %was.last, i64 %end, i64 %full
   call void %fn(ptr %block, i64 %from, i64 %to, i64 %worker)
-  br label %take
+  br i1 %was.last, label %out, label %take
 out:
   ret void
 }}
@@ -144,7 +157,8 @@ out:
   ret void
 }}
 
-define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk) {{
+; %step: the indices of a chunk; less than 0 where a thread may take many chunks at once.
+define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %step) {{
   %time = alloca [2 x i64]
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %enter, label %return
@@ -163,21 +177,29 @@ post:
   %job = getelementptr i8, ptr %pool, i64 {JOB}
   %total = sub i64 %end, %begin
   %less = sub i64 %total, 1
+  %many = icmp slt i64 %step, 0
+  %minus = sub i64 0, %step
+  %chunk = select i1 %many, i64 %minus, i64 %step
   %last = udiv i64 %less, %chunk
+  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
+  %workers = load i64, ptr %workers.p
+  %threads = add i64 %workers, 1
+  %rounds = mul i64 %threads, {ROUNDS}
+  %per = select i1 %many, i64 %rounds, i64 -1
   %block.p = getelementptr i64, ptr %job, i64 1
   %begin.p = getelementptr i64, ptr %job, i64 2
   %end.p = getelementptr i64, ptr %job, i64 3
   %chunk.p = getelementptr i64, ptr %job, i64 4
   %last.p = getelementptr i64, ptr %job, i64 5
+  %per.p = getelementptr i64, ptr %job, i64 6
   store ptr %fn, ptr %job
   store ptr %block, ptr %block.p
   store i64 %begin, ptr %begin.p
   store i64 %end, ptr %end.p
   store i64 %chunk, ptr %chunk.p
   store i64 %last, ptr %last.p
+  store i64 %per, ptr %per.p
   store atomic i64 0, ptr %next monotonic, align 8
-  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
-  %workers = load i64, ptr %workers.p
   %have.help = icmp sgt i64 %workers, 0
   %need.help = icmp ugt i64 %last, 0
   %help = and i1 %have.help, %need.help
@@ -268,9 +290,8 @@ entry:
   %many = mul i64 %few, {PATIENCE}
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen, %retry ], [ %epoch, %leave ], [ %epoch, %tell ]
-  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %retry ],
-    [ %spins.next, %leave ], [ %spins.next, %tell ]
+  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %epoch, %leave ], [ %epoch, %tell ]
+  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %leave ], [ %spins.next, %tell ]
   br label %spin
 spin:
   %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
@@ -316,18 +337,16 @@ awake: ; too late for this launch, perhaps, but not for the next
 chain:
   call void @wake(ptr %pool)
   br label %enter
-enter:
-  %gate.seen = phi i64 [ %gate, %spin ], [ %gate.now, %chain ]
+enter: ; whoever finds the gate closed meanwhile leaves at once
   %spins.next = phi i64 [ %spins, %spin ], [ %spins.chosen, %chain ]
-  %gate.with.me = add i64 %gate.seen, 1
-  %swap = cmpxchg ptr %pool, i64 %gate.seen, i64 %gate.with.me seq_cst monotonic
-  %entered = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %entered, label %inside, label %retry
-retry:
-  br label %idle
-inside:
+  %gate.seen = atomicrmw add ptr %pool, i64 1 seq_cst
   %epoch = lshr i64 %gate.seen, 16
+  %in.time = trunc i64 %epoch to i1
+  br i1 %in.time, label %inside, label %ready
+inside:
   call void @work(ptr %pool, i64 %worker)
+  br label %ready
+ready:
   %leaving = atomicrmw sub ptr %pool, i64 1 seq_cst
   %inside.then = and i64 %leaving, 65535
   %was.last = icmp eq i64 %inside.then, 1
@@ -383,7 +402,11 @@ def text():
     pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
         platform.machine(), ""
     )
-    known = {"PATIENCE": PATIENCE, "SHORT": 1000 * PATIENCE * SPIN_MICROSECONDS} | AT | ring_code.WORDS
+    known = (
+        {"ROUNDS": ROUNDS, "PATIENCE": PATIENCE, "SHORT": 1000 * PATIENCE * SPIN_MICROSECONDS}
+        | AT
+        | ring_code.WORDS
+    )
     return (_IR + ring_code.TEXT).format(pause=pause, **known)
 
 
