@@ -62,9 +62,9 @@ class Pool:
     lock : threading.RLock, held by whoever launches
     handle, run_address : int
         For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
-        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has called
-        `start` before: without it (so in the child of a fork) the caller does all the work itself, rightly
-        but alone. Both are 0 where the pool is not native.
+        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has
+        called `start` before: without it (so in the child of a fork) the caller does all the work itself,
+        rightly but alone. Both are 0 where the pool is not native.
     """
 
     def __init__(self, n_threads, *, native=True):

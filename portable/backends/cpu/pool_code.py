@@ -21,7 +21,7 @@ ROUNDS = 4
 AT = {
     "GATE": 0,
     "NEXT": 128,  # the next chunk to be taken
-    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, and of how many left one thread takes one
+    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, in how many left one is taken at once
     "SLEEPERS": 384,  # workers that sleep, or are about to
     "WAITING": 392,  # 1: the launching thread sleeps, or is about to
     "STOP": 400,
@@ -97,8 +97,8 @@ define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
   ret i1 %both
 }}
 
-; Take chunks until none is left, whoever takes them: chunk k is [begin + k * chunk, ...). A job of which %per is small
-; has one thread take many neighbours at once, as one, the fewer the fewer are left: all threads end together.
+; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it. Of those that are left a
+; thread takes one in %per at once, one at least, neighbours that are run as one: so all threads end together.
 define internal void @work(ptr %pool, i64 %worker) {{
 entry:
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
@@ -291,7 +291,8 @@ entry:
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %epoch, %leave ], [ %epoch, %tell ]
-  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %leave ], [ %spins.next, %tell ]
+  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %leave ],
+    [ %spins.next, %tell ]
   br label %spin
 spin:
   %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
