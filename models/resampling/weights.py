@@ -142,6 +142,23 @@ class Weights:
         check_extremes(self.given, self.name, self.log, largest, smallest, degenerate_allowed)
 
 
+@functools.lru_cache(maxsize=64)
+def _form(n_rows, n, n_ancestors, space):
+    """Bits, sizes and policies of Tables."""
+    size, sweep = tile_size(n), max(LEAST_SWEEP, -(-n // MOST_SWEEPS))
+    n_tiles = -(-n // size)
+    with pk.use(space):
+        policies = [teams(n_rows * n_tiles, TEAM), teams(n_rows * n_tiles, SWEEP_TEAM)]
+        policies += teams(n_rows * -(-n // sweep), SWEEP_TEAM), row_policy(n_rows, n_tiles)
+    return (
+        min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length()),
+        size,
+        n_tiles,
+        sweep,
+        *policies,
+    )
+
+
 class Tables:
     """What the kernels need to know of weights, kept on the space: nothing here waits for it but `check`.
 
@@ -164,14 +181,9 @@ class Tables:
     def __init__(self, values, log, n_ancestors, room=new):
         self.room, self.values, self.log, self.n_ancestors = room, values, pk.static(log), n_ancestors
         self.n_rows, self.n = values.shape
-        self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_ancestors) - 1).bit_length())
-        self.tile_size = tile_size(self.n)
-        self.n_tiles = -(-self.n // self.tile_size)
-        self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))
-        self.tiles = teams(self.n_rows * self.n_tiles, TEAM)
-        self.wide_tiles = teams(self.n_rows * self.n_tiles, SWEEP_TEAM)
-        self.sweeps = teams(self.n_rows * -(-self.n // self.sweep), SWEEP_TEAM)
-        self.rows = row_policy(self.n_rows, self.n_tiles)
+        form = _form(self.n_rows, self.n, n_ancestors, pk.default_space())
+        self.bits, self.tile_size, self.n_tiles, self.sweep = form[:4]
+        self.tiles, self.wide_tiles, self.sweeps, self.rows = form[4:]
         self.extremes = room("extremes", (self.n_rows, 3), np.int64)
         self.sums = room("sums", (self.n_rows, self.n_tiles + 1), np.uint64)
         self.stretches = room("stretches", (self.n_rows, max(1, n_ancestors // spreading.LONG)), np.int64)

@@ -4,7 +4,6 @@ import ctypes
 import math
 import os
 import types
-import weakref
 
 import numpy as np
 
@@ -59,14 +58,16 @@ class _Large:
     """Memory of an array, which is kept for the next array of its size when nobody refers to this."""
 
     kept: dict[int, list[np.ndarray]] = {}  # by size; a list's pop and append need no lock
+    most, raw = _MOST_KEPT, None  # names of modules may be gone before the last array is
 
     def __init__(self, nbytes):
+        self.nbytes = nbytes
         try:
-            raw = self.kept[nbytes].pop()
+            self.raw = self.kept[nbytes].pop()
         except (KeyError, IndexError):
-            raw = self._new(nbytes + _ALIGNMENT)
-        self.pointer = address(raw) + -address(raw) % _ALIGNMENT
-        weakref.finalize(self, self._keep, nbytes, raw).atexit = False
+            self.raw = self._new(nbytes + _ALIGNMENT)
+        start = address(self.raw)
+        self.pointer = start + -start % _ALIGNMENT
 
     @classmethod
     def _new(cls, nbytes):
@@ -76,10 +77,10 @@ class _Large:
             cls.kept = {}
             return np.empty(nbytes, np.uint8)
 
-    @classmethod
-    def _keep(cls, nbytes, raw):
+    def __del__(self):
+        cls = type(self)
         others = sum(size * len(arrays) for size, arrays in list(cls.kept.items()))
-        if others + nbytes > _MOST_KEPT:
+        if others + self.nbytes > self.most:
             cls.kept = {}  # perhaps of sizes that nobody asks for any more
-        if nbytes <= _MOST_KEPT:
-            cls.kept.setdefault(nbytes, []).append(raw)
+        if self.raw is not None and self.nbytes <= self.most:
+            cls.kept.setdefault(self.nbytes, []).append(self.raw)

@@ -21,7 +21,7 @@ ROUNDS = 4
 AT = {
     "GATE": 0,
     "NEXT": 128,  # the next chunk to be taken
-    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, in how many left one is taken at once
+    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, divisor of what one thread takes
     "SLEEPERS": 384,  # workers that sleep, or are about to
     "WAITING": 392,  # 1: the launching thread sleeps, or is about to
     "STOP": 400,
@@ -97,8 +97,8 @@ define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
   ret i1 %both
 }}
 
-; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it. Of those that are left a
-; thread takes one in %per at once, one at least, neighbours that are run as one: so all threads end together.
+; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it. Of those that are
+; left a thread takes one in %per at once, one at least, and runs them as one: all threads end together.
 define internal void @work(ptr %pool, i64 %worker) {{
 entry:
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
