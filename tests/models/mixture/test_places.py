@@ -223,7 +223,7 @@ def test_a_start_does_not_wait_between_draws(far):
     heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, np.random.default_rng(1))
     with pk.listening(heard, copies=True):
         given.means(9, np.ones(P), "k-means++", np.random.default_rng(2))
-    assert heard.waits == [] and heard.kernels.count("mixture.arrival + mixture.approach") == 9
+    assert heard.waits == [] and heard.kernels.count("mixture.draw + mixture.draw") == 5
 
 
 @pytest.mark.parametrize("stretch", [None, 12_000])
