@@ -205,7 +205,7 @@ def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
             fitted(far, max_iter=iterations, moves=False)
     ways = ("far", "host"), ("host", "far"), ("", "far")
     short, long = ([one.copies(*way, 0) for way in ways] for one in heard)
-    assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 8 * K), 3 * 8 * K, 0]
+    assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 32 * K), 3 * 8 * K, 0]
 
 
 def test_a_sweep_that_comes_again_is_one_launch(far):
