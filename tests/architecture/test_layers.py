@@ -331,6 +331,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (
+        290,
+        (
+            "threads take fewer chunks at once the fewer are left; the least and the largest without an"
+            " atomic step where nothing changes"
+        ),
+    ),
 )
 
 

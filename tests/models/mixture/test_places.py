@@ -197,7 +197,7 @@ def test_a_fit_copies_its_points_once(far, prior):
     assert heard.copies(far, "host", X.nbytes // 8) == []
 
 
-def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
+def test_an_iteration_brings_a_few_numbers_a_component_to_the_host(far):
     heard = []
     for iterations in (2, 5):
         heard.append(Heard())
