@@ -30,7 +30,7 @@ import weakref
 from ... import locks
 from ...errors import InputError
 from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
-from .pool_code import AT, STATE_BYTES, posix
+from .pool_code import AT, posix
 from .ring_code import WORDS as RING
 
 _RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
@@ -73,7 +73,7 @@ class Pool:
         self.n_threads, self.handle = n_threads, 0
         self.native = native and bool(pool_code.text())
         if self.native:
-            self._memory = ctypes.create_string_buffer(STATE_BYTES + 128)
+            self._memory = ctypes.create_string_buffer(AT["INSIDE"] + 128 * (n_threads + 1))
             self.handle = (ctypes.addressof(self._memory) + 127) & ~127
         self._forget_threads()
         _pools.add(self)
@@ -174,7 +174,7 @@ class Pool:
         self._started = False
         self._executor = self._finalizer = None
         if self.native:
-            ctypes.memset(self.handle, 0, STATE_BYTES)
+            ctypes.memset(self.handle, 0, AT["INSIDE"] + 128 * self.n_threads)
             posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + AT["MUTEX"]), None)
             for condition in (AT["WORK"], AT["DONE"]):
                 posix("pthread_cond_init")(ctypes.c_void_p(self.handle + condition), None)
@@ -265,7 +265,7 @@ def _create_threads(n_threads, function, argument):
 def _end_threads(threads, code, handle, memory):
     """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
     too."""
-    if _word(handle + AT["GATE"]).value >> 16 & 1:
+    if _word(handle + AT["GATE"]).value & 1:
         return  # exit while another Python thread is in a launch: the process's end takes its workers along
     _STOP(code.stop)(handle)
     for thread in threads:

@@ -33,8 +33,8 @@ AT = {
     "MUTEX": 512,  # this and the conditions: the largest known have 64 bytes
     "WORK": 640,  # what sleeping workers wait for
     "DONE": 768,  # what a sleeping launch waits for
+    "INSIDE": 896,  # of worker k, 128 k bytes further on: whether it may be inside
 }
-STATE_BYTES = 896
 
 _C_FUNCTIONS = (
     "pthread_mutex_lock",
@@ -49,8 +49,9 @@ _C_FUNCTIONS = (
 
 _FUNCTIONS = "pool_run", "pool_worker", "pool_stop", "pool_copy", "ring_up", "ring_down", "pool_pause"
 
-# gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
-# process.
+# The gate is open where it is odd. Who enters says so first, and then looks at the gate again; a launch closes it
+# first, and then waits until nobody is inside: each in sequentially consistent order, so that one of them sees the
+# other. 64 bits outlast a process.
 _IR = """
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
@@ -88,11 +89,10 @@ define internal i64 @now() {{
   ret i64 %now
 }}
 
-; May a worker that has seen epoch %seen enter? Only an open launch, and each launch once.
+; May a worker that has been in launch %seen enter? Only an open launch, and each launch once.
 define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
-  %epoch = lshr i64 %gate, 16
-  %open = trunc i64 %epoch to i1
-  %new = icmp ne i64 %epoch, %seen
+  %open = trunc i64 %gate to i1
+  %new = icmp ne i64 %gate, %seen
   %both = and i1 %open, %new
   ret i1 %both
 }}
@@ -137,6 +137,30 @@ run:
   br i1 %was.last, label %out, label %take
 out:
   ret void
+}}
+
+; Whether a worker is inside.
+define internal i1 @is_shared(ptr %pool) {{
+entry:
+  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
+  %workers = load i64, ptr %workers.p
+  br label %next
+next:
+  %k = phi i64 [ %workers, %entry ], [ %k.less, %look ]
+  %none = icmp eq i64 %k, 0
+  br i1 %none, label %no, label %look
+look:
+  %at = mul i64 %k, 128
+  %first = getelementptr i8, ptr %pool, i64 {INSIDE}
+  %inside.p = getelementptr i8, ptr %first, i64 %at
+  %inside = load atomic i64, ptr %inside.p seq_cst, align 8
+  %k.less = sub i64 %k, 1
+  %out = icmp eq i64 %inside, 0
+  br i1 %out, label %next, label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }}
 
 ; Wake two sleepers, if there are any.
@@ -208,23 +232,17 @@ alone:
   call void @work(ptr %pool, i64 0)
   br label %out
 open:
-  atomicrmw add ptr %pool, i64 65536 seq_cst
+  atomicrmw add ptr %pool, i64 1 seq_cst
   call void @wake(ptr %pool)
   call void @work(ptr %pool, i64 0)
-  %closing = atomicrmw add ptr %pool, i64 65536 seq_cst
-  %inside.then = and i64 %closing, 65535
-  %empty.then = icmp eq i64 %inside.then, 0
-  br i1 %empty.then, label %out, label %begin.wait
-begin.wait:
+  atomicrmw add ptr %pool, i64 1 seq_cst
   %spins.p = getelementptr i8, ptr %pool, i64 {SPINS}
   %spins = load i64, ptr %spins.p
   br label %spin
 spin:
-  %i = phi i64 [ %spins, %begin.wait ], [ %i.less, %pause ]
-  %gate = load atomic i64, ptr %pool acquire, align 8
-  %inside = and i64 %gate, 65535
-  %empty = icmp eq i64 %inside, 0
-  br i1 %empty, label %out, label %spin.more
+  %i = phi i64 [ %spins, %open ], [ %i.less, %pause ]
+  %shared = call i1 @is_shared(ptr %pool)
+  br i1 %shared, label %spin.more, label %out
 spin.more:
   %tired = icmp eq i64 %i, 0
   br i1 %tired, label %announce, label %pause
@@ -240,10 +258,8 @@ announce:
   store atomic i64 1, ptr %waiting seq_cst, align 8
   br label %look
 look:
-  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
-  %inside.now = and i64 %gate.now, 65535
-  %empty.now = icmp eq i64 %inside.now, 0
-  br i1 %empty.now, label %rise, label %sleep
+  %shared.now = call i1 @is_shared(ptr %pool)
+  br i1 %shared.now, label %sleep, label %rise
 sleep: ; not for long: a worker may be in a loop without end, and only this thread hears of Ctrl-C
   call i32 @clock_gettime(i32 0, ptr %time)
   %ns.p = getelementptr i64, ptr %time, i64 1
@@ -284,15 +300,17 @@ entry:
   %cores.p = getelementptr i8, ptr %pool, i64 {CORES}
   %cores = load i64, ptr %cores.p
   %worker = atomicrmw add ptr %born.p, i64 1 monotonic
+  %at = mul i64 %worker, 128
+  %first = getelementptr i8, ptr %pool, i64 {INSIDE}
+  %inside = getelementptr i8, ptr %first, i64 %at
   %has.core = icmp slt i64 %worker, %cores
   %all.spins = load i64, ptr %spins.p
   %few = select i1 %has.core, i64 %all.spins, i64 0
   %many = mul i64 %few, {PATIENCE}
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %epoch, %leave ], [ %epoch, %tell ]
-  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %leave ],
-    [ %spins.next, %tell ]
+  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen.next, %out ], [ %seen.next, %tell ]
+  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %out ], [ %spins.next, %tell ]
   br label %spin
 spin:
   %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
@@ -340,24 +358,19 @@ chain:
   br label %enter
 enter: ; whoever finds the gate closed meanwhile leaves at once
   %spins.next = phi i64 [ %spins, %spin ], [ %spins.chosen, %chain ]
-  %gate.seen = atomicrmw add ptr %pool, i64 1 seq_cst
-  %epoch = lshr i64 %gate.seen, 16
-  %in.time = trunc i64 %epoch to i1
-  br i1 %in.time, label %inside, label %ready
-inside:
+  store atomic i64 1, ptr %inside seq_cst, align 8
+  %gate.then = load atomic i64, ptr %pool seq_cst, align 8
+  %in.time = call i1 @may_enter(i64 %gate.then, i64 %seen)
+  br i1 %in.time, label %share, label %out
+share:
   call void @work(ptr %pool, i64 %worker)
-  br label %ready
-ready:
-  %leaving = atomicrmw sub ptr %pool, i64 1 seq_cst
-  %inside.then = and i64 %leaving, 65535
-  %was.last = icmp eq i64 %inside.then, 1
-  br i1 %was.last, label %leave.last, label %leave
-leave.last:
+  br label %out
+out:
+  %seen.next = phi i64 [ %seen, %enter ], [ %gate.then, %share ]
+  store atomic i64 0, ptr %inside seq_cst, align 8
   %waiting = load atomic i64, ptr %waiting.p seq_cst, align 8
   %launcher.sleeps = icmp ne i64 %waiting, 0
-  br i1 %launcher.sleeps, label %tell, label %leave
-leave:
-  br label %idle
+  br i1 %launcher.sleeps, label %tell, label %idle
 tell:
   call i32 @pthread_mutex_lock(ptr %mutex)
   call i32 @pthread_cond_signal(ptr %done)
