@@ -49,9 +49,9 @@ _C_FUNCTIONS = (
 
 _FUNCTIONS = "pool_run", "pool_worker", "pool_stop", "pool_copy", "ring_up", "ring_down", "pool_pause"
 
-# The gate is open where it is odd. Who enters says so first, and then looks at the gate again; a launch closes it
-# first, and then waits until nobody is inside: each in sequentially consistent order, so that one of them sees the
-# other. 64 bits outlast a process.
+# The gate is open where it is odd. Who enters says so first, and then looks at the gate again; a launch
+# closes it first, and then waits until nobody is inside: in sequentially consistent order, so that one of
+# them sees the other. 64 bits outlast a process.
 _IR = """
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
