@@ -112,7 +112,7 @@ def checked(run):
     checking, before = Checking(), trials.MANY
     trials.MANY = 10_000  # of a large launch, further schedules visit this many accesses
     try:
-        with watching(seed=1), pk.listening(checking):
+        with watching(seed=1), pk.listening(checking, into_graphs=True):
             run()
     finally:
         trials.MANY = before

@@ -1,12 +1,15 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Four ideas carry
+The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Five ideas carry
 it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
   they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
   that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
-  switches.
+  switches. Each worker says in a cache line of its own that it is inside, so that nobody waits for a line
+  that all write.
+* Where a launch lets them, threads take a part of the chunks that are left, so less and less: few steps of
+  the counter that all share, and no long chunk at the end.
 * Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
   condition; PATIENCE times as long after a sleep that was shorter than that. No more of them spin than there
   are cores.
