@@ -10,7 +10,9 @@ from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import Copy, record_length, references, triangle
+from .sums import CANCELS, Copy, record_length, references, triangle
+
+_MANY = 8  # iterations from which on a graph of one pays, which on a GPU takes as long as some of them
 
 
 class HostSteps:
@@ -39,6 +41,11 @@ class HostSteps:
         """The log-likelihood; the sums (3) are kept for `advance`."""
         likelihood, *self._sums = self._points.sweep(self.components)
         return likelihood
+
+    def step(self, n_iter):
+        """`advance`, then `sweep`."""
+        self.advance()
+        return self.sweep()
 
     def objective(self, log_likelihood):
         """Equation (8), or the log-likelihood without a prior."""
@@ -77,8 +84,9 @@ class FullSteps:
             self._log_weights = pk.empty((k,))
             self._records = pk.zeros((k * record_length(p, False),), points.dtype)
             self._found = pk.empty((3, k))
-        self._sums, self._maximise = None, None
-        self._make_ready = pk.plan(
+        self._sums, self._maximise, self._graph = None, None, None
+        self._limit = CANCELS[points.dtype]
+        self._preparing = (
             self._policy,
             step_kernels.prepare,
             self._log_weights,
@@ -90,8 +98,8 @@ class FullSteps:
             self._factor,
             self._records,
             self._found,
-            label="mixture.prepare",
         )
+        self._make_ready = pk.plan(*self._preparing, label="mixture.prepare")
         self._prepare()
 
     def _put(self, array):
@@ -100,6 +108,10 @@ class FullSteps:
     def _prepare(self):
         pk.deep_copy(self._log_weights, self._model.log_weights())
         self._make_ready()
+        self._look()
+
+    def _look(self):
+        """What `prepare` has found."""
         bad, penalties, away = self._found.to_numpy()
         self._penalty, self._farthest = penalties.sum(), away.max()
         if bad.any():
@@ -138,14 +150,36 @@ class FullSteps:
     def advance(self):
         sums = self._points.added, *self._points.about
         if self._maximise is None or any(now is not before for now, before in zip(sums, self._sums)):
-            self._sums, self._maximise = sums, self._plan(*sums)
+            self._sums = sums
+            self._maximise = pk.plan(*self._maximising(*sums), label="mixture.maximise")
         self._maximise()
         self._model.weigh(self._n.to_numpy())
         self._prepare()
 
-    def _plan(self, added, *about):
-        """The launch of `maximise` for these sums."""
-        return pk.plan(
+    def step(self, n_iter):
+        """`advance`, then `sweep`; as one graph where `n_iter`, the iterations of a run, are many."""
+        if n_iter < _MANY or not self._farthest <= self._limit:
+            self.advance()
+            return self.sweep()
+        if self._graph is None:
+            sums = self._points.added, *self._points.about
+            launches = {"maximise": self._maximising(*sums), "prepare": self._preparing}
+            self._graph = self._points.graph(self._records, launches)
+        if not self._graph:
+            self.advance()
+            return self.sweep()
+        graph, total, added = self._graph
+        self._model.weigh(added[:, 0].to_numpy())
+        pk.deep_copy(self._log_weights, self._model.log_weights())
+        graph.replay()
+        self._look()
+        if not self._farthest <= self._limit:  # from here on sums are taken about other references
+            return self.sweep()
+        return self._points.take(self, total, added)
+
+    def _maximising(self, added, *about):
+        """What `maximise` is launched with for some sums."""
+        return (
             self._policy,
             step_kernels.maximise,
             reached(added, self._points.space),
@@ -156,7 +190,6 @@ class FullSteps:
             self._n,
             self._means,
             self._covariance,
-            label="mixture.maximise",
         )
 
     def moments(self):
