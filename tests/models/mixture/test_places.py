@@ -6,7 +6,7 @@ import pytest
 
 import portable as pk
 from models import arrays, mixture
-from models.mixture import blocks, rows, search_kernels, spread, starts
+from models.mixture import blocks, rows, search_kernels, spread, starts, steps
 from portable.backends import registry
 
 from .far import FAR, Heard
@@ -217,6 +217,41 @@ def test_a_sweep_that_comes_again_is_one_launch(far):
     assert (
         n_blocks > 4 and [label.count(sweep) for label in heard.kernels if sweep in label] == [n_blocks] * 5
     )
+
+
+@pytest.mark.parametrize("prior", [None, mixture.Prior(scale=np.eye(P))])
+def test_an_iteration_of_a_long_run_is_one_graph(far, monkeypatch, prior):
+    """With the same bits as launches one by one, and as another memory's; from the host come a likelihood and
+    a few numbers a component, once."""
+    found, heard = [], []
+    for space, many in (("serial", 99), ("serial", 9), (far, 9)):
+        monkeypatch.setattr(steps, "_MANY", many)
+        heard.append(Heard())
+        with pk.listening(heard[-1], copies=True):
+            found.append(fitted(space, max_iter=9, prior=prior, moves=False))
+    step = "mixture.maximise + mixture.prepare + mixture.log_joint"
+    assert [sum(label.startswith(step) for label in one.kernels) for one in heard] == [0, 9, 9]
+    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+        first, *others = (getattr(model, name).tobytes() for model in found)
+        assert others == [first] * 2, name
+
+
+def test_a_run_whose_components_move_far_off_leaves_its_graph(space, monkeypatch):
+    """Then sums are taken about other references, as without a graph."""
+    if space == "checked":
+        pytest.skip("too many operations for plain Python")
+    monkeypatch.setattr(blocks, "CANCELS", {np.float64: 20.0})
+    monkeypatch.setattr(steps, "CANCELS", {np.float64: 20.0})
+    found = []
+    for many in (99, 9):
+        monkeypatch.setattr(steps, "_MANY", many)
+        heard = Heard()
+        with pk.listening(heard, copies=True):
+            found.append(fitted(space, max_iter=12, moves=False))
+    assert any(label.startswith("mixture.maximise + ") for label in heard.kernels)
+    assert "mixture.maximise" in heard.kernels
+    assert found[0].means_.tobytes() == found[1].means_.tobytes()
+    assert found[0].objective_history_.tobytes() == found[1].objective_history_.tobytes()
 
 
 def test_a_start_does_not_wait_between_draws(far):
