@@ -332,10 +332,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        290,
+        320,
         (
-            "threads take fewer chunks at once the fewer are left; the least and the largest without an"
-            " atomic step where nothing changes"
+            "threads that take fewer chunks the fewer are left, and enter without a line that all write; the"
+            " least and the largest without an atomic step where nothing changes; teams that come again"
         ),
     ),
 )
