@@ -4,6 +4,7 @@ the file at every sweep."""
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..mapped import rows_of
-from ..sharding import Shards, even_number, here
+from ..sharding import Shards, even_number, here, nodes
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
@@ -209,7 +210,7 @@ class Points:
     def _check(self, total, components):
         """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
         density."""
-        if not np.isfinite(total):
+        if not math.isfinite(total):
             self._name_flaw()
             totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
@@ -234,8 +235,7 @@ class Points:
             Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the
             place of l_ij, and returns a tuple of arrays to be added up. With a client it must pickle.
         """
-        numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
-        self.about = numbers.astype(self.dtype, copy=False), chosen
+        self.about = numbers, chosen = self._about(components)
         name, args = "gather", ()
         if change is not None:
             name, args = "changed", (*self.about, change)
@@ -243,6 +243,40 @@ class Points:
             name, args = "gather_about", self.about
         total, self.added, *more = self._shards.reduce(name, self._records(components), *args, stay=True)
         return self._check(float(on_host(total)[0]), components), *map(on_host, more)
+
+    def _about(self, components):
+        numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
+        return numbers.astype(self.dtype, copy=False), chosen
+
+    def graph(self, records, launches):
+        """Some launches and then a sweep about the centre, after one such sweep, as one graph.
+
+        Parameters
+        ----------
+        records : View
+            Of the components, which are read where they are.
+        launches : dict of str: tuple
+            What comes first: arguments of `pk.parallel_for` by the kernels' names.
+
+        Returns
+        -------
+        (Graph, View of sum_i lse_i, View of the sums), or ()
+            () where not all points are kept in one space of this process.
+        """
+        own = self._shards.own()
+        if own is None:
+            return ()
+        sweeps, blocks = own
+        with pk.capture(self.space) as graph:
+            for name, arguments in launches.items():
+                pk.parallel_for(*arguments, label=f"mixture.{name}")
+            ((_, _, (total, added)),) = nodes(sweeps.gather_of(iter(blocks), records), 0, len(blocks))
+        return graph, total.view, added.view
+
+    def take(self, components, total, added):
+        """What such a graph has left, as `gather` leaves it; sum_i lse_i."""
+        self.about, self.added = self._about(components), added
+        return self._check(float(total.to_numpy()[0]), components)
 
     def sweep(self, components, change=None):
         """One sweep of E-step and sums.

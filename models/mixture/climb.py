@@ -56,8 +56,7 @@ class Climb:
         while not run.converged and (
             run.done < n_iter or (beat is not None and self._may_beat(beat, run.done))
         ):
-            self.steps.advance()
-            self.history.append(self.steps.objective(self.steps.sweep()))
+            self.history.append(self.steps.objective(self.steps.step(n_iter)))
             run.done += 1
             run.converged = bool(self.history[-1] - self.history[-2] < tol * self.points.total)
             self._log.note(run, self, n_iter, n_before)

@@ -118,28 +118,33 @@ class WithPrior:
         self._scale = np.diagonal(prior.scale) if covariance.is_diagonal(kind) else prior.scale
         left = np.cumsum(weights[::-1])[::-1]
         with np.errstate(invalid="ignore"):  # nothing left: any stick will do
-            self._sticks = _hold(np.nan_to_num(weights / left, nan=0.5)[:-1])
+            self.restore(_hold(np.nan_to_num(weights / left, nan=0.5)[:-1]))
 
     def log_weights(self):
         """log pi_j, shape (k,)."""
-        return np.append(np.log(self._sticks), 0.0) + np.append(0.0, np.cumsum(np.log1p(-self._sticks)))
+        found = np.zeros(len(self._sticks) + 1)
+        np.log(self._sticks, out=found[:-1])
+        found[1:] += self._log_left.cumsum()
+        return found
 
     def state(self):
         """What EM moves, an array, for `restore`."""
         return self._sticks
 
     def restore(self, state):
-        self._sticks = state
+        self._sticks, self._log_left = state, np.log1p(-state)
+        self._left = self._log_left.sum()
 
     def alpha(self):
         """alpha* of (4)."""
-        return (self.prior.shape + len(self._sticks)) / (self.prior.rate - np.log1p(-self._sticks).sum())
+        return (self.prior.shape + len(self._sticks)) / (self.prior.rate - self._left)
 
     def weigh(self, n):
         """The sticks (7) from counts."""
-        others = self.alpha() - 1.0 + np.append(np.cumsum(n[:0:-1])[::-1], 0.0)[:-1]
+        others = self.alpha() - 1.0 + n[:0:-1].cumsum()[::-1]
         # With alpha < 1 nothing may hold a stick back: the objective then grows up to the bound.
-        self._sticks = _hold(np.divide(n[:-1], n[:-1] + others, out=np.ones(len(n) - 1), where=others > 0.0))
+        sticks = np.divide(n[:-1], n[:-1] + others, out=np.ones(len(n) - 1), where=others > 0.0)
+        self.restore(_hold(sticks))
 
     def maximum(self, n, xbar, scatter):
         """Means (5) and covariances (6) from the sums (3)."""
@@ -167,7 +172,7 @@ class WithPrior:
 
     def objective(self, log_likelihood, penalty):
         """Equation (8)."""
-        left, k = np.log1p(-self._sticks).sum(), len(self._sticks) + 1
+        left, k = self._left, len(self._sticks) + 1
         return (
             log_likelihood
             - left
@@ -226,4 +231,4 @@ def centred(kind, sums, reference, means):
 
 
 def _hold(sticks):
-    return np.clip(sticks, _NEAREST, 1.0 - _NEAREST)
+    return np.minimum(np.maximum(sticks, _NEAREST), 1.0 - _NEAREST)

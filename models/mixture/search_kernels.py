@@ -7,8 +7,8 @@ Arguments that recur, beside those of `kernels`
     nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first; 0
                 where it cannot be chosen
     free        float64: 1, and 0 for rows that count 0 times
-    draws       int64: how many rows are chosen, as `arrival` reads it and as `approach` does: each kernel
-                writes the other's, so that launches are the same for every draw
+    before      int64: how many rows are chosen; after: what the next draw finds there, so that launches are
+                the same for every other draw
 """
 
 import math
@@ -75,38 +75,36 @@ def name_rows(i, rows, names):
 
 
 @pk.kernel
-def arrival(i, seed, draws, names, nearest, free):
-    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
-    proportion to them. The same where all that may be chosen come at the rate 1."""
-    luck = pk.random.exponential(seed, names[i], draws[0])
-    first = luck / nearest[i] if nearest[i] > 0.0 else math.inf
-    if i == 0:
-        draws[1] = draws[0]
-    return first, luck if free[i] > 0.0 else math.inf
-
-
-@pk.kernel
-def approach(i, far, draws, rows, scales, free, found, places, chosen, nearest):
-    """The row that a draw chose, and what another has to do with it: 3 p operations.
+def draw(i, far, seed, before, after, names, rows, scales, free, found, places, chosen, nearest):
+    """What a row has to do with the one that was chosen last, and when it would be chosen next if rows came
+    at the rates `nearest`: the earliest one is one drawn in proportion to them. The same where all that may
+    be chosen come at the rate 1. 3 p operations, a random number and a logarithm.
 
     far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
             chosen one
-    found   by `arrival`: the earliest times; where that at the rates `nearest` is infinite, nothing is left
-            and the other counts; places has their rows
+    found   by the draw before: the earliest times; where that at the rates `nearest` is infinite, nothing was
+            left and the other counts; places has their rows
     """
-    own = places[0] if found[0] < math.inf else places[1]
-    square = 0.0
-    for c in range(rows.shape[1]):
-        away = (pk.float64(rows[i, c]) - pk.float64(rows[own, c])) / scales[c]
-        square += away * away
-    if free[i] > 0.0:
-        if far:
-            nearest[i] = min(nearest[i], square) if draws[1] > 0 else square
-        elif square == 0.0:
-            nearest[i] = 0.0
+    n, near, own = before[0], nearest[i], pk.int64(0)
+    if n > 0:
+        own = places[0] if found[0] < math.inf else places[1]
+        square = 0.0
+        for c in range(rows.shape[1]):
+            away = (pk.float64(rows[i, c]) - pk.float64(rows[own, c])) / scales[c]
+            square += away * away
+        if free[i] > 0.0:
+            if far:
+                near = min(near, square) if n > 1 else square
+            elif square == 0.0:
+                near = 0.0
+        nearest[i] = near
     if i == 0:
-        chosen[draws[1]] = own
-        draws[0] = draws[1] + 1
+        after[0] = n + 1
+        if n > 0:
+            chosen[n - 1] = own
+    luck = pk.random.exponential(seed, names[i], n)
+    first = luck / near if near > 0.0 else math.inf
+    return first, luck if free[i] > 0.0 else math.inf
 
 
 @pk.kernel

@@ -55,41 +55,36 @@ class Few:
             )
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
         with pk.use(space):
-            nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k,), np.int64)
-            found, places = pk.empty((2,)), pk.empty((2,), np.int64)
+            nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k + 1,), np.int64)
+            found, places = pk.empty((2, 2)), pk.empty((2, 2), np.int64)
         draws = pk.copy_of(np.zeros(2, np.int64), space)
         for view in (nearest, free):
             pk.deep_copy(view, 1.0 if self.weights is None else (self.weights > 0.0).astype(float))
+        far = pk.static(int(how == "k-means++"))
         with pk.capture(space) as graph:
-            pk.parallel_reduce(
-                policy,
-                search_kernels.arrival,
-                seed,
-                draws,
-                self._names,
-                nearest,
-                free,
-                reducer=(pk.MinLoc, pk.MinLoc),
-                out=(found[:1], places[:1], found[1:], places[1:]),
-                label="mixture.arrival",
-            )
-            pk.parallel_for(
-                policy,
-                search_kernels.approach,
-                pk.static(int(how == "k-means++")),
-                draws,
-                self._rows,
-                scales,
-                free,
-                found,
-                places,
-                chosen,
-                nearest,
-                label="mixture.approach",
-            )
-        for _ in range(k):
+            for old, new in ((0, 1), (1, 0)):
+                pk.parallel_reduce(
+                    policy,
+                    search_kernels.draw,
+                    far,
+                    seed,
+                    draws[old : old + 1],
+                    draws[new : new + 1],
+                    self._names,
+                    self._rows,
+                    scales,
+                    free,
+                    found[old],
+                    places[old],
+                    chosen,
+                    nearest,
+                    reducer=(pk.MinLoc, pk.MinLoc),
+                    out=tuple(view[new, j : j + 1] for j in range(2) for view in (found, places)),
+                    label="mixture.draw",
+                )
+        for _ in range(k // 2 + 1):  # each draw looks at what the one before has chosen
             graph.replay()
-        return some_of(self.X, chosen.to_numpy()).astype(np.float64)
+        return some_of(self.X, chosen.to_numpy()[:k]).astype(np.float64)
 
 
 def some_of(X, numbers):

@@ -72,11 +72,11 @@ def factorise(j, p, covariance, factor):
 
 
 @pk.kernel
-def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, factor, records):
+def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, factor, records, found):
     """What `log_joint` reads of a component, and its part of the objective.
 
-    Returns pivots that are not positive, what (8) takes off twice for this component, and |L^-1 (mu -
-    centre)|^2.
+    found   shape (3, k): pivots that are not positive, what (8) takes off twice for this component, and |L^-1
+            (mu - centre)|^2
     """
     p = means.shape[0]
     o = j * (records.shape[0] // means.shape[1])
@@ -100,4 +100,6 @@ def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, fact
         log_scale += pk.log(factor[row + a, j])
         o += 1
     records[o] = max(log_weights[j] - p * HALF_LOG_2_PI + log_scale, LOG_ZERO)
-    return bad, trace + pull * away - 2.0 * dof * log_scale, far
+    found[0, j] = bad
+    found[1, j] = trace + pull * away - 2.0 * dof * log_scale
+    found[2, j] = far

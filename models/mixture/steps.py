@@ -10,7 +10,9 @@ from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import Copy, record_length, references, triangle
+from .sums import CANCELS, Copy, record_length, references, triangle
+
+_MANY = 8  # iterations from which on a graph of one pays, which on a GPU takes as long as some of them
 
 
 class HostSteps:
@@ -39,6 +41,11 @@ class HostSteps:
         """The log-likelihood; the sums (3) are kept for `advance`."""
         likelihood, *self._sums = self._points.sweep(self.components)
         return likelihood
+
+    def step(self, n_iter):
+        """`advance`, then `sweep`."""
+        self.advance()
+        return self.sweep()
 
     def objective(self, log_likelihood):
         """Equation (8), or the log-likelihood without a prior."""
@@ -76,31 +83,38 @@ class FullSteps:
             self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
             self._log_weights = pk.empty((k,))
             self._records = pk.zeros((k * record_length(p, False),), points.dtype)
+            self._found = pk.empty((3, k))
+        self._sums, self._maximise, self._graph = None, None, None
+        self._limit = CANCELS[points.dtype]
+        self._preparing = (
+            self._policy,
+            step_kernels.prepare,
+            self._log_weights,
+            self._centre,
+            *self._prior,
+            *self._numbers[:2],
+            self._means,
+            self._covariance,
+            self._factor,
+            self._records,
+            self._found,
+        )
+        self._make_ready = pk.plan(*self._preparing, label="mixture.prepare")
         self._prepare()
 
     def _put(self, array):
         return pk.copy_of(np.ascontiguousarray(array, np.float64), self._points.space)
 
     def _prepare(self):
-        pull, dof, _ = self._numbers
         pk.deep_copy(self._log_weights, self._model.log_weights())
-        found = pk.parallel_reduce(
-            self._policy,
-            step_kernels.prepare,
-            self._log_weights,
-            self._centre,
-            *self._prior,
-            pull,
-            dof,
-            self._means,
-            self._covariance,
-            self._factor,
-            self._records,
-            reducer=(pk.Sum, pk.Sum, pk.Max),
-            label="mixture.prepare",
-        )
-        bad, self._penalty, self._farthest = found
-        if bad:
+        self._make_ready()
+        self._look()
+
+    def _look(self):
+        """What `prepare` has found."""
+        bad, penalties, away = self._found.to_numpy()
+        self._penalty, self._farthest = penalties.sum(), away.max()
+        if bad.any():
             raise covariance.collapsed()
 
     @property
@@ -134,23 +148,49 @@ class FullSteps:
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        added = reached(self._points.added, self._points.space)
-        about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
-        pk.parallel_for(
+        sums = self._points.added, *self._points.about
+        if self._maximise is None or any(now is not before for now, before in zip(sums, self._sums)):
+            self._sums = sums
+            self._maximise = pk.plan(*self._maximising(*sums), label="mixture.maximise")
+        self._maximise()
+        self._model.weigh(self._n.to_numpy())
+        self._prepare()
+
+    def step(self, n_iter):
+        """`advance`, then `sweep`; as one graph where `n_iter`, the iterations of a run, are many."""
+        if n_iter < _MANY or not self._farthest <= self._limit:
+            self.advance()
+            return self.sweep()
+        if self._graph is None:
+            sums = self._points.added, *self._points.about
+            launches = {"maximise": self._maximising(*sums), "prepare": self._preparing}
+            self._graph = self._points.graph(self._records, launches)
+        if not self._graph:
+            self.advance()
+            return self.sweep()
+        graph, total, added = self._graph
+        self._model.weigh(added[:, 0].to_numpy())
+        pk.deep_copy(self._log_weights, self._model.log_weights())
+        graph.replay()
+        self._look()
+        if not self._farthest <= self._limit:  # from here on sums are taken about other references
+            return self.sweep()
+        return self._points.take(self, total, added)
+
+    def _maximising(self, added, *about):
+        """What `maximise` is launched with for some sums."""
+        return (
             self._policy,
             step_kernels.maximise,
-            added,
-            *about,
+            reached(added, self._points.space),
+            *(copy.of(array) for copy, array in zip(self._about, about)),
             self._centre,
             *self._prior,
             *self._numbers,
             self._n,
             self._means,
             self._covariance,
-            label="mixture.maximise",
         )
-        self._model.weigh(self._n.to_numpy())
-        self._prepare()
 
     def moments(self):
         return centred("full", *self._points.gathered(), self._means.to_numpy().T)

@@ -180,6 +180,12 @@ class Sweeps:
         room = self.room()  # before anything is computed
         return ((Held(block.total), Held(room.of(block))) for block in self._computed(blocks))
 
+    def gather_of(self, blocks: Iterator[Block], records: pk.View) -> Iterator[tuple]:
+        """`gather` of records that are read where they are."""
+        loaded, self._records = self._records, records
+        yield from self.gather(blocks)
+        self._records = loaded
+
     def gather_about(
         self,
         blocks: Iterator[Block],

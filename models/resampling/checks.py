@@ -55,6 +55,9 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
     degenerate_allowed : bool
         Rows without a positive weight may pass.
     """
+    lowest = -np.inf if log else 0.0
+    if ((largest > lowest) & (largest < np.inf)).all() and (log or (smallest >= 0.0).all()):
+        return
     if np.isnan(largest).any() or (largest == np.inf).any():
         if log:
             _refuse(
@@ -67,7 +70,7 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
         _refuse(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
     if not log and (smallest < 0).any():
         _refuse(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
-    degenerate = np.flatnonzero(largest == (-np.inf if log else 0.0))
+    degenerate = np.flatnonzero(largest == lowest)
     if degenerate.size and not degenerate_allowed:
         where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"
         raise InputError(

@@ -8,14 +8,13 @@ a View of int64, shape (n_rows, n_ancestors).
 
 from __future__ import annotations
 
-import functools
 
 import numpy as np
 
 import portable as pk
 
 from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
-from .weights import SWEEP_TEAM, TEAM, new, row_policy, tile_size
+from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
@@ -42,7 +41,7 @@ def _spread(kernel, tables, draws, seed, step, ancestors):
 def _fill_stretches(stretches, ancestors):
     n_stretches = ancestors.shape[1] // spreading.LONG
     if n_stretches:
-        policy = pk.TeamPolicy(ancestors.shape[0] * -(-n_stretches // spreading.GROUP), SWEEP_TEAM)
+        policy = teams(ancestors.shape[0] * -(-n_stretches // spreading.GROUP), SWEEP_TEAM)
         pk.parallel_for(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
 
 
@@ -89,7 +88,7 @@ def residual(tables, seed, step, ancestors):
 
 def _draw_strata(wanted, records, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
-    tiles = pk.TeamPolicy(n_rows * n_tiles, SWEEP_TEAM)
+    tiles = teams(n_rows * n_tiles, SWEEP_TEAM)
     pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, records, before)
     stride = min(_ONE_BY_ONE, 4 * records.shape[1])
     pk.parallel_for(
@@ -109,7 +108,7 @@ def _draw_strata(wanted, records, before, seed, step):
 def ssp(tables, seed, step, ancestors):
     offspring, levels = tables.meetings
     for level, (n_items, items, parts, next_items, next_parts) in enumerate(levels):
-        groups = pk.TeamPolicy(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
+        groups = teams(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
         pk.parallel_for(
             groups,
             pairing.meet,
@@ -138,7 +137,7 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
     sum_up(offspring, sums)
     n_tiles = sums.shape[1] - 1
     pk.parallel_for(
-        pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM),
+        teams(offspring.shape[0] * n_tiles, TEAM),
         spreading.spread_offspring,
         tile_size(offspring.shape[1]),
         0,
@@ -159,7 +158,7 @@ def sum_up(counts, sums):
     """What lies before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     pk.parallel_for(
-        pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums
+        teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums
     )
     pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, sums)
 
@@ -255,7 +254,6 @@ OF_SHORT_ROWS = {
     killing: (small_kernels.kill_row, 256, ("cumulative", lambda n, m: n, np.uint64)),
 }
 _LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
-_teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
 
 
 def short_rows(scheme, log, values, keys, ancestors, room):
@@ -267,7 +265,7 @@ def short_rows(scheme, log, values, keys, ancestors, room):
         name, length, dtype = wanted
         kept = room(name, (n_rows, length(n, ancestors.shape[1])), dtype)
     extremes = room("row extremes", (n_rows, 3), np.int64)
-    return _teams(n_rows, team_size), kernel, _LOG[log], values, extremes, kept, keys, ancestors
+    return teams(n_rows, team_size), kernel, _LOG[log], values, extremes, kept, keys, ancestors
 
 
 class ShortRow:

@@ -27,9 +27,18 @@ MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
+_teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
+
+
+def teams(n_teams, members, scratch_bytes=0):
+    """The policy of so many teams on the default space: the same each time, so that a launch with it is known
+    to come again."""
+    return _teams(n_teams, members, scratch_bytes=scratch_bytes, space=pk.default_space())
+
+
 def row_policy(n_rows, n_tiles, members=ROW_TEAM):
     """A team for each row, with room for what lies before its tiles."""
-    return pk.TeamPolicy(n_rows, members, scratch_bytes=pk.scratch_bytes((n_tiles + 1, np.float64)))
+    return teams(n_rows, members, pk.scratch_bytes((n_tiles + 1, np.float64)))
 
 
 def tile_size(n):
@@ -133,6 +142,23 @@ class Weights:
         check_extremes(self.given, self.name, self.log, largest, smallest, degenerate_allowed)
 
 
+@functools.lru_cache(maxsize=64)
+def _form(n_rows, n, n_ancestors, space):
+    """Bits, sizes and policies of Tables."""
+    size, sweep = tile_size(n), max(LEAST_SWEEP, -(-n // MOST_SWEEPS))
+    n_tiles = -(-n // size)
+    with pk.use(space):
+        policies = [teams(n_rows * n_tiles, TEAM), teams(n_rows * n_tiles, SWEEP_TEAM)]
+        policies += teams(n_rows * -(-n // sweep), SWEEP_TEAM), row_policy(n_rows, n_tiles)
+    return (
+        min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length()),
+        size,
+        n_tiles,
+        sweep,
+        *policies,
+    )
+
+
 class Tables:
     """What the kernels need to know of weights, kept on the space: nothing here waits for it but `check`.
 
@@ -155,18 +181,17 @@ class Tables:
     def __init__(self, values, log, n_ancestors, room=new):
         self.room, self.values, self.log, self.n_ancestors = room, values, pk.static(log), n_ancestors
         self.n_rows, self.n = values.shape
-        self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_ancestors) - 1).bit_length())
-        self.tile_size = tile_size(self.n)
-        self.n_tiles = -(-self.n // self.tile_size)
-        self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))
-        self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
-        self.wide_tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, SWEEP_TEAM)
-        self.sweeps = pk.TeamPolicy(self.n_rows * -(-self.n // self.sweep), SWEEP_TEAM)
-        self.rows = row_policy(self.n_rows, self.n_tiles)
-        self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_ancestors))
+        form = _form(self.n_rows, self.n, n_ancestors, pk.default_space())
+        self.bits, self.tile_size, self.n_tiles, self.sweep = form[:4]
+        self.tiles, self.wide_tiles, self.sweeps, self.rows = form[4:]
         self.extremes = room("extremes", (self.n_rows, 3), np.int64)
         self.sums = room("sums", (self.n_rows, self.n_tiles + 1), np.uint64)
         self.stretches = room("stretches", (self.n_rows, max(1, n_ancestors // spreading.LONG)), np.int64)
+
+    @property
+    def draws(self):
+        """The policy of all draws."""
+        return pk.MDRangePolicy((0, 0), (self.n_rows, self.n_ancestors))
 
     def find_extremes(self):
         pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)

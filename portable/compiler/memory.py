@@ -8,8 +8,9 @@ import math
 from llvmlite import ir
 
 from . import types as t
+from .atomic import AtomicSteps
 from .types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
-from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
+from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue
 
 _VOID = ir.VoidType()
 
@@ -25,7 +26,7 @@ def _one_of_two(view, index):
     return isinstance(view.shape[-1], int) and view.shape[-1] == 2 and index.const is not None
 
 
-class Memory(Ops):
+class Memory(AtomicSteps):
     """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be
     live), `tail` (the pack is a range's last one), `slot`, `dummy`, `before_the_loop`."""
 
@@ -349,8 +350,8 @@ class Memory(Ops):
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:
-            old = self._atomic_step(
-                op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view
+            old = self.atomic_step(
+                op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view, want_old
             )
             return Value(dtype, VARYING, old)
         values = self.get(value, dtype, VARYING)
@@ -359,8 +360,8 @@ class Memory(Ops):
         for k in range(self.W):
             with self.lane_is_live(k):
                 place = self._lane_pointer(how, pointer, k, view, indices)
-                old = self._atomic_step(
-                    op, place, self.lane(values, k), wanted and self.lane(wanted, k), view
+                old = self.atomic_step(
+                    op, place, self.lane(values, k), wanted and self.lane(wanted, k), view, want_old
                 )
                 if want_old:
                     self.b.store(
@@ -392,38 +393,6 @@ class Memory(Ops):
             v = Value(v.dtype, UNIFORM, self.lane(v.ir, k))
         index = self.index_number(v) if v.kind == UNIFORM else v.ir
         return self.plus(index, k * v.step)
-
-    def _atomic_step(self, op, pointer, x, expected, view):
-        dtype = view.dtype
-        if op == "cas":
-            return self._compare_and_swap(pointer, expected, x, dtype)
-        if op == "sub" and t.is_float(dtype):
-            op, x = "add", self.b.fneg(x)
-        if view.unshared and op in ("add", "sub"):
-            old = self.b.load(pointer, typ=x.type)
-            self.b.store(self.plain_sum(op, old, x), pointer)
-            return old
-        name = {"exchange": "xchg"}.get(op, op)
-        if t.is_float(dtype):
-            name = {"add": "fadd", "min": "fminimum", "max": "fmaximum"}.get(name, name)
-        elif dtype in t.UNSIGNED and name in ("min", "max"):
-            name = "u" + name
-        return self.b.atomic_rmw(name, pointer, x, "monotonic")
-
-    def plain_sum(self, op, old, x):
-        """old + x or old - x, of floats or integers."""
-        if str(x.type) in ("float", "double"):
-            return self.b.fadd(old, x)
-        return (self.b.add if op == "add" else self.b.sub)(old, x)
-
-    def _compare_and_swap(self, pointer, expected, x, dtype):
-        if t.is_float(dtype):  # the instruction compares bits
-            bits = I32 if dtype == "float32" else I64
-            pair = self.b.cmpxchg(
-                pointer, self.b.bitcast(expected, bits), self.b.bitcast(x, bits), "monotonic", "monotonic"
-            )
-            return self.b.bitcast(self.b.extract_value(pair, 0), x.type)
-        return self.b.extract_value(self.b.cmpxchg(pointer, expected, x, "monotonic", "monotonic"), 0)
 
     # ---- parts of views
     def part(self, view, items):

@@ -178,7 +178,10 @@ def _dealt(n, function, block, begin, end, chunk):
 
 @njit(nogil=True)
 def share(most, function, block, begin, end, chunk):
-    """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone."""
+    """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone. Of a
+    negative chunk so many times as much that a thread takes eight."""
+    if chunk < 0:
+        chunk *= -max(1, (end - begin) // (8 * most * -chunk))
     if end - begin <= chunk:
         call(function, block, begin, end, 0)
         return

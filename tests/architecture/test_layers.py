@@ -336,8 +336,15 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         960,
         "rows that the first teams of their sums look at, and the host reads what they see; cheap new views",
     ),
-    (31, "sorts of few keys dealt to more tiles, and one number of chunks for teams, another for indices"),
+    (31, "sorts of few keys dealt to more tiles"),
     (26, "counts of kernels without packs by a warp of members, and of loads that stand before a loop"),
+    (
+        320,
+        (
+            "threads that take fewer chunks the fewer are left, and enter without a line that all write; the"
+            " least and the largest without an atomic step where nothing changes; teams that come again"
+        ),
+    ),
 )
 
 

@@ -61,6 +61,21 @@ def test_extremes(space, dtype):
     np.testing.assert_array_equal(high, [max(0, x[where == b].max()) for b in range(3)])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("first", [0.0, -0.0, 1.0, np.nan])
+def test_extremes_of_what_compares_as_equal_or_not_at_all(space, dtype, first):
+    """One number to each of three bins, which hold `first`: zeros of both signs and NaN are as of
+    pk.minimum and pk.maximum, with the same sign bit."""
+    x, where = np.array([0.0, -0.0, np.nan], dtype), np.arange(3)
+    start = np.full(3, first, dtype)
+    _, _, low, high = launch_for(space, 3, extremes, x, where, start, start.copy())
+    for found, wanted in ((low, pk.minimum), (high, pk.maximum)):
+        expected = np.array([wanted(start[b], x[b]) for b in range(3)], dtype)
+        np.testing.assert_array_equal(found, expected)
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known])
+
+
 @pk.kernel
 def add_under_condition(i, x, total):
     if x[i] > 0.5:

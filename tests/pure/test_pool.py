@@ -125,12 +125,35 @@ def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
     assert np.all((block.worker >= 0) & (block.worker < pool.n_threads))
 
 
+@pytest.mark.parametrize(
+    "begin, end, least", [(0, 0, 1), (0, 1, 1), (3, 1000, 1), (1, 998, 7), (0, 5000, 3), (0, 9, 100)]
+)
+def test_many_chunks_at_once_are_taken_as_one_and_fewer_at_the_end(pool, begin, end, least):
+    """Each index once; of a thread's even share it takes a fourth at most at once, and then less."""
+    taken, call = _recorder()
+    pool.run(ctypes.cast(call, ctypes.c_void_p).value, 0, begin, end, -least)
+    assert [low for low, _ in sorted(taken)] == [begin, *(high for _, high in sorted(taken))][: len(taken)]
+    assert max((high for _, high in taken), default=end) == end
+    assert all((low - begin) % least == 0 for low, _ in taken)
+    if pool.native and pool.n_threads > 1:
+        most = max((end - begin) // (least * pool_code.ROUNDS * pool.n_threads), 1)
+        sizes = [high - low for low, high in sorted(taken)]
+        assert max(sizes, default=0) <= most * least
+        assert sizes.count(most * least) <= pool.n_threads + 1 or most == 1
+
+
+def _recorder():
+    """A list of the (begin, end) of calls, and the function that is to be called."""
+    taken = []
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(
+        lambda block, low, high, worker: taken.append((low, high))
+    )
+    return taken, call
+
+
 @pytest.mark.parametrize("begin, end", [(-10, 3), (-(2**63), -(2**63) + 10), (2**63 - 11, 2**63 - 1)])
 def test_chunks_at_the_ends_of_int64(pool, begin, end):
-    chunks = []
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(
-        lambda block, low, high, worker: chunks.append((low, high))
-    )
+    chunks, call = _recorder()
     pool.run(ctypes.cast(call, ctypes.c_void_p).value, 0, begin, end, 4)
     assert sorted(chunks) == [(low, min(low + 4, end)) for low in range(begin, end, 4)]
 
@@ -303,10 +326,9 @@ def test_wrong_numbers_of_threads(n_threads):
         Pool(n_threads)
 
 
-@pytest.mark.parametrize("chunk", [0, -4])
-def test_wrong_chunks(pool, mark, chunk):
-    with pytest.raises(InputError, match=f"chunk is {chunk}"):
-        pool.run(mark, Block(1).address, 0, 1, chunk)
+def test_chunks_of_nothing(pool, mark):
+    with pytest.raises(InputError, match="chunk is 0"):
+        pool.run(mark, Block(1).address, 0, 1, 0)
 
 
 _PROGRAM = """

@@ -1,12 +1,15 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Four ideas carry
+The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Five ideas carry
 it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
   they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
   that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
-  switches.
+  switches. Each worker says in a cache line of its own that it is inside, so that nobody waits for a line
+  that all write.
+* Where a launch lets them, threads take a part of the chunks that are left, so less and less: few steps of
+  the counter that all share, and no long chunk at the end.
 * Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
   condition; PATIENCE times as long after a sleep that was shorter than that. No more of them spin than there
   are cores.
@@ -30,7 +33,7 @@ import weakref
 from ... import locks
 from ...errors import InputError
 from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
-from .pool_code import AT, STATE_BYTES, posix
+from .pool_code import AT, posix
 from .ring_code import WORDS as RING
 
 _RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
@@ -62,9 +65,9 @@ class Pool:
     lock : threading.RLock, held by whoever launches
     handle, run_address : int
         For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
-        end, i64 chunk)` and does what `run` does; chunk >= 1. Whoever calls it holds `lock`, and has called
-        `start` before: without it (so in the child of a fork) the caller does all the work itself, rightly
-        but alone. Both are 0 where the pool is not native.
+        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has
+        called `start` before: without it (so in the child of a fork) the caller does all the work itself,
+        rightly but alone. Both are 0 where the pool is not native.
     """
 
     def __init__(self, n_threads, *, native=True):
@@ -73,7 +76,7 @@ class Pool:
         self.n_threads, self.handle = n_threads, 0
         self.native = native and bool(pool_code.text())
         if self.native:
-            self._memory = ctypes.create_string_buffer(STATE_BYTES + 128)
+            self._memory = ctypes.create_string_buffer(AT["INSIDE"] + 128 * (n_threads + 1))
             self.handle = (ctypes.addressof(self._memory) + 127) & ~127
         self._forget_threads()
         _pools.add(self)
@@ -99,13 +102,14 @@ class Pool:
         ----------
         fn, block : int, addresses; `block` is handed on untouched
         begin, end : int
-        chunk : int, at least 1
+        chunk : int, not 0
             Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of
             `fn` each. Threads take the next chunk when they are free; `worker` is the thread's number, 0 for
-            the caller.
+            the caller. Of -chunk indices, a thread takes many neighbours as one, the fewer the fewer are
+            left.
         """
-        if chunk < 1:
-            raise InputError(f"Pool.run: chunk is {chunk}; it must be at least 1.")
+        if not chunk:
+            raise InputError("Pool.run: chunk is 0; at least 1 is wanted, or -1 at most.")
         call = self.native and self._call
         with self.lock:
             if not self._started:
@@ -173,7 +177,7 @@ class Pool:
         self._started = False
         self._executor = self._finalizer = None
         if self.native:
-            ctypes.memset(self.handle, 0, STATE_BYTES)
+            ctypes.memset(self.handle, 0, AT["INSIDE"] + 128 * self.n_threads)
             posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + AT["MUTEX"]), None)
             for condition in (AT["WORK"], AT["DONE"]):
                 posix("pthread_cond_init")(ctypes.c_void_p(self.handle + condition), None)
@@ -205,6 +209,7 @@ class Pool:
             )
 
     def _run_plain(self, fn, block, begin, end, chunk):
+        chunk = abs(chunk)
         lows = iter(range(begin, end, chunk))  # taking the next one is atomic under the interpreter's lock
 
         def work(worker):
@@ -263,7 +268,7 @@ def _create_threads(n_threads, function, argument):
 def _end_threads(threads, code, handle, memory):
     """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
     too."""
-    if _word(handle + AT["GATE"]).value >> 16 & 1:
+    if _word(handle + AT["GATE"]).value & 1:
         return  # exit while another Python thread is in a launch: the process's end takes its workers along
     _STOP(code.stop)(handle)
     for thread in threads:

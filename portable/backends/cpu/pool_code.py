@@ -13,13 +13,15 @@ from . import ring_code
 # How long a worker without work spins before it sleeps; and, where the last sleep was a short one, how many
 # times as long: what shortly follows one launch is likely to follow the next as shortly.
 SPIN_MICROSECONDS, PATIENCE = 30, 10
+# a thread takes this part of what is left for each, where it may take many chunks at once
+ROUNDS = 4
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
 # pairs.
 AT = {
     "GATE": 0,
     "NEXT": 128,  # the next chunk to be taken
-    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk
+    "JOB": 256,  # fn, block, begin, end, chunk, number of the last chunk, divisor of what one thread takes
     "SLEEPERS": 384,  # workers that sleep, or are about to
     "WAITING": 392,  # 1: the launching thread sleeps, or is about to
     "STOP": 400,
@@ -31,8 +33,8 @@ AT = {
     "MUTEX": 512,  # this and the conditions: the largest known have 64 bytes
     "WORK": 640,  # what sleeping workers wait for
     "DONE": 768,  # what a sleeping launch waits for
+    "INSIDE": 896,  # of worker k, 128 k bytes further on: whether it may be inside
 }
-STATE_BYTES = 896
 
 _C_FUNCTIONS = (
     "pthread_mutex_lock",
@@ -47,8 +49,9 @@ _C_FUNCTIONS = (
 
 _FUNCTIONS = "pool_run", "pool_worker", "pool_stop", "pool_copy", "ring_up", "ring_down", "pool_pause"
 
-# gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a
-# process.
+# The gate is open where it is odd. Who enters says so first, and then looks at the gate again; a launch
+# closes it first, and then waits until nobody is inside: in sequentially consistent order, so that one of
+# them sees the other. 64 bits outlast a process.
 _IR = """
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
@@ -86,44 +89,78 @@ define internal i64 @now() {{
   ret i64 %now
 }}
 
-; May a worker that has seen epoch %seen enter? Only an open launch, and each launch once.
+; May a worker that has been in launch %seen enter? Only an open launch, and each launch once.
 define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
-  %epoch = lshr i64 %gate, 16
-  %open = trunc i64 %epoch to i1
-  %new = icmp ne i64 %epoch, %seen
+  %open = trunc i64 %gate to i1
+  %new = icmp ne i64 %gate, %seen
   %both = and i1 %open, %new
   ret i1 %both
 }}
 
-; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it.
+; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it. Of those that are
+; left a thread takes one in %per at once, one at least, and runs them as one: all threads end together.
 define internal void @work(ptr %pool, i64 %worker) {{
+entry:
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
-  %words = load {{ptr, ptr, i64, i64, i64, i64}}, ptr %job
-  %fn = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 0
-  %block = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 1
-  %begin = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 2
-  %end = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 3
-  %chunk = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 4
-  %last = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 5
-  br label %take
+  %words = load {{ptr, ptr, i64, i64, i64, i64, i64}}, ptr %job
+  %fn = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 0
+  %block = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 1
+  %begin = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 2
+  %end = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 3
+  %chunk = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 4
+  %last = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 5
+  %per = extractvalue {{ptr, ptr, i64, i64, i64, i64, i64}} %words, 6
+  %before = load atomic i64, ptr %next monotonic, align 8
+  %late = icmp ugt i64 %before, %last
+  br i1 %late, label %out, label %take
 take:
+  %known = phi i64 [ %before, %entry ], [ %after, %run ] ; so many at least are taken
   %ends = call i1 @portable_ends(ptr %block, i64 %worker)
   br i1 %ends, label %out, label %next.chunk
 next.chunk:
-  %k = atomicrmw add ptr %next, i64 1 monotonic
+  %left = sub i64 %last, %known
+  %share = udiv i64 %left, %per
+  %n = call i64 @llvm.umax.i64(i64 %share, i64 1)
+  %k = atomicrmw add ptr %next, i64 %n monotonic
   %some = icmp ule i64 %k, %last
   br i1 %some, label %run, label %out
 run:
   %skip = mul i64 %k, %chunk
   %from = add i64 %begin, %skip
-  %full = add i64 %from, %chunk
-  %is.last = icmp eq i64 %k, %last
-  %to = select i1 %is.last, i64 %end, i64 %full
+  %size = mul i64 %n, %chunk
+  %full = add i64 %from, %size
+  %after = add i64 %k, %n
+  %was.last = icmp ugt i64 %after, %last
+  %to = select i1 %was.last, i64 %end, i64 %full
   call void %fn(ptr %block, i64 %from, i64 %to, i64 %worker)
-  br label %take
+  br i1 %was.last, label %out, label %take
 out:
   ret void
+}}
+
+; Whether a worker is inside.
+define internal i1 @is_shared(ptr %pool) {{
+entry:
+  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
+  %workers = load i64, ptr %workers.p
+  br label %next
+next:
+  %k = phi i64 [ %workers, %entry ], [ %k.less, %look ]
+  %none = icmp eq i64 %k, 0
+  br i1 %none, label %no, label %look
+look:
+  %at = mul i64 %k, 128
+  %first = getelementptr i8, ptr %pool, i64 {INSIDE}
+  %inside.p = getelementptr i8, ptr %first, i64 %at
+  %inside = load atomic i64, ptr %inside.p seq_cst, align 8
+  %k.less = sub i64 %k, 1
+  %out = icmp eq i64 %inside, 0
+  br i1 %out, label %next, label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }}
 
 ; Wake two sleepers, if there are any.
@@ -144,7 +181,8 @@ out:
   ret void
 }}
 
-define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk) {{
+; %step: the indices of a chunk; less than 0 where a thread may take many chunks at once.
+define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %step) {{
   %time = alloca [2 x i64]
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %enter, label %return
@@ -163,21 +201,29 @@ post:
   %job = getelementptr i8, ptr %pool, i64 {JOB}
   %total = sub i64 %end, %begin
   %less = sub i64 %total, 1
+  %many = icmp slt i64 %step, 0
+  %minus = sub i64 0, %step
+  %chunk = select i1 %many, i64 %minus, i64 %step
   %last = udiv i64 %less, %chunk
+  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
+  %workers = load i64, ptr %workers.p
+  %threads = add i64 %workers, 1
+  %rounds = mul i64 %threads, {ROUNDS}
+  %per = select i1 %many, i64 %rounds, i64 -1
   %block.p = getelementptr i64, ptr %job, i64 1
   %begin.p = getelementptr i64, ptr %job, i64 2
   %end.p = getelementptr i64, ptr %job, i64 3
   %chunk.p = getelementptr i64, ptr %job, i64 4
   %last.p = getelementptr i64, ptr %job, i64 5
+  %per.p = getelementptr i64, ptr %job, i64 6
   store ptr %fn, ptr %job
   store ptr %block, ptr %block.p
   store i64 %begin, ptr %begin.p
   store i64 %end, ptr %end.p
   store i64 %chunk, ptr %chunk.p
   store i64 %last, ptr %last.p
+  store i64 %per, ptr %per.p
   store atomic i64 0, ptr %next monotonic, align 8
-  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
-  %workers = load i64, ptr %workers.p
   %have.help = icmp sgt i64 %workers, 0
   %need.help = icmp ugt i64 %last, 0
   %help = and i1 %have.help, %need.help
@@ -186,23 +232,17 @@ alone:
   call void @work(ptr %pool, i64 0)
   br label %out
 open:
-  atomicrmw add ptr %pool, i64 65536 seq_cst
+  atomicrmw add ptr %pool, i64 1 seq_cst
   call void @wake(ptr %pool)
   call void @work(ptr %pool, i64 0)
-  %closing = atomicrmw add ptr %pool, i64 65536 seq_cst
-  %inside.then = and i64 %closing, 65535
-  %empty.then = icmp eq i64 %inside.then, 0
-  br i1 %empty.then, label %out, label %begin.wait
-begin.wait:
+  atomicrmw add ptr %pool, i64 1 seq_cst
   %spins.p = getelementptr i8, ptr %pool, i64 {SPINS}
   %spins = load i64, ptr %spins.p
   br label %spin
 spin:
-  %i = phi i64 [ %spins, %begin.wait ], [ %i.less, %pause ]
-  %gate = load atomic i64, ptr %pool acquire, align 8
-  %inside = and i64 %gate, 65535
-  %empty = icmp eq i64 %inside, 0
-  br i1 %empty, label %out, label %spin.more
+  %i = phi i64 [ %spins, %open ], [ %i.less, %pause ]
+  %shared = call i1 @is_shared(ptr %pool)
+  br i1 %shared, label %spin.more, label %out
 spin.more:
   %tired = icmp eq i64 %i, 0
   br i1 %tired, label %announce, label %pause
@@ -218,10 +258,8 @@ announce:
   store atomic i64 1, ptr %waiting seq_cst, align 8
   br label %look
 look:
-  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
-  %inside.now = and i64 %gate.now, 65535
-  %empty.now = icmp eq i64 %inside.now, 0
-  br i1 %empty.now, label %rise, label %sleep
+  %shared.now = call i1 @is_shared(ptr %pool)
+  br i1 %shared.now, label %sleep, label %rise
 sleep: ; not for long: a worker may be in a loop without end, and only this thread hears of Ctrl-C
   call i32 @clock_gettime(i32 0, ptr %time)
   %ns.p = getelementptr i64, ptr %time, i64 1
@@ -262,15 +300,17 @@ entry:
   %cores.p = getelementptr i8, ptr %pool, i64 {CORES}
   %cores = load i64, ptr %cores.p
   %worker = atomicrmw add ptr %born.p, i64 1 monotonic
+  %at = mul i64 %worker, 128
+  %first = getelementptr i8, ptr %pool, i64 {INSIDE}
+  %inside = getelementptr i8, ptr %first, i64 %at
   %has.core = icmp slt i64 %worker, %cores
   %all.spins = load i64, ptr %spins.p
   %few = select i1 %has.core, i64 %all.spins, i64 0
   %many = mul i64 %few, {PATIENCE}
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen, %retry ], [ %epoch, %leave ], [ %epoch, %tell ]
-  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %retry ],
-    [ %spins.next, %leave ], [ %spins.next, %tell ]
+  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen.next, %out ], [ %seen.next, %tell ]
+  %spins = phi i64 [ %few, %entry ], [ %spins.chosen, %awake ], [ %spins.next, %out ], [ %spins.next, %tell ]
   br label %spin
 spin:
   %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
@@ -316,28 +356,21 @@ awake: ; too late for this launch, perhaps, but not for the next
 chain:
   call void @wake(ptr %pool)
   br label %enter
-enter:
-  %gate.seen = phi i64 [ %gate, %spin ], [ %gate.now, %chain ]
+enter: ; whoever finds the gate closed meanwhile leaves at once
   %spins.next = phi i64 [ %spins, %spin ], [ %spins.chosen, %chain ]
-  %gate.with.me = add i64 %gate.seen, 1
-  %swap = cmpxchg ptr %pool, i64 %gate.seen, i64 %gate.with.me seq_cst monotonic
-  %entered = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %entered, label %inside, label %retry
-retry:
-  br label %idle
-inside:
-  %epoch = lshr i64 %gate.seen, 16
+  store atomic i64 1, ptr %inside seq_cst, align 8
+  %gate.then = load atomic i64, ptr %pool seq_cst, align 8
+  %in.time = call i1 @may_enter(i64 %gate.then, i64 %seen)
+  br i1 %in.time, label %share, label %out
+share:
   call void @work(ptr %pool, i64 %worker)
-  %leaving = atomicrmw sub ptr %pool, i64 1 seq_cst
-  %inside.then = and i64 %leaving, 65535
-  %was.last = icmp eq i64 %inside.then, 1
-  br i1 %was.last, label %leave.last, label %leave
-leave.last:
+  br label %out
+out:
+  %seen.next = phi i64 [ %seen, %enter ], [ %gate.then, %share ]
+  store atomic i64 0, ptr %inside seq_cst, align 8
   %waiting = load atomic i64, ptr %waiting.p seq_cst, align 8
   %launcher.sleeps = icmp ne i64 %waiting, 0
-  br i1 %launcher.sleeps, label %tell, label %leave
-leave:
-  br label %idle
+  br i1 %launcher.sleeps, label %tell, label %idle
 tell:
   call i32 @pthread_mutex_lock(ptr %mutex)
   call i32 @pthread_cond_signal(ptr %done)
@@ -383,7 +416,11 @@ def text():
     pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(
         platform.machine(), ""
     )
-    known = {"PATIENCE": PATIENCE, "SHORT": 1000 * PATIENCE * SPIN_MICROSECONDS} | AT | ring_code.WORDS
+    known = (
+        {"ROUNDS": ROUNDS, "PATIENCE": PATIENCE, "SHORT": 1000 * PATIENCE * SPIN_MICROSECONDS}
+        | AT
+        | ring_code.WORDS
+    )
     return (_IR + ring_code.TEXT).format(pause=pause, **known)
 
 

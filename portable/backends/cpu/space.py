@@ -27,7 +27,7 @@ SCAN_LEAST = 8192
 # as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
-CHUNKS_A_THREAD, TEAMS_A_THREAD = 8, 32  # teams take longer, each: threads end nearer to each other
+CHUNKS_A_THREAD, FINE = 8, 64  # FINE where a thread takes many at once as long as many are left
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
@@ -253,7 +253,7 @@ def _whole_lines(size):
 def _blocks_at_once(compiled, n_blocks, n_threads):
     """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may
     differ in length."""
-    return max(1, n_blocks // (n_threads * CHUNKS_A_THREAD)) if compiled.simple else 1
+    return -max(1, n_blocks // (n_threads * FINE)) if compiled.simple else 1
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
@@ -283,17 +283,18 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
 
 
 def _stretch(policy, compiled, n_threads):
-    """begin, end and the indices a thread takes at a time; those of a box are counted row by row."""
+    """begin, end and the indices a thread takes at a time, or as a negative number the fewest; those of a box
+    are counted row by row."""
     if policy.__class__ is TeamPolicy:
-        return 0, policy.league_size, max(1, policy.league_size // (n_threads * TEAMS_A_THREAD))
+        return 0, policy.league_size, -max(1, policy.league_size // (n_threads * FINE))
     box, width = policy.__class__ is MDRangePolicy, compiled.width
     begin, end, chunk = (
         (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
     )
-    if chunk is None:
-        least = SMALL if compiled.simple else width
-        chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
-    return begin, end, -(-chunk // width) * width
+    if chunk is not None:
+        return begin, end, -(-chunk // width) * width
+    least = SMALL if compiled.simple else width
+    return begin, end, -max(least, (end - begin) // (n_threads * FINE)) // width * width
 
 
 @functools.cache
@@ -303,7 +304,7 @@ def _pool(space):
 
 def _is_alone(space, begin, end, chunk):
     """Whether the calling thread takes [begin, end): one chunk holds it, or there is no other thread."""
-    return end - begin <= chunk or space.n_threads == 1
+    return end - begin <= abs(chunk) or space.n_threads == 1
 
 
 def _call(space, block, address, begin, end, chunk):
@@ -328,13 +329,14 @@ def run_for(space, compiled, policy, words):
 
 def again_for(space, compiled, policy):
     """A callable of the words that does what run_for does."""
-    if compiled.planned or policy.__class__ is not RangePolicy:
+    if compiled.planned:
         return None
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    more = b"" if policy.__class__ is RangePolicy else _extra(compiled, policy)
     if _is_alone(space, begin, end, chunk):
-        return lambda words: compiled.call(words, begin, end, 0)
+        return lambda words: compiled.call(words + more, begin, end, 0)
     run = _pool(space).run
-    return lambda words: run(compiled.address, words, begin, end, chunk)
+    return lambda words: run(compiled.address, words + more, begin, end, chunk)
 
 
 def run(pattern, space, compiled, policy, words, outs):

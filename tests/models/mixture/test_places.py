@@ -6,7 +6,7 @@ import pytest
 
 import portable as pk
 from models import arrays, mixture
-from models.mixture import blocks, rows, search_kernels, spread, starts
+from models.mixture import blocks, rows, search_kernels, spread, starts, steps
 from portable.backends import registry
 
 from .far import FAR, Heard
@@ -197,7 +197,7 @@ def test_a_fit_copies_its_points_once(far, prior):
     assert heard.copies(far, "host", X.nbytes // 8) == []
 
 
-def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
+def test_an_iteration_brings_a_few_numbers_a_component_to_the_host(far):
     heard = []
     for iterations in (2, 5):
         heard.append(Heard())
@@ -205,7 +205,7 @@ def test_an_iteration_brings_a_likelihood_and_counts_to_the_host(far):
             fitted(far, max_iter=iterations, moves=False)
     ways = ("far", "host"), ("host", "far"), ("", "far")
     short, long = ([one.copies(*way, 0) for way in ways] for one in heard)
-    assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 8 * K), 3 * 8 * K, 0]
+    assert [sum(b) - sum(a) for a, b in zip(short, long)] == [3 * (8 + 32 * K), 3 * 8 * K, 0]
 
 
 def test_a_sweep_that_comes_again_is_one_launch(far):
@@ -219,11 +219,46 @@ def test_a_sweep_that_comes_again_is_one_launch(far):
     )
 
 
+@pytest.mark.parametrize("prior", [None, mixture.Prior(scale=np.eye(P))])
+def test_an_iteration_of_a_long_run_is_one_graph(far, monkeypatch, prior):
+    """With the same bits as launches one by one, and as another memory's; from the host come a likelihood and
+    a few numbers a component, once."""
+    found, heard = [], []
+    for space, many in (("serial", 99), ("serial", 9), (far, 9)):
+        monkeypatch.setattr(steps, "_MANY", many)
+        heard.append(Heard())
+        with pk.listening(heard[-1], copies=True):
+            found.append(fitted(space, max_iter=9, prior=prior, moves=False))
+    step = "mixture.maximise + mixture.prepare + mixture.log_joint"
+    assert [sum(label.startswith(step) for label in one.kernels) for one in heard] == [0, 9, 9]
+    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+        first, *others = (getattr(model, name).tobytes() for model in found)
+        assert others == [first] * 2, name
+
+
+def test_a_run_whose_components_move_far_off_leaves_its_graph(space, monkeypatch):
+    """Then sums are taken about other references, as without a graph."""
+    if space == "checked":
+        pytest.skip("too many operations for plain Python")
+    monkeypatch.setattr(blocks, "CANCELS", {np.float64: 20.0})
+    monkeypatch.setattr(steps, "CANCELS", {np.float64: 20.0})
+    found = []
+    for many in (99, 9):
+        monkeypatch.setattr(steps, "_MANY", many)
+        heard = Heard()
+        with pk.listening(heard, copies=True):
+            found.append(fitted(space, max_iter=12, moves=False))
+    assert any(label.startswith("mixture.maximise + ") for label in heard.kernels)
+    assert "mixture.maximise" in heard.kernels
+    assert found[0].means_.tobytes() == found[1].means_.tobytes()
+    assert found[0].objective_history_.tobytes() == found[1].objective_history_.tobytes()
+
+
 def test_a_start_does_not_wait_between_draws(far):
     heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, np.random.default_rng(1))
     with pk.listening(heard, copies=True):
         given.means(9, np.ones(P), "k-means++", np.random.default_rng(2))
-    assert heard.waits == [] and heard.kernels.count("mixture.arrival + mixture.approach") == 9
+    assert heard.waits == [] and heard.kernels.count("mixture.draw + mixture.draw") == 5
 
 
 @pytest.mark.parametrize("stretch", [None, 12_000])
