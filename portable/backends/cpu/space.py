@@ -18,7 +18,7 @@ from ...events import Stamp
 from ...locks import alone, once
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
-from . import engine, stop
+from . import engine
 from .engine import APART, STREAMS
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
@@ -29,6 +29,7 @@ SCAN_LEAST = 8192
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+STRIP = 1 << 18  # indices of a loop-free range between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
@@ -61,6 +62,7 @@ class Compiled:
         "fault_bytes",
         "planned",
         "in_turn",
+        "rest",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -69,6 +71,9 @@ class Compiled:
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
+        # of a range's packs, the code of the indices behind them: made for the first launch that has some
+        rest = functools.partial(_compiled, kernel, "rest", specs, reducers)
+        self.rest = once(rest) if policy_kind == "packs" else None
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -136,9 +141,9 @@ def _emitted(policy_kind, debug=False):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    if space.n_threads > 1:
-        _pool(space)  # made where Ctrl-C waits; its code when a launch wants it
     specs = without_scatter(specs) if reducers else specs
+    if policy_kind == "range" and not reducers and not space.debug:
+        policy_kind = "packs"
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
 
@@ -174,7 +179,25 @@ def _watched(compiled, block, call):
 def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     block = words + _extra(compiled, policy) + bytes(compiled.fault_bytes) + tail
-    return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
+    begin, end, chunk = _stretch(policy, compiled, n_threads)
+    # the calling thread's alone in some strips, but not in millions
+    step = end - begin if n_threads > 1 else _strip(compiled, begin, end, (end - begin) >> 12 & -64)
+    rows = [(compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step or 1)]
+    if rest := _rest(compiled, begin, end):
+        rows.append((rest.address, begin, end, end - begin))
+    return copies, block, rows + merges
+
+
+def _strip(compiled, begin, end, least=0):
+    """Indices between two looks at Ctrl-C where one thread takes a stretch: all, unless nobody looks in
+    it."""
+    return max(STRIP, least) if compiled.rest and compiled.simple else end - begin
+
+
+def _rest(compiled, begin, end):
+    """The code of the indices behind the packs of a stretch; None if there are none, or an entry has them
+    too."""
+    return compiled.rest() if compiled.rest and (end - begin) % compiled.width else None
 
 
 def copies_fit(compiled, words, n_threads):
@@ -292,10 +315,13 @@ def _stretch(policy, compiled, n_threads):
     if chunk is None:
         least = SMALL if compiled.simple else width
         chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
+    if compiled.rest and compiled.simple:
+        chunk = min(chunk, STRIP)
     return begin, end, -(-chunk // width) * width
 
 
 @functools.cache
+@alone
 def _pool(space):
     return registry.backend(space.name).pool(space)
 
@@ -317,12 +343,27 @@ def run_for(space, compiled, policy, words):
         plan_for(space, compiled, policy, words)()
         return
     if space.n_threads == 1 and policy.__class__ is RangePolicy:
-        compiled.call(words, policy.begin, policy.end, 0)
+        begin, end = policy.begin, policy.end
+        if end - begin > STRIP or (end - begin) % compiled.width:
+            _alone(compiled, words, begin, end)
+        else:
+            compiled.call(words, begin, end, 0)
         return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
     _call(space, words, compiled.address, begin, end, chunk)()
+    if rest := _rest(compiled, begin, end):
+        rest.call(words, begin, end, 0)
+
+
+def _alone(compiled, words, begin, end):
+    """A range by the calling thread; between its strips Python hears of Ctrl-C."""
+    step = _strip(compiled, begin, end)
+    for low in range(begin, end, step or 1):
+        compiled.call(words, low, min(low + step, end), 0)
+    if rest := _rest(compiled, begin, end):
+        rest.call(words, begin, end, 0)
 
 
 def again_for(space, compiled, policy):
@@ -330,6 +371,8 @@ def again_for(space, compiled, policy):
     if compiled.planned or policy.__class__ is not RangePolicy:
         return None
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if _rest(compiled, begin, end) or end - begin > STRIP and space.n_threads == 1:
+        return lambda words: run_for(space, compiled, policy, words)
     if _is_alone(space, begin, end, chunk):
         return lambda words: compiled.call(words, begin, end, 0)
     run = _pool(space).run
@@ -386,6 +429,8 @@ def _again(space, block, row):
 def _native(table, pool_run, kept):
     """A call of engine.SEQUENCE."""
     flat = len(table), pool_run, *(n for row in table for n in row)
+    from . import stop
+
     call = functools.partial(stop.sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
