@@ -343,8 +343,12 @@ class Ops:
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
         b, zero, by_zero = self.b, self._alike(x, 0), None
+        signed_pack = self.W > 1 and dtype not in t.UNSIGNED
+        if signed_pack and const_b and const_b > 0 and not const_b & (const_b - 1):
+            by = const_b.bit_length() - 1
+            return b.ashr(x, self._alike(x, by)) if op == "//" else b.and_(x, self._alike(x, const_b - 1))
         if const_b is None or const_b in (0, -1):
-            by_zero, y = self._divisor(x, y, dtype)
+            by_zero, y = self._divisor(x, y, dtype, signed_pack and op == "%")
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -355,11 +359,14 @@ class Ops:
         result = q if op == "//" else r
         return result if by_zero is None else b.select(by_zero, zero, result)
 
-    def _divisor(self, x, y, dtype):
-        """Where y is zero, and y with 1 in the places where x by y would trap."""
+    def _divisor(self, x, y, dtype, modulo):
+        """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1
+        as well, and nobody need know where: both leave 0."""
         b = self.b
         one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
         by_zero = traps = b.icmp_signed("==", y, self._alike(x, 0))
+        if modulo:
+            return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
         if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
             traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
         return by_zero, b.select(traps, one, y)

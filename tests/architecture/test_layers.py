@@ -331,6 +331,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
+    (
+        330,
+        (
+            "code of a CPU that is made when a launch wants it: of a range's last indices, of Ctrl-C; strips"
+            " of a launch"
+        ),
+    ),
 )
 
 

@@ -85,7 +85,7 @@ def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
     code = [weakref.ref(c.code.__self__) for key, c in kernel.compiled.items() if key[0] == "cpu"]
     kernel.compiled.clear()
     gc.collect()
-    assert len(code) == 2 and all(engine() is not None for engine in code)
+    assert len(code) == 3 and all(engine() is not None for engine in code)  # one of the last index
     step()
     np.testing.assert_array_equal(counts, [3, 3, 3])
 

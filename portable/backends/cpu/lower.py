@@ -19,7 +19,7 @@ from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from . import entry
 from .engine import APART
-from .lanes import CpuTarget, CpuTeam, combine_lanes
+from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
 from .looks import STRIP
 
 _VOID = ir.VoidType()
@@ -102,8 +102,7 @@ class Entry(entry.Entry, Emitted):
         b.ret_void()
 
     def _whole(self, begin, end, copies):
-        """The packs of a range; who calls this looks at Ctrl-C's flag between the strips of a text without
-        loops."""
+        """The packs of a range."""
         self.packs(begin, end, self.width, lambda base: self.visit(self.lower.lanes(base), None, 0))
 
     def _behind(self, begin, end, copies):
@@ -127,11 +126,14 @@ class Entry(entry.Entry, Emitted):
             for k in range(copies):
                 pack(b.add(base, I64(k * W), flags=("nsw",)), k)
 
-        if copies > 1 and self.light:
-            begin = self.packs(begin, end, W * copies, several)
-        elif copies > 1:
-            begin = self._in_turn(begin, end, copies, pack)
-            return self.steps(begin, end, I64(W), lambda base: self._masked(base, end, outer))
+        if copies > 1:
+            rest = (
+                self.packs(begin, end, W * copies, several)
+                if self.light
+                else self._in_turn(begin, end, copies, pack)
+            )
+            last = b.add(end, I64(W - 1), flags=("nsw",))
+            return self.few(rest, last, W, lambda base: self._masked(base, end, outer))
         rest = self.packs(begin, end, W, pack)
         if W > 1:
             with b.if_then(b.icmp_signed("<", rest, end)):
@@ -156,12 +158,13 @@ class Entry(entry.Entry, Emitted):
         return self.packs(begin, b.add(begin, rounds, flags=("nsw",)), W, one)
 
     def packs(self, begin, end, step, body):
-        """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
+        """`loop` over packs; after each of a text with loops, and after STRIP others where nobody else takes
+        strips, the launch may end."""
         lower, b = self.lower, self.lower.b
+        if self.in_strips:
+            return self.loop(begin, end, step, body)
         if self.has_loops:
             return self.loop(begin, end, step, lambda base: (body(base), self.target.look(lower)))
-        if self.policy_kind == "packs":
-            return self.loop(begin, end, step, body)
         place = lower.slot(I64)
         b.store(begin, place)
         whole = b.sub(end, I64(step - 1))
@@ -178,6 +181,12 @@ class Entry(entry.Entry, Emitted):
         b.position_at_end(done)
         return rest
 
+    def few(self, begin, end, step, body):
+        """`loop` of few trips, which is not unrolled."""
+        ends = []
+        self.loop(begin, end, step, lambda index: (body(index), ends.append(self.lower.b.block)))
+        rolled(ends[0].terminator)
+
     def _rows(self, first, last, copies):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
@@ -189,7 +198,8 @@ class Entry(entry.Entry, Emitted):
             low, high = self._within(number, first, last, length)
             outer = self._outer(number, inner, [low for low, _ in bounds])
             self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, outer)
-            self.target.look(lower)
+            if not self.in_strips:
+                self.target.look(lower)
 
         some = b.select(b.icmp_signed(">", length, I64(0)), length, one)  # or it has no rows
         self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
@@ -267,6 +277,6 @@ class Entry(entry.Entry, Emitted):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(state, row), state), row):
                     lower.b.store(lower.get(v), p)
 
-        self.loop(I64(0), n_blocks, 1, step)
+        self.few(I64(0), n_blocks, 1, step)
         self.write_results(self.collected())
         lower.b.ret_void()

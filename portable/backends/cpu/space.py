@@ -29,7 +29,7 @@ SCAN_LEAST = 8192
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 CHUNKS_A_THREAD = 8
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
-STRIP = 1 << 18  # indices of a loop-free range between two looks at Ctrl-C; whole packs of any width
+STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
@@ -63,6 +63,7 @@ class Compiled:
         "planned",
         "in_turn",
         "rest",
+        "in_strips",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -72,8 +73,8 @@ class Compiled:
         )
         self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
         # of a range's packs, the code of the indices behind them: made for the first launch that has some
-        rest = functools.partial(_compiled, kernel, "rest", specs, reducers)
-        self.rest = once(rest) if policy_kind == "packs" else None
+        if policy_kind == "packs":
+            self.rest = once(functools.partial(_compiled, kernel, "rest", specs, reducers))
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -91,6 +92,7 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
+        self.rest, self.in_strips = None, entry.in_strips
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
@@ -189,9 +191,8 @@ def _for(compiled, policy, words, outs, n_threads):
 
 
 def _strip(compiled, begin, end, least=0):
-    """Indices between two looks at Ctrl-C where one thread takes a stretch: all, unless nobody looks in
-    it."""
-    return max(STRIP, least) if compiled.rest and compiled.simple else end - begin
+    """Indices between two looks at Ctrl-C where one thread takes a stretch: all where the code looks."""
+    return max(STRIP, least) if compiled.in_strips else end - begin
 
 
 def _rest(compiled, begin, end):
@@ -315,7 +316,7 @@ def _stretch(policy, compiled, n_threads):
     if chunk is None:
         least = SMALL if compiled.simple else width
         chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
-    if compiled.rest and compiled.simple:
+    if compiled.in_strips:
         chunk = min(chunk, STRIP)
     return begin, end, -(-chunk // width) * width
 
@@ -352,13 +353,16 @@ def run_for(space, compiled, policy, words):
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
+    if space.n_threads == 1:
+        _alone(compiled, words, begin, end)
+        return
     _call(space, words, compiled.address, begin, end, chunk)()
     if rest := _rest(compiled, begin, end):
         rest.call(words, begin, end, 0)
 
 
 def _alone(compiled, words, begin, end):
-    """A range by the calling thread; between its strips Python hears of Ctrl-C."""
+    """A stretch by the calling thread; between its strips Python hears of Ctrl-C."""
     step = _strip(compiled, begin, end)
     for low in range(begin, end, step or 1):
         compiled.call(words, low, min(low + step, end), 0)
