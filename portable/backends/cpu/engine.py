@@ -107,13 +107,12 @@ def _most_maps():
 
 
 @locks.alone
-def load(text, kernel_name, identity=None, level=3):
+def load(text, kernel_name, key=None, level=3):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
     ----------
-    text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the
-        cache
+    text : str; or, for code with a `key` in the cache, a function that gives it if it is not there
     level : int or None
         Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
         short text that is taken as it stands.
@@ -123,11 +122,11 @@ def load(text, kernel_name, identity=None, level=3):
     function : name -> address
         The code lives as long as this.
     """
-    key = key_of(identity or text, level)
+    key = key or key_of(text, level)
     code = cache.get(key)
     if code is None:
         _require_room()
-        module = optimised(text() if identity else text, kernel_name, level)
+        module = optimised(text() if callable(text) else text, kernel_name, level)
         code = machine(level or 0).emit_object(module)
         cache.put(key, code)
     return linked(code)

@@ -1,7 +1,7 @@
 """Entry functions on the CPU: a stretch of the policy's indices, pack by pack.
 
-    void entry(block, begin, end, worker)      for: indices or teams begin..end; of the kind "packs" as many
-                                               as fill packs, of the kind "rest" those behind them
+    void entry(block, begin, end, worker)      for: indices or teams begin..end, of the kind "packs" as many
+                                               as fill packs
                                                reduce: blocks begin..end of the policy, a partial state each
     void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
@@ -42,13 +42,9 @@ class Entry(entry.Entry, Emitted):
         self.open(function)
         _, begin, end, worker = function.args
         self._own_copies(worker)
-        stretches = {
-            "range": self._range,
-            "packs": self._whole,
-            "rest": self._behind,
-            "team": self._league,
-        }
-        stretch = stretches.get(self.policy_kind, self._rows)
+        stretch = {"team": self._league}.get(self.policy_kind, self._range)
+        if self.policy_kind.startswith("box"):
+            stretch = self._rows
         if not self.reducers:
             stretch(begin, end, 1)
         else:
@@ -101,21 +97,6 @@ class Entry(entry.Entry, Emitted):
         self.loop(I64(0), n_copies, 1, copy)
         b.ret_void()
 
-    def _whole(self, begin, end, copies):
-        """The packs of a range."""
-        self.packs(begin, end, self.width, lambda base: self.visit(self.lower.lanes(base), None, 0))
-
-    def _behind(self, begin, end, copies):
-        """The indices behind the packs of a range."""
-        b, whole = self.lower.b, I64(-self.width)
-        if self.width > 1:
-            self._masked(b.add(begin, b.and_(b.sub(end, begin, flags=("nsw",)), whole), flags=("nsw",)), end)
-
-    def _masked(self, base, end, outer=()):
-        """The pack from an index on, of which the indices before `end` take part."""
-        index = self.lower.lanes(base)
-        self.visit(index, self.lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
-
     def _range(self, begin, end, copies, outer=()):
         lower, b, W = self.lower, self.lower.b, self.width
 
@@ -126,18 +107,20 @@ class Entry(entry.Entry, Emitted):
             for k in range(copies):
                 pack(b.add(base, I64(k * W), flags=("nsw",)), k)
 
+        def masked(base):
+            index = lower.lanes(base)
+            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
+
+        if copies > 1 and self.light:
+            begin = self.packs(begin, end, W * copies, several)
+        elif copies > 1:
+            begin = self._in_turn(begin, end, copies, pack)
         if copies > 1:
-            rest = (
-                self.packs(begin, end, W * copies, several)
-                if self.light
-                else self._in_turn(begin, end, copies, pack)
-            )
-            last = b.add(end, I64(W - 1), flags=("nsw",))
-            return self.few(rest, last, W, lambda base: self._masked(base, end, outer))
+            return self.few(begin, b.add(end, I64(W - 1), flags=("nsw",)), W, masked)
         rest = self.packs(begin, end, W, pack)
-        if W > 1:
+        if W > 1 and self.policy_kind != "packs":
             with b.if_then(b.icmp_signed("<", rest, end)):
-                self._masked(rest, end, outer)
+                masked(rest)
 
     def _in_turn(self, begin, end, copies, pack):
         """Packs of a text that is there once: after each, every accumulator becomes the one before it, and

@@ -62,8 +62,9 @@ class Compiled:
         "fault_bytes",
         "planned",
         "in_turn",
-        "rest",
         "in_strips",
+        "load",
+        "whole",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -71,16 +72,30 @@ class Compiled:
         self.plain = once(
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
-        self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
-        # of a range's packs, the code of the indices behind them: made for the first launch that has some
+        entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
         if policy_kind == "packs":
-            self.rest = once(functools.partial(_compiled, kernel, "rest", specs, reducers))
+            self.fill(entry)
+            self.load = once(load)
+            self.whole = once(functools.partial(_compiled, kernel, "range", specs, reducers))
+        else:
+            self.fill(entry, load())
 
-    def fill(self, entry, function, counters=0):
-        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
-        kernel = entry.kernel
+    def __getattr__(self, name):
+        """Of code for packs alone, what waits for the first launch that has no others."""
+        if name not in ("code", "address", "call"):
+            raise AttributeError(name)
+        self._take(self.load())
+        return getattr(self, name)
+
+    def _take(self, function):
         self.code, self.address = function, function("entry")
         self.call = engine.call(self.address)
+
+    def fill(self, entry, function=None, counters=0):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+        kernel = entry.kernel
+        if function:
+            self._take(function)
         self.finish = function("finish") if entry.reducers else None
         self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
@@ -92,7 +107,8 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
-        self.rest, self.in_strips = None, entry.in_strips
+        # of code for packs alone: that of any range
+        self.whole, self.in_strips = None, entry.in_strips
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
@@ -106,27 +122,27 @@ def _fingerprint(kernel, policy_kind, specs, reducers):
 
 @alone
 def _code(*launch):
-    """(what a launch has to know, functions) of a kernel: as a process before has left them, or made."""
+    """(what a launch has to know, what gives its functions) of a kernel: as a process before has left them,
+    or made."""
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
-        if code := cache.get(key):
-            return Launched(*launch, facts), engine.linked(code)
-    from .entry import Entry
+        entry = Launched(*launch, facts)
+    else:
+        from .entry import Entry
 
-    entry, kernel = Entry(*launch), launch[0]
-    identity = entry.identity_of_code
-    functions = engine.load(lambda: _emitted(entry.policy_kind)(*launch).text, kernel.name, identity)
-    if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
-        cache.put(name, repr((engine.key_of(identity), entry.facts)).encode())
-    return entry, functions
+        entry = Entry(*launch)
+        key = engine.key_of(entry.identity_of_code)
+        if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+            cache.put(name, repr((key, entry.facts)).encode())
+    return entry, lambda: engine.load(lambda: _emitted(launch[1])(*launch).text, launch[0].name, key)
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """The same of a debug build, whose sites are known when it has been emitted."""
     entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
-    text = entry.text
-    return entry, engine.load(lambda: text, kernel.name, entry.identity_of_code)
+    text, key = entry.text, engine.key_of(entry.identity_of_code)
+    return entry, lambda: engine.load(lambda: text, kernel.name, key)
 
 
 def _emitted(policy_kind, debug=False):
@@ -144,7 +160,7 @@ def _emitted(policy_kind, debug=False):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     specs = without_scatter(specs) if reducers else specs
-    if policy_kind == "range" and not reducers and not space.debug:
+    if policy_kind == "range" and not reducers and not space.debug and specs == without_scatter(specs):
         policy_kind = "packs"
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
@@ -179,26 +195,21 @@ def _watched(compiled, block, call):
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
 # chunk))
 def _for(compiled, policy, words, outs, n_threads):
+    compiled = _fitting(compiled, policy)
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     block = words + _extra(compiled, policy) + bytes(compiled.fault_bytes) + tail
-    begin, end, chunk = _stretch(policy, compiled, n_threads)
-    # the calling thread's alone in some strips, but not in millions
-    step = end - begin if n_threads > 1 else _strip(compiled, begin, end, (end - begin) >> 12 & -64)
-    rows = [(compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step or 1)]
-    if rest := _rest(compiled, begin, end):
-        rows.append((rest.address, begin, end, end - begin))
-    return copies, block, rows + merges
+    return copies, block, [*_strips(compiled, *_stretch(policy, compiled, n_threads), n_threads), *merges]
 
 
-def _strip(compiled, begin, end, least=0):
-    """Indices between two looks at Ctrl-C where one thread takes a stretch: all where the code looks."""
-    return max(STRIP, least) if compiled.in_strips else end - begin
+def _fitting(compiled, policy):
+    """The code for a launch: where packs alone do not hold its range, that of any range."""
+    return compiled.whole() if compiled.whole and (policy.end - policy.begin) % compiled.width else compiled
 
 
-def _rest(compiled, begin, end):
-    """The code of the indices behind the packs of a stretch; None if there are none, or an entry has them
-    too."""
-    return compiled.rest() if compiled.rest and (end - begin) % compiled.width else None
+def _strips(compiled, begin, end, chunk, n_threads):
+    """The rows of a stretch, between which one thread hears of Ctrl-C where the code does not ask."""
+    step = STRIP if compiled.in_strips and n_threads == 1 else max(1, end - begin)
+    return ((compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step))
 
 
 def copies_fit(compiled, words, n_threads):
@@ -316,8 +327,8 @@ def _stretch(policy, compiled, n_threads):
     if chunk is None:
         least = SMALL if compiled.simple else width
         chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
-    if compiled.in_strips:
-        chunk = min(chunk, STRIP)
+    if chunk > STRIP and compiled.in_strips:
+        chunk = STRIP
     return begin, end, -(-chunk // width) * width
 
 
@@ -343,39 +354,28 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if space.n_threads == 1 and policy.__class__ is RangePolicy:
-        begin, end = policy.begin, policy.end
-        if end - begin > STRIP or (end - begin) % compiled.width:
-            _alone(compiled, words, begin, end)
-        else:
-            compiled.call(words, begin, end, 0)
+    if compiled.whole and (policy.end - policy.begin) % compiled.width:
+        compiled = compiled.whole()
+    if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
+        compiled.call(words, policy.begin, policy.end, 0)
         return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
-    if space.n_threads == 1:
-        _alone(compiled, words, begin, end)
+    if space.n_threads > 1:
+        _call(space, words, compiled.address, begin, end, chunk)()
         return
-    _call(space, words, compiled.address, begin, end, chunk)()
-    if rest := _rest(compiled, begin, end):
-        rest.call(words, begin, end, 0)
-
-
-def _alone(compiled, words, begin, end):
-    """A stretch by the calling thread; between its strips Python hears of Ctrl-C."""
-    step = _strip(compiled, begin, end)
-    for low in range(begin, end, step or 1):
-        compiled.call(words, low, min(low + step, end), 0)
-    if rest := _rest(compiled, begin, end):
-        rest.call(words, begin, end, 0)
+    for _, low, high, _ in _strips(compiled, begin, end, chunk, 1):
+        compiled.call(words, low, high, 0)
 
 
 def again_for(space, compiled, policy):
     """A callable of the words that does what run_for does."""
     if compiled.planned or policy.__class__ is not RangePolicy:
         return None
+    compiled = _fitting(compiled, policy)
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if _rest(compiled, begin, end) or end - begin > STRIP and space.n_threads == 1:
+    if end - begin > STRIP and space.n_threads == 1:
         return lambda words: run_for(space, compiled, policy, words)
     if _is_alone(space, begin, end, chunk):
         return lambda words: compiled.call(words, begin, end, 0)
