@@ -332,10 +332,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        330,
+        460,
         (
-            "code of a CPU that is made when a launch wants it: of a range's last indices, of Ctrl-C; strips"
-            " of a launch"
+            "code of a CPU that is made when a launch wants it: packs alone or any range, Ctrl-C's; strips of"
+            " a launch; divisions of packs"
         ),
     ),
 )

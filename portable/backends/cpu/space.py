@@ -64,7 +64,7 @@ class Compiled:
         "in_turn",
         "in_strips",
         "load",
-        "whole",
+        "any_range",
     )
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
@@ -73,12 +73,11 @@ class Compiled:
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
-        if policy_kind == "packs":
-            self.fill(entry)
-            self.load = once(load)
-            self.whole = once(functools.partial(_compiled, kernel, "range", specs, reducers))
+        if policy_kind != "range" or reducers or debug or entry.n_scatters:
+            self.fill(entry, load(policy_kind))
         else:
-            self.fill(entry, load())
+            self.fill(entry).load = once(functools.partial(load, "packs"))
+            self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
     def __getattr__(self, name):
         """Of code for packs alone, what waits for the first launch that has no others."""
@@ -108,7 +107,7 @@ class Compiled:
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         # of code for packs alone: that of any range
-        self.whole, self.in_strips = None, entry.in_strips
+        self.any_range, self.in_strips = None, entry.in_strips
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
@@ -122,8 +121,8 @@ def _fingerprint(kernel, policy_kind, specs, reducers):
 
 @alone
 def _code(*launch):
-    """(what a launch has to know, what gives its functions) of a kernel: as a process before has left them,
-    or made."""
+    """(what a launch has to know, what gives the functions of a kind) of a kernel: as a process before has
+    left them, or made."""
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
@@ -135,14 +134,19 @@ def _code(*launch):
         key = engine.key_of(entry.identity_of_code)
         if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
             cache.put(name, repr((key, entry.facts)).encode())
-    return entry, lambda: engine.load(lambda: _emitted(launch[1])(*launch).text, launch[0].name, key)
+    kernel, _, *types = launch
+
+    def load(kind):
+        return engine.load(lambda: _emitted(kind)(kernel, kind, *types).text, kernel.name, f"{key}{kind}")
+
+    return entry, load
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """The same of a debug build, whose sites are known when it has been emitted."""
     entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
     text, key = entry.text, engine.key_of(entry.identity_of_code)
-    return entry, lambda: engine.load(lambda: text, kernel.name, key)
+    return entry, lambda kind: engine.load(lambda: text, kernel.name, key)
 
 
 def _emitted(policy_kind, debug=False):
@@ -160,8 +164,6 @@ def _emitted(policy_kind, debug=False):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     specs = without_scatter(specs) if reducers else specs
-    if policy_kind == "range" and not reducers and not space.debug and specs == without_scatter(specs):
-        policy_kind = "packs"
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
 
@@ -202,8 +204,12 @@ def _for(compiled, policy, words, outs, n_threads):
 
 
 def _fitting(compiled, policy):
-    """The code for a launch: where packs alone do not hold its range, that of any range."""
-    return compiled.whole() if compiled.whole and (policy.end - policy.begin) % compiled.width else compiled
+    """The code for a launch: that of any range, where this one's is for packs and they do not hold it."""
+    return (
+        compiled.any_range()
+        if compiled.any_range and (policy.end - policy.begin) % compiled.width
+        else compiled
+    )
 
 
 def _strips(compiled, begin, end, chunk, n_threads):
@@ -354,8 +360,8 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if compiled.whole and (policy.end - policy.begin) % compiled.width:
-        compiled = compiled.whole()
+    if compiled.any_range and (policy.end - policy.begin) % compiled.width:
+        compiled = compiled.any_range()
     if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
         compiled.call(words, policy.begin, policy.end, 0)
         return
