@@ -140,9 +140,13 @@ class Memory(Ops):
         return "contiguous" if apart == [(self.step, size)] else "strided or gathered"
 
     def _pointers(self, pointer, offsets):
-        places = self.b.gep(pointer, [offsets], source_etype=I8)
-        places.type = ir.VectorType(PTR, self.W)
-        return places
+        vector = ir.VectorType(I64, self.W)
+        start = self.splat(self.b.ptrtoint(pointer, I64))
+        return (
+            self.b.inttoptr(self.b.add(start, offsets), ir.VectorType(PTR, self.W))
+            if offsets.type == vector
+            else start
+        )
 
     def guarded(self, pointer):
         """The pointer, or that of a dummy where no lane is live."""

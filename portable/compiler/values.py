@@ -343,12 +343,10 @@ class Ops:
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
         b, zero, by_zero = self.b, self._alike(x, 0), None
-        signed_pack = self.W > 1 and dtype not in t.UNSIGNED
-        if signed_pack and const_b and const_b > 0 and not const_b & (const_b - 1):
-            by = const_b.bit_length() - 1
-            return b.ashr(x, self._alike(x, by)) if op == "//" else b.and_(x, self._alike(x, const_b - 1))
+        if self._packed(dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
+            return self._by_power(op, x, const_b)
         if const_b is None or const_b in (0, -1):
-            by_zero, y = self._divisor(x, y, dtype, signed_pack and op == "%")
+            by_zero, y = self._divisor(x, y, dtype, self._packed(dtype) and op == "%")
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -358,6 +356,16 @@ class Ops:
             r = b.add(r, b.select(below, y, zero))
         result = q if op == "//" else r
         return result if by_zero is None else b.select(by_zero, zero, result)
+
+    def _packed(self, dtype):
+        """Whether integers of a dtype are signed, in packs of a CPU."""
+        return self.W > 1 and dtype not in t.UNSIGNED and not self.target.straight
+
+    def _by_power(self, op, x, power):
+        """The same by a power of two."""
+        if op == "%":
+            return self.b.and_(x, self._alike(x, power - 1))
+        return self.b.ashr(x, self._alike(x, power.bit_length() - 1))
 
     def _divisor(self, x, y, dtype, modulo):
         """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1

@@ -40,33 +40,6 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = (
-        "code",
-        "address",
-        "call",
-        "signature",
-        "merges",
-        "plain",
-        "finish",
-        "apply",
-        "results",
-        "state_words",
-        "scratch_static",
-        "scratch_open",
-        "width",
-        "simple",
-        "kernel",
-        "counters",
-        "sites",
-        "ahead",
-        "fault_bytes",
-        "planned",
-        "in_turn",
-        "in_strips",
-        "load",
-        "any_range",
-    )
-
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
         self.plain = once(
@@ -79,22 +52,24 @@ class Compiled:
             self.fill(entry).load = once(functools.partial(load, "packs"))
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
-    def __getattr__(self, name):
-        """Of code for packs alone, what waits for the first launch that has no others."""
-        if name not in ("code", "address", "call"):
-            raise AttributeError(name)
-        self._take(self.load())
-        return getattr(self, name)
+    @functools.cached_property
+    def code(self):
+        """Of packs alone, made for the first launch that has no other indices."""
+        return self.load()
 
-    def _take(self, function):
-        self.code, self.address = function, function("entry")
-        self.call = engine.call(self.address)
+    @functools.cached_property
+    def address(self):
+        return self.code("entry")
+
+    @functools.cached_property
+    def call(self):
+        return engine.call(self.address)
 
     def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel = entry.kernel
         if function:
-            self._take(function)
+            self.code = function
         self.finish = function("finish") if entry.reducers else None
         self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
