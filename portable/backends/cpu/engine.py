@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows
     resource = None
 
-STREAMS = 4  # blocks of a scan side by side: one fused multiply-add takes about four cycles
+STREAMS = 4  # accumulators, blocks of a scan side by side: one fused multiply-add takes about four cycles
 # Of Ctrl-C (stop.py): the calling convention of the look at it, so that loops keep what they hold in
 # registers; whether launches hear of it (elsewhere Python sets its handler anew at each signal).
 CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"

@@ -1,7 +1,7 @@
 """Entry functions on the CPU: a stretch of the policy's indices, pack by pack.
 
-    void entry(block, begin, end, worker)      for: indices or teams begin..end, of the kind "packs" as many
-                                               as fill packs
+    void entry(block, begin, end, worker)      for: indices or teams begin..end; of the kind "packs" they
+                                               fill packs
                                                reduce: blocks begin..end of the policy, a partial state each
     void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
@@ -18,14 +18,13 @@ from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from . import entry
-from .engine import APART
+from .engine import APART, STREAMS
 from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
 from .looks import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
 PAGE = 4096  # bytes: masked stores across two of them are slow, and a short list in scratch has many
-_COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
 class Entry(entry.Entry, Emitted):
@@ -111,14 +110,17 @@ class Entry(entry.Entry, Emitted):
             index = lower.lanes(base)
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
-        if copies > 1 and self.light:
-            begin = self.packs(begin, end, W * copies, several)
-        elif copies > 1:
-            begin = self._in_turn(begin, end, copies, pack)
+        if copies == 1:
+            rest = self.packs(begin, end, W, pack)
+        elif self.light:
+            rest = self.packs(begin, end, W * copies, several)
+        else:
+            rest = self._in_turn(begin, end, copies, pack)
+        if W == 1 or self.policy_kind == "packs":
+            return
         if copies > 1:
-            return self.few(begin, b.add(end, I64(W - 1), flags=("nsw",)), W, masked)
-        rest = self.packs(begin, end, W, pack)
-        if W > 1 and self.policy_kind != "packs":
+            self.few(rest, b.add(end, I64(W - 1), flags=("nsw",)), W, masked)
+        else:
             with b.if_then(b.icmp_signed("<", rest, end)):
                 masked(rest)
 
@@ -222,7 +224,7 @@ class Entry(entry.Entry, Emitted):
         lower, b = self.lower, self.lower.b
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        copies = _COPIES if self.policy_kind != "team" and self.width > 1 and not self.has_loops else 1
+        copies = STREAMS if self.policy_kind != "team" and self.width > 1 and not self.has_loops else 1
 
         def block(number):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))

@@ -46,7 +46,7 @@ class Compiled:
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
-        if policy_kind != "range" or reducers or debug or entry.n_scatters:
+        if policy_kind != "range" or debug or entry.n_scatters:
             self.fill(entry, load(policy_kind))
         else:
             self.fill(entry).load = once(functools.partial(load, "packs"))
@@ -62,6 +62,10 @@ class Compiled:
         return self.code("entry")
 
     @functools.cached_property
+    def finish(self):
+        return self.code("finish")
+
+    @functools.cached_property
     def call(self):
         return engine.call(self.address)
 
@@ -70,7 +74,6 @@ class Compiled:
         kernel = entry.kernel
         if function:
             self.code = function
-        self.finish = function("finish") if entry.reducers else None
         self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.signature = entry.signature
@@ -81,8 +84,9 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
-        # of code for packs alone: that of any range
+        # of code for packs alone, or one of each accumulator: that of any range
         self.any_range, self.in_strips = None, entry.in_strips
+        self.granule = self.width * (STREAMS if entry.reducers else 1)
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
@@ -178,13 +182,13 @@ def _for(compiled, policy, words, outs, n_threads):
     return copies, block, [*_strips(compiled, *_stretch(policy, compiled, n_threads), n_threads), *merges]
 
 
-def _fitting(compiled, policy):
-    """The code for a launch: that of any range, where this one's is for packs and they do not hold it."""
-    return (
-        compiled.any_range()
-        if compiled.any_range and (policy.end - policy.begin) % compiled.width
-        else compiled
-    )
+def _fitting(compiled, policy, block=0):
+    """The code for a launch: that of any range, where this one's is for packs and they do not hold a block of
+    it."""
+    granule = compiled.granule
+    if compiled.any_range and ((policy.end - policy.begin) % granule or block % granule):
+        return compiled.any_range()
+    return compiled
 
 
 def _strips(compiled, begin, end, chunk, n_threads):
@@ -220,7 +224,7 @@ def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
     least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
     size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
-    n_blocks = -(-(end - begin) // size)
+    n_blocks, compiled = -(-(end - begin) // size), _fitting(compiled, policy, size)
     buffer, place, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, place) + tail
     return (
@@ -335,7 +339,7 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if compiled.any_range and (policy.end - policy.begin) % compiled.width:
+    if compiled.any_range and (policy.end - policy.begin) % compiled.granule:
         compiled = compiled.any_range()
     if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
         compiled.call(words, policy.begin, policy.end, 0)
