@@ -52,22 +52,19 @@ class Compiled:
             self.fill(entry).load = once(functools.partial(load, "packs"))
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
-    @functools.cached_property
-    def code(self):
-        """Of packs alone, made for the first launch that has no other indices."""
-        return self.load()
-
-    @functools.cached_property
-    def address(self):
-        return self.code("entry")
-
-    @functools.cached_property
-    def finish(self):
-        return self.code("finish")
-
-    @functools.cached_property
-    def call(self):
-        return engine.call(self.address)
+    def __getattr__(self, name):
+        """What waits for code, which is made for the first launch that wants it. (A cached_property has a lock,
+        which the child of a fork might find taken.)"""
+        makers = {
+            "code": lambda: self.load(),
+            "address": lambda: self.code("entry"),
+            "finish": lambda: self.code("finish"),
+            "call": lambda: engine.call(self.address),
+        }
+        if name not in makers:
+            raise AttributeError(name)
+        self.__dict__[name] = made = makers[name]()
+        return made
 
     def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
