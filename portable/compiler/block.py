@@ -85,6 +85,12 @@ class Launched:
             self.results = results and Results(*results)
 
     @property
+    def in_strips(self):
+        """Whether its launches take strips of it, between which they hear of Ctrl-C: a CPU's code then has no
+        looks of its own."""
+        return not (self.has_loops or self.reducers or self.fault_bytes or self.policy_kind == "team")
+
+    @property
     def facts(self):
         """What the arguments of a launch do not say of it, in plain values."""
         results = self.results and (self.results.shapes, self.results.dtypes)

@@ -343,8 +343,10 @@ class Ops:
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
         b, zero, by_zero = self.b, self._alike(x, 0), None
+        if self._packed(dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
+            return self._by_power(op, x, const_b)
         if const_b is None or const_b in (0, -1):
-            by_zero, y = self._divisor(x, y, dtype)
+            by_zero, y = self._divisor(x, y, dtype, self._packed(dtype) and op == "%")
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -355,11 +357,24 @@ class Ops:
         result = q if op == "//" else r
         return result if by_zero is None else b.select(by_zero, zero, result)
 
-    def _divisor(self, x, y, dtype):
-        """Where y is zero, and y with 1 in the places where x by y would trap."""
+    def _packed(self, dtype):
+        """Whether integers of a dtype are signed, in packs of a CPU."""
+        return self.W > 1 and dtype not in t.UNSIGNED and not self.target.straight
+
+    def _by_power(self, op, x, power):
+        """The same by a power of two."""
+        if op == "%":
+            return self.b.and_(x, self._alike(x, power - 1))
+        return self.b.ashr(x, self._alike(x, power.bit_length() - 1))
+
+    def _divisor(self, x, y, dtype, modulo):
+        """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1
+        as well, and nobody need know where: both leave 0."""
         b = self.b
         one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
         by_zero = traps = b.icmp_signed("==", y, self._alike(x, 0))
+        if modulo:
+            return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
         if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
             traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
         return by_zero, b.select(traps, one, y)

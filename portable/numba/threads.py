@@ -237,8 +237,11 @@ class Pool:
         """numba starts its threads with its first parallel code."""
 
     def run(self, function, block, begin, end, chunk):
-        """Call `function` for every chunk of [begin, end), and wait."""
-        _compiled()[1](self.n_threads, function, block, begin, end, chunk)
+        """Call `function` for every chunk of [begin, end), and wait; between many chunks Python hears of
+        Ctrl-C."""
+        step = 64 * self.n_threads * chunk
+        for low in range(begin, end, step):
+            _compiled()[1](self.n_threads, function, block, low, min(low + step, end), chunk)
 
 
 def _in_the_child():

@@ -345,6 +345,13 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " least and the largest without an atomic step where nothing changes; teams that come again"
         ),
     ),
+    (
+        867,
+        (
+            "code of a CPU that is made when a launch wants it: packs alone or any range, Ctrl-C's; strips of"
+            " a launch; divisions of packs"
+        ),
+    ),
 )
 
 

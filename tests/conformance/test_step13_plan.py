@@ -80,14 +80,40 @@ def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
     last of its builds alone."""
     monkeypatch.setattr(cpu, "_MOST_COPIES", 0)
     kernel, counts = pk.kernel(count.fn), np.zeros(3, np.int64)
-    policy = pk.RangePolicy(0, 9, space="threads:2")
-    step = pk.plan(policy, kernel, np.arange(9) % 3, pk.ScatterView(counts))
+    policy = pk.RangePolicy(0, 192, space="threads:2")
+    step = pk.plan(policy, kernel, np.arange(192) % 3, pk.ScatterView(counts))
     code = [weakref.ref(c.code.__self__) for key, c in kernel.compiled.items() if key[0] == "cpu"]
     kernel.compiled.clear()
     gc.collect()
     assert len(code) == 2 and all(engine() is not None for engine in code)
     step()
-    np.testing.assert_array_equal(counts, [3, 3, 3])
+    np.testing.assert_array_equal(counts, [64, 64, 64])
+
+
+@pytest.mark.parametrize("space", ["serial", "threads:2"])
+def test_strips_and_last_packs_are_whole_launches(monkeypatch, space):
+    """Launches, those that come again, plans and captures of few and of many strips."""
+    monkeypatch.setattr(cpu, "STRIP", 128)
+    for kernel in (pk.kernel(axpy.fn), pk.kernel(axpy.fn, packed=False)):
+        for n in (0, 1, 64, 127, 128, 129, 1000, 5003):
+            x, y = np.arange(float(n)), np.zeros(n)
+            policy, rest = pk.RangePolicy(0, n, space=space), pk.RangePolicy(n // 3, n, space=space)
+            with pk.capture(space) as graph:
+                pk.parallel_for(policy, kernel, 1.0, x, y)
+                pk.parallel_for(rest, kernel, 1.0, x, y)
+            for _ in range(3):
+                pk.parallel_for(policy, kernel, 1.0, x, y)
+            pk.plan(policy, kernel, 1.0, x, y)()
+            graph.replay()
+            np.testing.assert_array_equal(y, np.where(np.arange(n) < n // 3, 5 * x, 6 * x))
+            rows = np.zeros((3, n))
+            pk.parallel_for(pk.MDRangePolicy((0, 0), (3, n), space=space), count_up, rows)
+            np.testing.assert_array_equal(rows, np.ones((3, n)))
+
+
+@pk.kernel
+def count_up(i, j, x):
+    x[i, j] += 1.0
 
 
 def test_a_plan_is_looked_at_where_launches_are(space):

@@ -231,6 +231,33 @@ def test_the_smallest_integer_by_a_literal(space, dtype):
     assert (out == np.array([[least], [0], [0], [0]])).all()
 
 
+@pk.kernel
+def by_powers(i, x, out):
+    out[0, i], out[1, i] = x[i] // 1, x[i] % 1
+    out[2, i], out[3, i] = x[i] // 2, x[i] % 2
+    out[4, i], out[5, i] = x[i] // 64, x[i] % 64
+
+
+@pk.kernel
+def by_number(i, x, n, out):
+    out[0, i], out[1, i] = x[i] // n, x[i] % n
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_floor_division_by_powers_of_two_and_by_one_number_for_all(space, dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    numbers = [least, least + 1, -65, -64, -63, -2, -1, 0, 1, 2, 63, 64, 65, most - 1, most]
+    x = np.array(numbers * 2, dtype)
+    found = run(space, len(x), by_powers, x, np.zeros((6, len(x)), dtype))[-1]
+    for k, n in enumerate((1, 2, 64)):
+        wanted = [[v // n for v in numbers] * 2, [v % n for v in numbers] * 2]
+        np.testing.assert_array_equal(found[2 * k : 2 * k + 2], wanted)
+    for n in numbers:
+        found = run(space, len(x), by_number, x, dtype(n), np.zeros((2, len(x)), dtype))[-1]
+        pairs = [(v // n, v % n) if n and (v, n) != (least, -1) else (least * (n < 0), 0) for v in numbers]
+        np.testing.assert_array_equal(found, np.array(pairs * 2).T)
+
+
 # ---- floats
 @pk.kernel
 def divided(i, x, y, quotient, remainder):

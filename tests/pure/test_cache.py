@@ -174,10 +174,26 @@ def test_a_process_that_finds_its_code_imports_nothing_that_makes_trees_or_code(
 def test_the_command_tells_hits_and_misses_of_a_program(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
     (folder / "program.py").write_text(PROGRAM.format(folder=str(folder)))
-    for hits, misses in ((0, 2), (2, 0)):  # the kernel, and the code that hears of Ctrl-C
+    for hits, misses in ((0, 1), (1, 0)):  # the kernel alone
         command = [sys.executable, "-m", "portable", "cache", str(folder / "program.py")]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert (out[out.index("hits") + 2], out[out.index("misses") + 2]) == (str(hits), str(misses))
+
+
+def test_a_launch_makes_no_code_that_it_does_not_call(folder):
+    """A text without loops, on the calling thread alone: neither Ctrl-C's code nor the pool's, nor that of a
+    last pack."""
+    (folder / "kernels_of_many.py").write_text(KERNELS)
+    program = PROGRAM.format(folder=str(folder)).replace("serial", "threads:2").replace("100", "192")
+    told = "\nprint([m for m in ('stop', 'pool') if f'portable.backends.cpu.{m}' in sys.modules])"
+    last = "\npk.parallel_for(pk.RangePolicy(0, 191, space='serial'), kernels_of_many.fill, x)" + told
+    out = subprocess.run(
+        [sys.executable, "-c", program + told + last + "\nprint(cache.misses)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert out.split("\n")[:4] == ["0 1", "[]", "[]", "2"]
 
 
 def test_many_processes_at_once(folder):

@@ -24,7 +24,7 @@ def watch(told):
     def init(self, kernel, policy_kind, specs, reducers=(), *more):
         start = time.perf_counter()
         plain(self, kernel, policy_kind, specs, reducers, *more)
-        if type(self).__module__ in _ENTRIES:
+        if type(self).__module__ in _ENTRIES and policy_kind != "packs":  # a part of "range"
             told(kernel, policy_kind, specs, reducers, time.perf_counter() - start)
 
     Entry.__init__ = init

@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows
     resource = None
 
-STREAMS = 4  # blocks of a scan side by side: one fused multiply-add takes about four cycles
+STREAMS = 4  # accumulators, blocks of a scan side by side: one fused multiply-add takes about four cycles
 # Of Ctrl-C (stop.py): the calling convention of the look at it, so that loops keep what they hold in
 # registers; whether launches hear of it (elsewhere Python sets its handler anew at each signal).
 CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"
@@ -107,13 +107,12 @@ def _most_maps():
 
 
 @locks.alone
-def load(text, kernel_name, identity=None, level=3):
+def load(text, kernel_name, key=None, level=3):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
     ----------
-    text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the
-        cache
+    text : str; or, for code with a `key` in the cache, a function that gives it if it is not there
     level : int or None
         Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
         short text that is taken as it stands.
@@ -123,11 +122,11 @@ def load(text, kernel_name, identity=None, level=3):
     function : name -> address
         The code lives as long as this.
     """
-    key = key_of(identity or text, level)
+    key = key or key_of(text, level)
     code = cache.get(key)
     if code is None:
         _require_room()
-        module = optimised(text() if identity else text, kernel_name, level)
+        module = optimised(text() if callable(text) else text, kernel_name, level)
         code = machine(level or 0).emit_object(module)
         cache.put(key, code)
     return linked(code)
@@ -163,6 +162,8 @@ def rewritten(text, kernel_name, change):
 def linked(code):
     """Addresses of the functions of object code, as `load` gives them."""
     _require_room()
+    if b"portable_" in code:
+        from . import stop  # noqa: F401  (functions that it calls; many a first launch needs none)
     module = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
     engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
@@ -280,32 +281,3 @@ out:
   ret void
 }
 """
-
-# Calls an entry in the usual state of arithmetic, and sets the caller's again.
-USUAL = {
-    "x86": """
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-define void @portable_usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
-  %before = alloca i32
-  %usual = alloca i32
-  store i32 8064, ptr %usual ; 0x1F80
-  call void @llvm.x86.sse.stmxcsr(ptr %before)
-  call void @llvm.x86.sse.ldmxcsr(ptr %usual)
-  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
-  call void @llvm.x86.sse.ldmxcsr(ptr %before)
-  ret void
-}
-""",
-    "aarch64": """
-declare i64 @llvm.aarch64.get.fpcr()
-declare void @llvm.aarch64.set.fpcr(i64)
-define void @portable_usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
-  %before = call i64 @llvm.aarch64.get.fpcr()
-  call void @llvm.aarch64.set.fpcr(i64 0)
-  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
-  call void @llvm.aarch64.set.fpcr(i64 %before)
-  ret void
-}
-""",
-}.get(MACHINE, "")

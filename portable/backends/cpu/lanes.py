@@ -26,11 +26,9 @@ class CpuTarget(entry.Target):
     def repeat(lower, head, before):
         """The branch back to a loop's head, `before` which there were so many instructions. A long body whose
         trips are not known is not unrolled: that costs the compiler most, and saves nothing that counts."""
-        branch, node = lower.b.branch(head), lower.b.module.add_metadata
+        branch = lower.b.branch(head)
         if lower.n_instructions() - before > LONG:
-            loop = node([node(["llvm.loop.unroll.runtime.disable"])])
-            loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
-            branch.set_metadata("llvm.loop", loop)
+            rolled(branch)
 
     @staticmethod
     def branches(what, element):
@@ -52,6 +50,14 @@ class CpuTarget(entry.Target):
     def linked(text, links):
         """An IR text with the functions of numba's that it calls."""
         return numba.linked(text, links)
+
+
+def rolled(branch):
+    """Keep LLVM from unrolling the loop that a branch ends, where its trips are not known."""
+    node = branch.parent.module.add_metadata
+    loop = node([node(["llvm.loop.unroll.runtime.disable"])])
+    loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
+    branch.set_metadata("llvm.loop", loop)
 
 
 class Unwatched(CpuTarget):

@@ -1,6 +1,7 @@
 """Entry functions on the CPU: a stretch of the policy's indices, pack by pack.
 
-    void entry(block, begin, end, worker)      for: indices or teams begin..end
+    void entry(block, begin, end, worker)      for: indices or teams begin..end; of the kind "packs" they
+                                               fill packs
                                                reduce: blocks begin..end of the policy, a partial state each
     void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
@@ -17,14 +18,13 @@ from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from . import entry
-from .engine import APART
-from .lanes import CpuTarget, CpuTeam, combine_lanes
+from .engine import APART, STREAMS
+from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
 from .looks import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
 PAGE = 4096  # bytes: masked stores across two of them are slow, and a short list in scratch has many
-_COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
 class Entry(entry.Entry, Emitted):
@@ -41,7 +41,9 @@ class Entry(entry.Entry, Emitted):
         self.open(function)
         _, begin, end, worker = function.args
         self._own_copies(worker)
-        stretch = {"range": self._range, "team": self._league}.get(self.policy_kind, self._rows)
+        stretch = {"team": self._league}.get(self.policy_kind, self._range)
+        if self.policy_kind.startswith("box"):
+            stretch = self._rows
         if not self.reducers:
             stretch(begin, end, 1)
         else:
@@ -108,13 +110,17 @@ class Entry(entry.Entry, Emitted):
             index = lower.lanes(base)
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
-        if copies > 1 and self.light:
-            begin = self.packs(begin, end, W * copies, several)
-        elif copies > 1:
-            begin = self._in_turn(begin, end, copies, pack)
-            return self.steps(begin, end, I64(W), masked)
-        rest = self.packs(begin, end, W, pack)
-        if W > 1:
+        if copies == 1:
+            rest = self.packs(begin, end, W, pack)
+        elif self.light:
+            rest = self.packs(begin, end, W * copies, several)
+        else:
+            rest = self._in_turn(begin, end, copies, pack)
+        if W == 1 or self.policy_kind == "packs":
+            return
+        if copies > 1:
+            self.few(rest, b.add(end, I64(W - 1), flags=("nsw",)), W, masked)
+        else:
             with b.if_then(b.icmp_signed("<", rest, end)):
                 masked(rest)
 
@@ -137,8 +143,11 @@ class Entry(entry.Entry, Emitted):
         return self.packs(begin, b.add(begin, rounds, flags=("nsw",)), W, one)
 
     def packs(self, begin, end, step, body):
-        """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
+        """`loop` over packs; after each of a text with loops, and after STRIP others where nobody else takes
+        strips, the launch may end."""
         lower, b = self.lower, self.lower.b
+        if self.in_strips:
+            return self.loop(begin, end, step, body)
         if self.has_loops:
             return self.loop(begin, end, step, lambda base: (body(base), self.target.look(lower)))
         place = lower.slot(I64)
@@ -157,6 +166,12 @@ class Entry(entry.Entry, Emitted):
         b.position_at_end(done)
         return rest
 
+    def few(self, begin, end, step, body):
+        """`loop` of few trips, which is not unrolled."""
+        ends = []
+        self.loop(begin, end, step, lambda index: (body(index), ends.append(self.lower.b.block)))
+        rolled(ends[0].terminator)
+
     def _rows(self, first, last, copies):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
@@ -168,7 +183,8 @@ class Entry(entry.Entry, Emitted):
             low, high = self._within(number, first, last, length)
             outer = self._outer(number, inner, [low for low, _ in bounds])
             self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, outer)
-            self.target.look(lower)
+            if not self.in_strips:
+                self.target.look(lower)
 
         some = b.select(b.icmp_signed(">", length, I64(0)), length, one)  # or it has no rows
         self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
@@ -208,7 +224,7 @@ class Entry(entry.Entry, Emitted):
         lower, b = self.lower, self.lower.b
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        copies = _COPIES if self.policy_kind != "team" and self.width > 1 and not self.has_loops else 1
+        copies = STREAMS if self.policy_kind != "team" and self.width > 1 and not self.has_loops else 1
 
         def block(number):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
@@ -246,6 +262,6 @@ class Entry(entry.Entry, Emitted):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(state, row), state), row):
                     lower.b.store(lower.get(v), p)
 
-        self.loop(I64(0), n_blocks, 1, step)
+        self.few(I64(0), n_blocks, 1, step)
         self.write_results(self.collected())
         lower.b.ret_void()

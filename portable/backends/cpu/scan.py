@@ -189,7 +189,7 @@ class ScanEntry(Scanned, cpu.Entry):
             self._write(before, places)
             self._write(self._combined(before, total), running)
 
-        self.loop(first, last, 1, step)
+        self.few(first, last, 1, step)
         self._write(self._read(running), kept)
         self.write_results([self._read(running)])
         b.ret_void()

@@ -18,8 +18,9 @@ from ...events import Stamp
 from ...locks import alone, once
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from .. import registry
-from . import engine, stop
+from . import engine
 from .engine import APART, STREAMS
+from .pool_code import ROUNDS
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
@@ -29,6 +30,7 @@ SCAN_LEAST = 8192
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 CHUNKS_A_THREAD, FINE = 8, 64  # FINE where a thread takes many at once as long as many are left
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
@@ -39,43 +41,37 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = (
-        "code",
-        "address",
-        "call",
-        "signature",
-        "merges",
-        "plain",
-        "finish",
-        "apply",
-        "results",
-        "state_words",
-        "scratch_static",
-        "scratch_open",
-        "width",
-        "simple",
-        "kernel",
-        "counters",
-        "sites",
-        "ahead",
-        "fault_bytes",
-        "planned",
-        "in_turn",
-    )
-
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
         self.plain = once(
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
-        self.fill(*(_debug_build(*launch, debug) if debug else _code(*launch)))
+        entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
+        if policy_kind != "range" or debug or entry.n_scatters:
+            self.fill(entry, load(policy_kind))
+        else:
+            self.fill(entry).load = once(functools.partial(load, "packs"))
+            self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
-    def fill(self, entry, function, counters=0):
+    def __getattr__(self, name):
+        """What waits for code, which is made for the first launch that wants it. (A cached_property has a lock,
+        which the child of a fork might find taken.)"""
+        makers = {
+            "code": lambda: self.load(),
+            "address": lambda: self.code("entry"),
+            "finish": lambda: self.code("finish"),
+            "call": lambda: engine.call(self.address),
+        }
+        if name not in makers:
+            raise AttributeError(name)
+        self.__dict__[name] = made = makers[name]()
+        return made
+
+    def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel = entry.kernel
-        self.code, self.address = function, function("entry")
-        self.call = engine.call(self.address)
-        self.finish = function("finish") if entry.reducers else None
+        if function:
+            self.code = function
         self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.signature = entry.signature
@@ -86,6 +82,9 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
+        # of code for packs alone, or one of each accumulator: that of any range
+        self.any_range, self.in_strips = None, entry.in_strips
+        self.granule = self.width * (STREAMS if entry.reducers else 1)
         # of a debug build: what its faults mean, and where they are, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
@@ -99,27 +98,32 @@ def _fingerprint(kernel, policy_kind, specs, reducers):
 
 @alone
 def _code(*launch):
-    """(what a launch has to know, functions) of a kernel: as a process before has left them, or made."""
+    """(what a launch has to know, what gives the functions of a kind) of a kernel: as a process before has
+    left them, or made."""
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
-        if code := cache.get(key):
-            return Launched(*launch, facts), engine.linked(code)
-    from .entry import Entry
+        entry = Launched(*launch, facts)
+    else:
+        from .entry import Entry
 
-    entry, kernel = Entry(*launch), launch[0]
-    identity = entry.identity_of_code
-    functions = engine.load(lambda: _emitted(entry.policy_kind)(*launch).text, kernel.name, identity)
-    if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
-        cache.put(name, repr((engine.key_of(identity), entry.facts)).encode())
-    return entry, functions
+        entry = Entry(*launch)
+        key = engine.key_of(entry.identity_of_code)
+        if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+            cache.put(name, repr((key, entry.facts)).encode())
+    kernel, _, *types = launch
+
+    def load(kind):
+        return engine.load(lambda: _emitted(kind)(kernel, kind, *types).text, kernel.name, f"{key}{kind}")
+
+    return entry, load
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """The same of a debug build, whose sites are known when it has been emitted."""
     entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
-    text = entry.text
-    return entry, engine.load(lambda: text, kernel.name, entry.identity_of_code)
+    text, key = entry.text, engine.key_of(entry.identity_of_code)
+    return entry, lambda kind: engine.load(lambda: text, kernel.name, key)
 
 
 def _emitted(policy_kind, debug=False):
@@ -136,8 +140,6 @@ def _emitted(policy_kind, debug=False):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    if space.n_threads > 1:
-        _pool(space)  # made where Ctrl-C waits; its code when a launch wants it
     specs = without_scatter(specs) if reducers else specs
     return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
@@ -172,9 +174,25 @@ def _watched(compiled, block, call):
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
 # chunk))
 def _for(compiled, policy, words, outs, n_threads):
+    compiled = _fitting(compiled, policy)
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     block = words + _extra(compiled, policy) + bytes(compiled.fault_bytes) + tail
-    return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
+    return copies, block, [*_strips(compiled, *_stretch(policy, compiled, n_threads), n_threads), *merges]
+
+
+def _fitting(compiled, policy, block=0):
+    """The code for a launch: that of any range, where this one's is for packs and they do not hold a block of
+    it."""
+    granule = compiled.granule
+    if compiled.any_range and ((policy.end - policy.begin) % granule or block % granule):
+        return compiled.any_range()
+    return compiled
+
+
+def _strips(compiled, begin, end, chunk, n_threads):
+    """The rows of a stretch, between which one thread hears of Ctrl-C where the code does not ask."""
+    step = STRIP if compiled.in_strips and n_threads == 1 else max(1, end - begin)
+    return ((compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step))
 
 
 def copies_fit(compiled, words, n_threads):
@@ -205,7 +223,7 @@ def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
     least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
     size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
-    n_blocks = -(-(end - begin) // size)
+    n_blocks, compiled = -(-(end - begin) // size), _fitting(compiled, policy, size)
     buffer, place, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, place) + tail
     return (
@@ -291,13 +309,17 @@ def _stretch(policy, compiled, n_threads):
     begin, end, chunk = (
         (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
     )
-    if chunk is not None:
-        return begin, end, -(-chunk // width) * width
-    least = SMALL if compiled.simple else width
-    return begin, end, -max(least, (end - begin) // (n_threads * FINE)) // width * width
+    if chunk is None:
+        least = SMALL if compiled.simple else width
+        chunk = -max(least, (end - begin) // (n_threads * FINE))
+    at_once = chunk if chunk > 0 else (end - begin) // (n_threads * ROUNDS)
+    if at_once > STRIP and compiled.in_strips:
+        chunk = STRIP
+    return begin, end, -(-chunk // width) * width if chunk > 0 else chunk // width * width
 
 
 @functools.cache
+@alone
 def _pool(space):
     return registry.backend(space.name).pool(space)
 
@@ -318,20 +340,29 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if space.n_threads == 1 and policy.__class__ is RangePolicy:
+    if compiled.any_range and (policy.end - policy.begin) % compiled.granule:
+        compiled = compiled.any_range()
+    if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
         compiled.call(words, policy.begin, policy.end, 0)
         return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
-    _call(space, words, compiled.address, begin, end, chunk)()
+    if space.n_threads > 1:
+        _call(space, words, compiled.address, begin, end, chunk)()
+        return
+    for _, low, high, _ in _strips(compiled, begin, end, chunk, 1):
+        compiled.call(words, low, high, 0)
 
 
 def again_for(space, compiled, policy):
     """A callable of the words that does what run_for does."""
     if compiled.planned:
         return None
+    compiled = _fitting(compiled, policy)
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if end - begin > STRIP and space.n_threads == 1:
+        return lambda words: run_for(space, compiled, policy, words)
     more = b"" if policy.__class__ is RangePolicy else _extra(compiled, policy)
     if _is_alone(space, begin, end, chunk):
         return lambda words: compiled.call(words + more, begin, end, 0)
@@ -389,6 +420,8 @@ def _again(space, block, row):
 def _native(table, pool_run, kept):
     """A call of engine.SEQUENCE."""
     flat = len(table), pool_run, *(n for row in table for n in row)
+    from . import stop
+
     call = functools.partial(stop.sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call

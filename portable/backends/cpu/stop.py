@@ -161,9 +161,8 @@ def _known():
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE + engine.USUAL, "Ctrl-C", level=None)
-    needed = ["portable_poll"] * HEARS + ["portable_usual"] * bool(engine.USUAL)
-    for name in ("portable_ends", "portable_begins", *needed):
+    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
+    for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
     return code
 
