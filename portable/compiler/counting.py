@@ -13,6 +13,7 @@ from llvmlite import ir
 from .. import random
 from .emit import Emitter, described
 from .known import text_of
+from .lines import Builder
 from .recording import KNOWN, LATE, WORKER, outlined
 from .tree import flat, mapped
 from .types import UNIFORM, VARYING, itemsize
@@ -397,7 +398,7 @@ class Marked(_Named):
     def _fill(function, lower, text, args):
         """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those
         whose numbers are not known."""
-        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        builder = Builder(function.append_basic_block("begin"))
         start = builder.append_basic_block("start")
         builder.branch(start)
         builder.position_at_end(start)

@@ -12,12 +12,12 @@ import functools
 from llvmlite import ir
 
 from . import types as t
+from .lines import pack_of
 from .types import LINEAR, UNIFORM, VARYING
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
-pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
 SCALAR = {
     "bool": I1,
     "int8": I8,
