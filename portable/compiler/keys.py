@@ -28,8 +28,9 @@ def sources():
     for folder in (f"{layer}/compiler", *backends, layer):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py") and (folder != layer or name.startswith(("elementary", "words."))):
-                with open(f"{folder}/{name}", "rb", buffering=0) as file:  # each process reads them all
-                    found.update(file.read())
+                file = os.open(f"{folder}/{name}", os.O_RDONLY)  # each process reads them all
+                found.update(os.read(file, 1 << 20))
+                os.close(file)
     return llvmlite.__version__ + found.hexdigest()
 
 

@@ -11,11 +11,29 @@ import functools
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr
 
-pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
 _I1, _VOID, _NONE = ir.IntType(1), ir.VoidType(), {}
 _COMPARISONS = {">": "gt", "<": "lt", "==": "eq", "!=": "ne", ">=": "ge", "<=": "le"}
 _ARITHMETIC = "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split()
 _CASTS = "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split()
+
+
+pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
+
+
+@functools.lru_cache
+def pack_of_numbers(scalar, numbers):
+    """A constant vector of integers."""
+    return Written(pack_of(scalar, len(numbers)), f"<{', '.join(f'{scalar} {n}' for n in numbers)}>")
+
+
+class Written(ir.Constant):
+    """A vector by its text: of one number in all lanes llvmlite would write, and LLVM read, each one."""
+
+    def __init__(self, vector, text):
+        self.type, self.constant = vector, text
+
+    def _get_reference(self):
+        return self.constant
 
 
 class Line(PredictableInstr):
@@ -25,9 +43,10 @@ class Line(PredictableInstr):
 
     def __init__(self, block, typ, opname, operands, text):
         self.parent, self.type, self.opname, self.operands = block, typ, opname, operands
-        self._name = block.scope.register("", True)
+        numbers = block.scope._basenamemap  # of what has no name, also if llvmlite makes it
+        number = numbers[""] = numbers[""] + 1
         if typ is not _VOID:
-            self.reference = f'%"{self._name}"'
+            self.reference = f'%".{number}"'
             text = f"{self.reference} = {text}"
         self.text = text
 

@@ -8,6 +8,7 @@ import math
 from llvmlite import ir
 
 from . import types as t
+from .lines import pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
 
@@ -107,7 +108,7 @@ class Memory(Ops):
         """The places of lanes that are no neighbours, as `locate` gives them."""
         if offsets is None and self.mask is None:
             return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
-        steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
+        steps = pack_of_numbers(I64, tuple(lane_bytes * k for k in range(self.W)))
         offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
         return "scattered", self._pointers(pointer, offsets)
 
@@ -281,8 +282,7 @@ class Memory(Ops):
 
     def _shuffled(self, x, order):
         """The elements of a vector in this order."""
-        order = ir.Constant(ir.VectorType(I32, len(order)), list(order))
-        return self.b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), order)
+        return self.b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), pack_of_numbers(I32, tuple(order)))
 
     def _doubled(self, x):
         """A vector with each element twice."""

@@ -345,7 +345,7 @@ class _Types:
             and s.variable.kind == VARYING
         ):
             if (
-                s.variable.name in loop.deciding
+                s.variable.name in loop.deciding()
                 and s.variable not in loop.free
                 and not s.block.parted_from(loop.body)
             ):
@@ -381,9 +381,10 @@ def _trip_of(loop, block):
 
 def _check(build):
     """Refuse what is known to be wrong now that dtypes and kinds are."""
-    for holds, node, message, kind, text in build.checks:
+    for holds, node, message, parts, text in build.checks:
         if not holds():
-            build.fail(node, message, kind, text)
+            message = message.format(*map(ast.unparse, parts)) if parts else message
+            build.fail(node, message, text=text)
 
 
 class _Collectives:

@@ -12,7 +12,7 @@ import functools
 from llvmlite import ir
 
 from . import types as t
-from .lines import pack_of
+from .lines import Written, pack_of, pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
@@ -49,17 +49,6 @@ class Value(t.Number):
     def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False, factors=()):
         self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
         self.aligned, self.factors = aligned, factors
-
-
-class Written(ir.Constant):
-    """A vector that is all one number, by LLVM's short text: of W numbers llvmlite would write, and LLVM
-    read, each one."""
-
-    def __init__(self, vector, text):
-        self.type, self.constant = vector, text
-
-    def _get_reference(self):
-        return self.constant
 
 
 class ViewValue:
@@ -148,17 +137,12 @@ class Ops:
         one = ir.Constant(scalar_type, number).get_reference()
         return Written(pack_of(scalar_type, self.W), f"splat ({scalar_type} {one})")
 
-    @functools.cached_property
-    def first_lane(self):
-        """The lane 0, in all lanes of a shuffle."""
-        return ir.Constant(pack_of(I32, self.W), [0] * self.W)
-
     def splat(self, value):
         if isinstance(value, ir.Constant):
             return self.full(value.type, value.constant)
         open_lanes = Written(pack_of(value.type, self.W), "undef")
         one = self.b.insert_element(open_lanes, value, I32(0))
-        return self.b.shuffle_vector(one, open_lanes, self.first_lane)
+        return self.b.shuffle_vector(one, open_lanes, pack_of_numbers(I32, (0,) * self.W))
 
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
@@ -186,7 +170,7 @@ class Ops:
             return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
-            steps = ir.Constant(pack_of(I64, self.W), [v.step * k for k in range(self.W)])
+            steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
             # an int32 wraps here
             x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)
             return self._convert(x, own, dtype)
@@ -439,5 +423,5 @@ class Ops:
         return self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
-        order = ir.Constant(pack_of(I32, self.W), [(k + by) % self.W for k in range(self.W)])
+        order = pack_of_numbers(I32, tuple((k + by) % self.W for k in range(self.W)))
         return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, Written(v.ir.type, "undef"), order))
