@@ -59,9 +59,12 @@ class Text:
     webs: dict = field(default_factory=dict)
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
     trees: dict = field(default_factory=dict)  # typed trees, by what is known of the arguments
-    nodes: list = ()  # of the tree
+    nodes: list = field(init=False)  # of the tree
     single_return: bool = False
     always_returns: bool = False
+
+    def __post_init__(self):
+        self.nodes = walk(self.tree)
 
     @property
     def has_loops(self):
@@ -147,7 +150,6 @@ def read(fn, kind="kernel"):
         )
     first += tree.lineno - 1  # the def line, below its decorators
     text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
-    text.nodes = walk(tree)
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()

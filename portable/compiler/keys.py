@@ -13,6 +13,7 @@ from ..reducer import Reducer
 from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View, described_number
 from .typing import typed
 
+_PLAIN = {str, int, float, bool, type(None)}
 _NOT_KEYED = ("line", "at", "text", "name", "deciding")  # places in files, and names of variables
 _NODES = {
     node: [name for name in node.__slots__ if name not in _NOT_KEYED]
@@ -47,7 +48,9 @@ class _Writer:
         self.float_dtype, self.numbers, self.parts = float_dtype, {}, []
 
     def add(self, value):
-        if value.__class__ in _NODES:
+        if value.__class__ in _PLAIN:
+            self.parts.append(f"{value!r} ")
+        elif value.__class__ in _NODES:
             self.node(value)
         elif isinstance(value, (list, tuple)):
             self.parts.append("(")

@@ -20,6 +20,13 @@ _CASTS = "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrt
 pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
 
 
+class Integer(ir.IntType):
+    """A type whose constants are made once."""
+
+    _instance_cache = {}
+    __call__ = functools.lru_cache(1024, typed=True)(ir.Constant)
+
+
 @functools.lru_cache
 def pack_of_numbers(scalar, numbers):
     """A constant vector of integers."""

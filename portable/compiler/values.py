@@ -12,10 +12,10 @@ import functools
 from llvmlite import ir
 
 from . import types as t
-from .lines import Written, pack_of, pack_of_numbers
+from .lines import Integer, Written, pack_of, pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING
 
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+I1, I8, I16, I32, I64 = (Integer(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 SCALAR = {
