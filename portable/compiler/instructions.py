@@ -25,9 +25,7 @@ class Instructions(Memory):
     # ---- storage
     def slot(self, llvm_type):
         with self.b.goto_entry_block():
-            place = self.b.alloca(llvm_type)
-            self.b.store(ir.Constant(llvm_type, None), place)
-        return place
+            return self.b.slot(llvm_type)
 
     def n_instructions(self):
         """Instructions of the function so far."""

@@ -11,13 +11,21 @@ import functools
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr
 
-_I1, _VOID, _NONE = ir.IntType(1), ir.VoidType(), {}
+_I1, _VOID, _PTR, _NONE = ir.IntType(1), ir.VoidType(), ir.PointerType(), {}
 _COMPARISONS = {">": "gt", "<": "lt", "==": "eq", "!=": "ne", ">=": "ge", "<=": "le"}
 _ARITHMETIC = "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split()
 _CASTS = "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split()
 
 
-pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
+_packs = {}
+
+
+def pack_of(scalar, n):
+    """The type of a vector, whose text is made once."""
+    key = id(scalar), n
+    if key not in _packs:
+        _packs[key] = ir.VectorType(scalar, n)  # which keeps the scalar's address from others
+    return _packs[key]
 
 
 class Integer(ir.IntType):
@@ -41,6 +49,11 @@ class Written(ir.Constant):
 
     def _get_reference(self):
         return self.constant
+
+
+def full(scalar, n, number):
+    """A vector of one number in all lanes."""
+    return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
 
 
 class Line(PredictableInstr):
@@ -105,6 +118,17 @@ class Builder(ir.IRBuilder):
         text = f"select  {_typed(condition)}, {_typed(x)}, {_typed(y)}"
         return self.line(x.type, "select", (condition, x, y), text)
 
+    def not_(self, x):
+        ones = full(x.type.element, x.type.count, -1) if x.type.__class__ is ir.VectorType else x.type(-1)
+        return self.xor(x, ones)
+
+    def slot(self, typ):
+        """A place for a number, which begins as zero."""
+        place = self.line(_PTR, "alloca", (), f"alloca {typ}")
+        place.allocated_type = typ
+        self.store(ir.Constant(typ, None), place)
+        return place
+
     def load(self, place, align=None, typ=None):
         typ, end = typ or place.allocated_type, "" if align is None else f", align {align}"
         return self.line(typ, "load", (place,), f"load {typ}, {_typed(place)}{end}")
@@ -125,7 +149,8 @@ class Builder(ir.IRBuilder):
         result = callee.ftype.return_type
         how = f"call {callee.calling_convention}" if callee.calling_convention else "call"
         text = f"{how} {result} {callee.get_reference()}({', '.join(map(_typed, args))})"
-        return self.line(_VOID if result == _VOID else result, "call", [callee, *args], text)
+        result = _VOID if result.__class__ is ir.VoidType else result
+        return self.line(result, "call", [callee, *args], text)
 
     def extract_element(self, vector, index):
         operands = vector, index

@@ -203,7 +203,7 @@ class Memory(Ops):
 
     def _masked_load(self, what, pointer, vector, align, mask):
         """A load or gather of a vector, 0 where the mask is not set."""
-        zero = ir.Constant(vector, [0] * vector.count)
+        zero = ir.Constant(vector, None)
         if self._one_by_one(what, vector):
             if not self.tail:
                 numbers = functools.partial(Value, f"int{8 * align}", VARYING)

@@ -14,7 +14,7 @@ from ..frontend import by_users_names
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
-from .types import LINEAR, UNIFORM, VARYING, promote
+from .types import LINEAR, UNIFORM, VARYING, kind_of, promote
 
 # of one text: constants are part of what is known of arguments, and there is no end of constants
 _MOST_TREES = 256
@@ -363,13 +363,6 @@ def refuse(kernel_name, node, clash):
     raise LoweringError(
         f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}"
     ) from None
-
-
-def kind_of(*values):
-    for v in values:
-        if v.kind != UNIFORM:
-            return VARYING
-    return UNIFORM
 
 
 def _trip_of(loop, block):

@@ -7,12 +7,10 @@ varying.
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from . import types as t
-from .lines import Integer, Written, pack_of, pack_of_numbers
+from .lines import Integer, Written, full, pack_of, pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING
 
 I1, I8, I16, I32, I64 = (Integer(n) for n in (1, 8, 16, 32, 64))
@@ -33,6 +31,7 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
+_OF_FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
@@ -134,8 +133,7 @@ class Ops:
         return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)
 
     def full(self, scalar_type, number):
-        one = ir.Constant(scalar_type, number).get_reference()
-        return Written(pack_of(scalar_type, self.W), f"splat ({scalar_type} {one})")
+        return full(scalar_type, self.W, number)
 
     def splat(self, value):
         if isinstance(value, ir.Constant):
@@ -167,7 +165,7 @@ class Ops:
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
             number = self.constant(v.const, dtype)
-            return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
+            return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
@@ -229,7 +227,7 @@ class Ops:
         """A constant of the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
-        return ir.Constant(x.type, number)
+        return x.type(number)
 
     def cast(self, v, dtype):
         """`v` as a value of `dtype`."""
@@ -242,9 +240,7 @@ class Ops:
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(dtype, kind, self.get(v, dtype, kind))
 
-    @staticmethod
-    def kind_of(*values):
-        return UNIFORM if all(v.kind == UNIFORM for v in values) else VARYING
+    kind_of = staticmethod(t.kind_of)
 
     # ---- arithmetic
     def binary(self, op, a, b):
@@ -300,12 +296,12 @@ class Ops:
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
-            return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=self.flags)
+            return getattr(b, _OF_FLOATS[op])(x, y, flags=self.flags)
         if op in ("+", "-", "*"):
             wrap = ("nsw",) if dtype == "int64" else ()
-            return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](
-                x, y, flags=wrap
-            )
+            if op == "*":
+                return self.target.product(b, x, y, flags=wrap)
+            return (b.add if op == "+" else b.sub)(x, y, flags=wrap)
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
         if op in ("<<", ">>"):
