@@ -1,7 +1,7 @@
-"""A builder of llvmlite's that writes an instruction's text when it makes it.
+"""llvmlite's builder, but for instructions that are written as text at once.
 
-llvmlite keeps each instruction as an object with lists of its parts, of which it makes the text at the end:
-two thirds of the time that it takes to emit a kernel. Whatever is seldom made, llvmlite makes.
+llvmlite makes an object with lists of its parts of each, and the text at the end, which takes twice as long
+as all else that emits a kernel. What is seldom made, llvmlite makes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ import functools
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr
 
-_I1, _VOID, _PTR, _NONE = ir.IntType(1), ir.VoidType(), ir.PointerType(), {}
-_COMPARISONS = {">": "gt", "<": "lt", "==": "eq", "!=": "ne", ">=": "ge", "<=": "le"}
-_ARITHMETIC = "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split()
-_CASTS = "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split()
-
-
+_I1, _VOID, _PTR = ir.IntType(1), ir.VoidType(), ir.PointerType()
 _packs = {}
 
 
@@ -35,14 +30,8 @@ class Integer(ir.IntType):
     __call__ = functools.lru_cache(1024, typed=True)(ir.Constant)
 
 
-@functools.lru_cache
-def pack_of_numbers(scalar, numbers):
-    """A constant vector of integers."""
-    return Written(pack_of(scalar, len(numbers)), f"<{', '.join(f'{scalar} {n}' for n in numbers)}>")
-
-
 class Written(ir.Constant):
-    """A vector by its text: of one number in all lanes llvmlite would write, and LLVM read, each one."""
+    """A constant vector by its text."""
 
     def __init__(self, vector, text):
         self.type, self.constant = vector, text
@@ -51,15 +40,21 @@ class Written(ir.Constant):
         return self.constant
 
 
+@functools.lru_cache
+def pack_of_numbers(scalar, numbers):
+    """A constant vector of integers."""
+    return Written(pack_of(scalar, len(numbers)), f"<{', '.join(f'{scalar} {n}' for n in numbers)}>")
+
+
 def full(scalar, n, number):
-    """A vector of one number in all lanes."""
+    """A vector of one number in all lanes, of which llvmlite would write, and LLVM read, each one."""
     return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
 
 
 class Line(PredictableInstr):
-    """An instruction as LLVM reads it; whoever changes `operands` changes nothing."""
+    """An instruction as LLVM reads it: other `operands` later on would not change it."""
 
-    metadata, flags = _NONE, ()
+    metadata, flags = {}, ()
 
     def __init__(self, block, typ, opname, operands, text):
         self.parent, self.type, self.opname, self.operands = block, typ, opname, operands
@@ -80,12 +75,12 @@ class Line(PredictableInstr):
         return self.text + self._stringify_metadata(leading_comma=True) if self.metadata else self.text
 
 
-def _typed(value):
-    return f"{value.type} {value.get_reference()}"
+def _typed(*values):
+    return ", ".join([f"{v.type} {v.get_reference()}" for v in values])
 
 
 class Builder(ir.IRBuilder):
-    """Makes lines; their operands' types are LLVM's to check."""
+    """Makes lines; whether the types of operands fit is LLVM's to say."""
 
     def line(self, typ, opname, operands, text):
         made = Line(self._block, typ, opname, operands, text)
@@ -95,35 +90,12 @@ class Builder(ir.IRBuilder):
         self._anchor += 1
         return made
 
-    def _compared(self, opname, op, x, y):
-        typ = pack_of(_I1, x.type.count) if x.type.__class__ is ir.VectorType else _I1
-        text = f"{opname} {op} {x.type} {x.get_reference()}, {y.get_reference()}"
-        return self.line(typ, opname, (x, y), text)
-
-    def icmp_signed(self, op, x, y):
-        sign = "" if op in ("==", "!=") else "s"
-        return self._compared("icmp", sign + _COMPARISONS[op], x, y)
-
-    def icmp_unsigned(self, op, x, y):
-        sign = "" if op in ("==", "!=") else "u"
-        return self._compared("icmp", sign + _COMPARISONS[op], x, y)
-
-    def fcmp_ordered(self, op, x, y):
-        return self._compared("fcmp", f"o{_COMPARISONS[op]}" if op in _COMPARISONS else op, x, y)
-
-    def fcmp_unordered(self, op, x, y):
-        return self._compared("fcmp", f"u{_COMPARISONS[op]}" if op in _COMPARISONS else op, x, y)
-
-    def select(self, condition, x, y):
-        text = f"select  {_typed(condition)}, {_typed(x)}, {_typed(y)}"
-        return self.line(x.type, "select", (condition, x, y), text)
-
     def not_(self, x):
         ones = full(x.type.element, x.type.count, -1) if x.type.__class__ is ir.VectorType else x.type(-1)
         return self.xor(x, ones)
 
     def slot(self, typ):
-        """A place for a number, which begins as zero."""
+        """A place on the stack that begins as zero."""
         place = self.line(_PTR, "alloca", (), f"alloca {typ}")
         place.allocated_type = typ
         self.store(ir.Constant(typ, None), place)
@@ -135,48 +107,26 @@ class Builder(ir.IRBuilder):
 
     def store(self, value, place, align=None):
         end = "" if align is None else f", align {align}"
-        return self.line(_VOID, "store", (value, place), f"store {_typed(value)}, {_typed(place)}{end}")
+        return self.line(_VOID, "store", (value, place), f"store {_typed(value, place)}{end}")
 
     def gep(self, place, indices, inbounds=False, source_etype=None):
         how = "getelementptr inbounds" if inbounds else "getelementptr"
-        operands = (place, *indices)
-        text = f"{how} {source_etype}, {', '.join(map(_typed, operands))}"
-        return self.line(place.type, "getelementptr", operands, text)
+        operands = place, *indices
+        return self.line(place.type, "getelementptr", operands, f"{how} {source_etype}, {_typed(*operands)}")
 
     def call(self, callee, args, **options):
         if options or callee.__class__ is not ir.Function or callee.ftype.var_arg:
             return super().call(callee, args, **options)
-        result = callee.ftype.return_type
-        how = f"call {callee.calling_convention}" if callee.calling_convention else "call"
-        text = f"{how} {result} {callee.get_reference()}({', '.join(map(_typed, args))})"
+        result, how = callee.ftype.return_type, callee.calling_convention
+        text = f"call {how} {result} {callee.get_reference()}({_typed(*args)})"
         result = _VOID if result.__class__ is ir.VoidType else result
         return self.line(result, "call", [callee, *args], text)
 
-    def extract_element(self, vector, index):
-        operands = vector, index
-        text = f"extractelement {_typed(vector)}, {_typed(index)}"
-        return self.line(vector.type.element, "extractelement", operands, text)
-
-    def insert_element(self, *operands):
-        return self.line(operands[0].type, "insertelement", operands, f"insertelement {_all(operands)}")
-
-    def shuffle_vector(self, *operands):
-        typ = pack_of(operands[0].type.element, operands[2].type.count)
-        return self.line(typ, "shufflevector", operands, f"shufflevector {_all(operands)}")
-
-    def branch(self, target):
-        return self._end((target,))
-
-    def cbranch(self, *operands):
-        return self._end(operands)
-
-    def _end(self, operands):
-        made = self._block.terminator = self.line(_VOID, "br", operands, f"br {_all(operands)}")
+    def branch(self, *operands):
+        made = self._block.terminator = self.line(_VOID, "br", operands, f"br {_typed(*operands)}")
         return made
 
-
-def _all(operands):
-    return ", ".join(map(_typed, operands))
+    cbranch = branch
 
 
 def _arithmetic(op):
@@ -194,7 +144,39 @@ def _cast(op):
     return emit
 
 
-for _op in _ARITHMETIC:
-    setattr(Builder, _op + "_" * (_op in ("and", "or")), _arithmetic(_op))
-for _op in _CASTS:
-    setattr(Builder, _op, _cast(_op))
+def _comparison(op, kind, words):
+    def emit(self, how, x, y):
+        typ = pack_of(_I1, x.type.count) if x.type.__class__ is ir.VectorType else _I1
+        how = words.get(how) or kind + _ORDER.get(how, how)
+        return self.line(typ, op, (x, y), f"{op} {how} {_typed(x)}, {y.get_reference()}")
+
+    return emit
+
+
+def _of_operands(op, type_of):
+    def emit(self, *operands):
+        return self.line(type_of(*operands), op, operands, f"{op} {_typed(*operands)}")
+
+    return emit
+
+
+_ORDER = {">": "gt", "<": "lt", ">=": "ge", "<=": "le", "==": "eq", "!=": "ne"}
+_EQUAL, _NAN = {"==": "eq", "!=": "ne"}, {"ord": "ord", "uno": "uno"}
+_MADE = {
+    "icmp_signed": _comparison("icmp", "s", _EQUAL),
+    "icmp_unsigned": _comparison("icmp", "u", _EQUAL),
+    "fcmp_ordered": _comparison("fcmp", "o", _NAN),
+    "fcmp_unordered": _comparison("fcmp", "u", _NAN),
+    "select": _of_operands("select", lambda condition, x, y: x.type),
+    "extract_element": _of_operands("extractelement", lambda vector, k: vector.type.element),
+    "insert_element": _of_operands("insertelement", lambda vector, x, k: vector.type),
+    "shuffle_vector": _of_operands(
+        "shufflevector", lambda x, y, order: pack_of(x.type.element, order.type.count)
+    ),
+}
+for _op in "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split():
+    _MADE[_op + "_" * (_op in ("and", "or"))] = _arithmetic(_op)
+for _op in "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split():
+    _MADE[_op] = _cast(_op)
+for _name, _method in _MADE.items():
+    setattr(Builder, _name, _method)
