@@ -114,9 +114,9 @@ class Builder(ir.IRBuilder):
         operands = place, *indices
         return self.line(place.type, "getelementptr", operands, f"{how} {source_etype}, {_typed(*operands)}")
 
-    def call(self, callee, args, **options):
+    def call(self, callee, args, name="", **options):
         if options or callee.__class__ is not ir.Function or callee.ftype.var_arg:
-            return super().call(callee, args, **options)
+            return super().call(callee, args, name, **options)
         result, how = callee.ftype.return_type, callee.calling_convention
         text = f"call {how} {result} {callee.get_reference()}({_typed(*args)})"
         result = _VOID if result.__class__ is ir.VoidType else result

@@ -331,7 +331,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " fault in each launch"
         ),
     ),
-    (1_448, "instructions that are text when they are made: a kernel is emitted in half of the time"),
+    (1_454, "instructions that are text when they are made: a kernel is emitted in half of the time"),
 )
 
 
