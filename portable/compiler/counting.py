@@ -160,7 +160,9 @@ class Touching(Tally):
         self.record = record
         for view, both in zip(views, maps):
             about = self.about[view.label] = self.slot(ir.ArrayType(I64, KNOWN + 1 + record.n_samples))
-            places = [self.b.gep(about, [I64(0), I64(k)]) for k in range(KNOWN + 1 + record.n_samples)]
+            places = [
+                self.b.gep(about, [I64(k)], source_etype=I64) for k in range(KNOWN + 1 + record.n_samples)
+            ]
             shift = I64(itemsize(view.dtype).bit_length() - 1)
             for what, place in zip((shift, *both, samples, self.b.shl(worker, I64(WORKER))), places):
                 self.b.store(what, place)
