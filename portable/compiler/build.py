@@ -8,6 +8,7 @@ import functools
 
 from .. import elementary_complex, words
 from ..errors import LanguageError
+from ..frontend import walk
 from . import types as t
 from .known import Known
 from .names import Names
@@ -423,7 +424,9 @@ class Build(Names):
             self.wanted(
                 lambda v=v: not t.is_float(v.dtype),
                 call,
-                f"`{ast.unparse(call)}`: the bounds are integers, but `{ast.unparse(node)}` is a float",
+                "`{}`: the bounds are integers, but `{}` is a float",
+                call,
+                node,
             )
         if len(values) == 1:
             return self.const(0), values[0], 1
@@ -481,12 +484,13 @@ class Build(Names):
             and self.frame.text.scope.get(n.id) is words.static
             or isinstance(n, ast.Attribute)
             and n.attr == "static"
-            for n in ast.walk(call)
+            for n in walk(call)
         )
 
     def loop(self, s, loop, item=None):
         """A loop that is not unrolled; `item` gives what a trip's target is, if that is not the counter."""
-        loop.body, loop.deciding = Block(self.block, split=loop.form == "members"), _deciding(s)
+        loop.body = Block(self.block, split=loop.form == "members")
+        loop.deciding = functools.partial(_deciding, s)
         loop.exits, loop.returns = _own_exit(s), _returns(s)
         self.put(loop)
         if loop.form == "while":
@@ -545,7 +549,7 @@ def _kept(look):
 def _heavy(s):
     """Whether the branches of an `if` cost more than a jump."""
     return tuple(
-        any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part)) for body in (s.body, s.orelse)
+        any(isinstance(n, _HEAVY) for part in body for n in walk(part)) for body in (s.body, s.orelse)
     )
 
 
@@ -564,16 +568,16 @@ def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
 def _deciding(loop):
     """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are
     made from."""
-    tests = [n.test for n in ast.walk(loop) if isinstance(n, (ast.While, ast.If))]
-    names, more = set(), {n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)}
-    assigned = [n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
+    tests = [n.test for n in walk(loop) if isinstance(n, (ast.While, ast.If))]
+    names, more = set(), {n.id for test in tests for n in walk(test) if isinstance(n, ast.Name)}
+    assigned = [n for n in walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
     while more - names:
         names |= more
         more = {
             n.id
             for a in assigned
-            if names & {n.id for n in ast.walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            for n in ast.walk(a.value)
+            if names & {n.id for n in walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for n in walk(a.value)
             if isinstance(n, ast.Name)
         }
     return frozenset(names)
@@ -581,7 +585,7 @@ def _deciding(loop):
 
 @_kept
 def _returns(s):
-    return any(isinstance(n, ast.Return) for n in ast.walk(s))
+    return any(isinstance(n, ast.Return) for n in walk(s))
 
 
 @_kept
@@ -599,4 +603,4 @@ def _leaves(s):
 
 def _computes(loop):
     """True for a loop whose body does more than read and add: a call of a function, a division or a power."""
-    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in ast.walk(s))
+    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in walk(s))

@@ -13,6 +13,7 @@ from llvmlite import ir
 from .. import random
 from .emit import Emitter, described
 from .known import text_of
+from .lines import Builder
 from .recording import KNOWN, LATE, WORKER, outlined
 from .tree import flat, mapped
 from .types import UNIFORM, VARYING, itemsize
@@ -159,7 +160,9 @@ class Touching(Tally):
         self.record = record
         for view, both in zip(views, maps):
             about = self.about[view.label] = self.slot(ir.ArrayType(I64, KNOWN + 1 + record.n_samples))
-            places = [self.b.gep(about, [I64(0), I64(k)]) for k in range(KNOWN + 1 + record.n_samples)]
+            places = [
+                self.b.gep(about, [I64(k)], source_etype=I64) for k in range(KNOWN + 1 + record.n_samples)
+            ]
             shift = I64(itemsize(view.dtype).bit_length() - 1)
             for what, place in zip((shift, *both, samples, self.b.shl(worker, I64(WORKER))), places):
                 self.b.store(what, place)
@@ -397,7 +400,7 @@ class Marked(_Named):
     def _fill(function, lower, text, args):
         """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those
         whose numbers are not known."""
-        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        builder = Builder(function.append_basic_block("begin"))
         start = builder.append_basic_block("start")
         builder.branch(start)
         builder.position_at_end(start)

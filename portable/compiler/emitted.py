@@ -11,6 +11,7 @@ from . import types as t
 from .emit import Emitter, Unpacked
 from .block import EXTRA
 from .entry import Entry
+from .lines import Builder
 from .team import combine_states, finished, lifted, widened
 from .tree import flat
 from .types import UNIFORM, VARYING, in_parts, itemsize
@@ -94,7 +95,7 @@ class Emitted(Entry):
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its
         top."""
-        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        builder = Builder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
         self.args = arguments(self.signature, self.lower, self.params, self.block)

@@ -9,13 +9,14 @@ import numpy as np
 
 from .. import words
 from ..errors import LanguageError, LoweringError
-from ..frontend import MOST_TABLE, by_users_names
+from ..frontend import MOST_TABLE, by_users_names, walk
 from . import types as t
 from .complexes import BINARY, Complexes
 from .known import Known, constant_tuple
 from .tree import Block, Operation, View, mapped
 from .types import UNIFORM
 
+_NO_INDEX = "`{}` is not an integer; indices are integers"
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PLAIN = {
     "Dict": "a dict",
@@ -42,9 +43,10 @@ class Expressions(Complexes):
         message = by_users_names(message)
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
-    def wanted(self, holds, node, message, kind=LoweringError):
-        """Refuse the text unless this holds, which is asked when dtypes and kinds are known."""
-        self.checks.append((holds, node, message, kind, self.frame.text))
+    def wanted(self, holds, node, message, *parts):
+        """Refuse the text unless this holds, which is asked when dtypes and kinds are known; `parts` of it
+        stand in the message."""
+        self.checks.append((holds, node, message, parts, self.frame.text))
 
     def expr(self, node):
         outer = self.at
@@ -370,7 +372,8 @@ class Expressions(Complexes):
         self.wanted(
             lambda: not t.is_float(index.dtype),
             node,
-            f"`{ast.unparse(node.slice)}` is not an integer; indices are integers",
+            _NO_INDEX,
+            node.slice,
         )
         dtype = functools.reduce(t.promote, (v.dtype for v in items))
         return self.load(self.table(node.value, dtype, [len(items)], [v.const for v in items]), [index])
@@ -430,10 +433,9 @@ class Expressions(Complexes):
 
     def index(self, v, view, extent, part, node):
         """A value as an index of a dimension of this extent, `part` of the subscript `node`."""
-        message = f"`{ast.unparse(part)}` is not an integer; indices are integers"
         if not isinstance(v, Operation):
-            self.fail(node, message)
-        self.wanted(lambda: not t.is_float(v.dtype), node, message)
+            self.fail(node, _NO_INDEX.format(ast.unparse(part)))
+        self.wanted(lambda: not t.is_float(v.dtype), node, _NO_INDEX, part)
         if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
             self.fail(
                 node,
@@ -447,14 +449,15 @@ class Expressions(Complexes):
         self.wanted(
             lambda: not t.is_float(v.dtype),
             node,
-            f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers",
+            "`{}` is not an integer; the bounds of a slice are integers",
+            node,
         )
         return v
 
 
 def _needs_branch(node):
     """Whether one lane may evaluate an expression only where the text says so."""
-    return any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(node))
+    return any(isinstance(n, (ast.Subscript, ast.Call)) for n in walk(node))
 
 
 def _static_extent(bounds, extent):

@@ -18,6 +18,7 @@ from llvmlite import ir
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN
+from .lines import Builder
 from .nans import Numbers
 from .sites import Sites, end_taken, spare_word, teller
 from .types import LINEAR, UNIFORM, VARYING
@@ -196,7 +197,7 @@ class Debugging(Numbers):
         known, b = self._facts()[1], self.b
         key = base, n.constant if isinstance(n, ir.Constant) else n
         if key not in known:
-            ends = [b.add(base, I64(k)) for _ in range(2)]
+            ends = [ir.IRBuilder.add(b, base, I64(k)) for _ in range(2)]  # whose operands may change
             known[key] = b.and_(*(b.icmp_unsigned("<", end, n) for end in ends)), ends
         ok, ends = known[key]
         for end, choose in zip(ends, (min, max)):
@@ -350,7 +351,7 @@ class Debugging(Numbers):
 
     def _tell_at_end(self, block, looks):
         good, faulty = end_taken(block), block.function.append_basic_block("faulty")
-        b = self.b = ir.IRBuilder(block)
+        b = self.b = Builder(block)
         fine = {ok: self._of_all(ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)

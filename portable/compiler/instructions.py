@@ -25,8 +25,7 @@ class Instructions(Memory):
     # ---- storage
     def slot(self, llvm_type):
         with self.b.goto_entry_block():
-            place = self.b.alloca(llvm_type)
-            self.b.store(ir.Constant(llvm_type, None), place)
+            place = self.b.slot(llvm_type)
         if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
             self.b.position_before(self.b.block.terminator)
         return place

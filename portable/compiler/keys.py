@@ -13,6 +13,7 @@ from ..reducer import Reducer
 from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View, described_number
 from .typing import typed
 
+_PLAIN = {str, int, float, bool, type(None)}
 _NOT_KEYED = ("line", "at", "text", "name", "deciding")  # places in files, and names of variables
 _NODES = {
     node: [name for name in node.__slots__ if name not in _NOT_KEYED]
@@ -28,8 +29,9 @@ def sources():
     for folder in (f"{layer}/compiler", *backends, layer):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py") and (folder != layer or name.startswith(("elementary", "words."))):
-                with open(f"{folder}/{name}", "rb", buffering=0) as file:  # each process reads them all
-                    found.update(file.read())
+                file = os.open(f"{folder}/{name}", os.O_RDONLY)  # each process reads them all
+                found.update(os.read(file, 1 << 20))
+                os.close(file)
     return llvmlite.__version__ + found.hexdigest()
 
 
@@ -46,7 +48,9 @@ class _Writer:
         self.float_dtype, self.numbers, self.parts = float_dtype, {}, []
 
     def add(self, value):
-        if value.__class__ in _NODES:
+        if value.__class__ in _PLAIN:
+            self.parts.append(f"{value!r} ")
+        elif value.__class__ in _NODES:
             self.node(value)
         elif isinstance(value, (list, tuple)):
             self.parts.append("(")

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from . import types as t
 from .atomic import AtomicSteps
+from .lines import pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue
 
@@ -108,7 +109,7 @@ class Memory(AtomicSteps):
         """The places of lanes that are no neighbours, as `locate` gives them."""
         if offsets is None and self.mask is None:
             return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
-        steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
+        steps = pack_of_numbers(I64, tuple(lane_bytes * k for k in range(self.W)))
         offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
         return "scattered", self._pointers(pointer, offsets)
 
@@ -203,7 +204,7 @@ class Memory(AtomicSteps):
 
     def _masked_load(self, what, pointer, vector, align, mask):
         """A load or gather of a vector, 0 where the mask is not set."""
-        zero = ir.Constant(vector, [0] * vector.count)
+        zero = ir.Constant(vector, None)
         if self._one_by_one(what, vector):
             if not self.tail:
                 numbers = functools.partial(Value, f"int{8 * align}", VARYING)
@@ -282,8 +283,7 @@ class Memory(AtomicSteps):
 
     def _shuffled(self, x, order):
         """The elements of a vector in this order."""
-        order = ir.Constant(ir.VectorType(I32, len(order)), list(order))
-        return self.b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), order)
+        return self.b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), pack_of_numbers(I32, tuple(order)))
 
     def _doubled(self, x):
         """A vector with each element twice."""

@@ -157,7 +157,7 @@ class Loop:
     it).
 
     breaks, exits, returns : whether its body breaks it; breaks or continues it; returns
-    deciding : names of variables on which the next trip may depend
+    deciding : gives the names of variables on which the next trip may depend
     varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return
         or continue
     writes : memory changes in it
@@ -177,7 +177,7 @@ class Loop:
     breaks: bool = False
     exits: bool = False
     returns: bool = False
-    deciding: frozenset = frozenset()
+    deciding: object = None
     writes: bool = False
     varying: bool = False
     varying_exit: bool = False

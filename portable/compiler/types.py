@@ -66,7 +66,7 @@ def is_weak(dtype):
 
 def strong(dtype, float_dtype):
     """What is stored of a dtype: weak integers as int64, weak floats as the kernel's own."""
-    return {"float": float_dtype, "int": "int64"}.get(dtype, dtype)
+    return float_dtype if dtype == "float" else "int64" if dtype == "int" else dtype
 
 
 def bounds(dtype):
@@ -210,6 +210,14 @@ class Number:
     def in_packs(self, width):
         """Whether an integer is known to be a multiple of a pack's width."""
         return self.aligned or isinstance(self.const, int) and self.const % width == 0
+
+
+def kind_of(*values):
+    """The kind of what numbers of these kinds make."""
+    for v in values:
+        if v.kind != UNIFORM:
+            return VARYING
+    return UNIFORM
 
 
 def in_rows(op, a, b, width):

@@ -14,7 +14,7 @@ from ..frontend import by_users_names
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
-from .types import LINEAR, UNIFORM, VARYING, promote
+from .types import LINEAR, UNIFORM, VARYING, kind_of, promote
 
 # of one text: constants are part of what is known of arguments, and there is no end of constants
 _MOST_TREES = 256
@@ -345,7 +345,7 @@ class _Types:
             and s.variable.kind == VARYING
         ):
             if (
-                s.variable.name in loop.deciding
+                s.variable.name in loop.deciding()
                 and s.variable not in loop.free
                 and not s.block.parted_from(loop.body)
             ):
@@ -365,13 +365,6 @@ def refuse(kernel_name, node, clash):
     ) from None
 
 
-def kind_of(*values):
-    for v in values:
-        if v.kind != UNIFORM:
-            return VARYING
-    return UNIFORM
-
-
 def _trip_of(loop, block):
     """The block of the loop's trip in which a block stands."""
     while block is not loop.body and block not in loop.trips:
@@ -381,9 +374,10 @@ def _trip_of(loop, block):
 
 def _check(build):
     """Refuse what is known to be wrong now that dtypes and kinds are."""
-    for holds, node, message, kind, text in build.checks:
+    for holds, node, message, parts, text in build.checks:
         if not holds():
-            build.fail(node, message, kind, text)
+            message = message.format(*map(ast.unparse, parts)) if parts else message
+            build.fail(node, message, text=text)
 
 
 class _Collectives:

@@ -7,17 +7,15 @@ varying.
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
 
 from . import types as t
+from .lines import Integer, Written, full, pack_of, pack_of_numbers
 from .types import LINEAR, UNIFORM, VARYING
 
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+I1, I8, I16, I32, I64 = (Integer(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
-pack_of = functools.lru_cache(ir.VectorType)  # a type's text is made once
 SCALAR = {
     "bool": I1,
     "int8": I8,
@@ -33,6 +31,7 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
+_OF_FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
@@ -49,17 +48,6 @@ class Value(t.Number):
     def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False, factors=()):
         self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
         self.aligned, self.factors = aligned, factors
-
-
-class Written(ir.Constant):
-    """A vector that is all one number, by LLVM's short text: of W numbers llvmlite would write, and LLVM
-    read, each one."""
-
-    def __init__(self, vector, text):
-        self.type, self.constant = vector, text
-
-    def _get_reference(self):
-        return self.constant
 
 
 class ViewValue:
@@ -145,20 +133,14 @@ class Ops:
         return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)
 
     def full(self, scalar_type, number):
-        one = ir.Constant(scalar_type, number).get_reference()
-        return Written(pack_of(scalar_type, self.W), f"splat ({scalar_type} {one})")
-
-    @functools.cached_property
-    def first_lane(self):
-        """The lane 0, in all lanes of a shuffle."""
-        return ir.Constant(pack_of(I32, self.W), [0] * self.W)
+        return full(scalar_type, self.W, number)
 
     def splat(self, value):
         if isinstance(value, ir.Constant):
             return self.full(value.type, value.constant)
         open_lanes = Written(pack_of(value.type, self.W), "undef")
         one = self.b.insert_element(open_lanes, value, I32(0))
-        return self.b.shuffle_vector(one, open_lanes, self.first_lane)
+        return self.b.shuffle_vector(one, open_lanes, pack_of_numbers(I32, (0,) * self.W))
 
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
@@ -183,10 +165,10 @@ class Ops:
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
             number = self.constant(v.const, dtype)
-            return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
+            return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
-            steps = ir.Constant(pack_of(I64, self.W), [v.step * k for k in range(self.W)])
+            steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
             # an int32 wraps here
             x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)
             return self._convert(x, own, dtype)
@@ -245,7 +227,7 @@ class Ops:
         """A constant of the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
-        return ir.Constant(x.type, number)
+        return x.type(number)
 
     def cast(self, v, dtype):
         """`v` as a value of `dtype`."""
@@ -258,9 +240,7 @@ class Ops:
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(dtype, kind, self.get(v, dtype, kind))
 
-    @staticmethod
-    def kind_of(*values):
-        return UNIFORM if all(v.kind == UNIFORM for v in values) else VARYING
+    kind_of = staticmethod(t.kind_of)
 
     # ---- arithmetic
     def binary(self, op, a, b):
@@ -316,12 +296,12 @@ class Ops:
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
-            return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=self.flags)
+            return getattr(b, _OF_FLOATS[op])(x, y, flags=self.flags)
         if op in ("+", "-", "*"):
             wrap = ("nsw",) if dtype == "int64" else ()
-            return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](
-                x, y, flags=wrap
-            )
+            if op == "*":
+                return self.target.product(b, x, y, flags=wrap)
+            return (b.add if op == "+" else b.sub)(x, y, flags=wrap)
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
         if op in ("<<", ">>"):
@@ -454,5 +434,5 @@ class Ops:
         return self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
-        order = ir.Constant(pack_of(I32, self.W), [(k + by) % self.W for k in range(self.W)])
+        order = pack_of_numbers(I32, tuple((k + by) % self.W for k in range(self.W)))
         return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, Written(v.ir.type, "undef"), order))

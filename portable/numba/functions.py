@@ -21,6 +21,7 @@ from ..compiler.emit import Emitter
 from ..compiler.emitted import arguments
 from ..compiler.keys import sources
 from ..compiler.keys import written as written_tree
+from ..compiler.lines import Builder
 from ..compiler.signature import Signature, flatten
 from ..compiler.tree import Operation, arrangement, flat
 from ..compiler.types import UNIFORM
@@ -86,7 +87,7 @@ class Linked:
         function.attributes.add("alwaysinline")
         written = self.written
         lower = Emitter(target, 1, self.float_dtype, written.fastmath, written.name)
-        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        builder = Builder(function.append_basic_block("begin"))
         lower.begin(builder)
         place = function.args[0]
         args = arguments(self.signature, lower, written.portable_text.params, place)

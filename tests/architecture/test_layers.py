@@ -352,6 +352,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
             " a launch; divisions of packs"
         ),
     ),
+    (1_454, "instructions that are text when they are made: a kernel is emitted in half of the time"),
 )
 
 

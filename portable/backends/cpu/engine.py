@@ -139,6 +139,7 @@ def optimised(text, kernel_name, level=3):
     return optimise(text, machine(level or 0), kernel_name, level, by_function=True)
 
 
+@functools.cache
 def target():
     """What code is made for, and by which LLVM."""
     return llvm.get_process_triple(), *cpu(), llvm.llvm_version_info

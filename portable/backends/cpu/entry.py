@@ -25,7 +25,7 @@ class Entry(entry.Entry):
         """Whether a pack takes so little that its addition to an accumulator is waited for: then the text is
         there once for each accumulator."""
         heavy = ast.If, ast.IfExp, ast.Call
-        return not any(isinstance(node, heavy) for node in ast.walk(self.kernel.portable_text.tree))
+        return not any(isinstance(node, heavy) for node in self.kernel.portable_text.nodes)
 
     @property
     def in_turn(self):
@@ -34,7 +34,7 @@ class Entry(entry.Entry):
         if not self.policy_kind.startswith("scan") or self.has_loops:
             return False
         text = self.reducers[0].combine.portable_text
-        return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in ast.walk(text.tree))
+        return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in text.nodes)
 
     def lanes(self, signature):
         return signature.width if self.kernel.packed is True else self.kernel.packed or 1

@@ -5,6 +5,7 @@ puts the caller's back.
 
 from llvmlite import ir
 
+from ...compiler.lines import Builder
 from ...compiler.values import I32, I64, PTR
 from .engine import MACHINE
 
@@ -18,7 +19,7 @@ def guard(module, entry, machine=MACHINE):
     for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
         first, rest = function.blocks[0], function.append_basic_block("usual")
         first.terminator, branch = None, first.instructions.pop()
-        b = ir.IRBuilder(first)
+        b = Builder(first)
         word, mask, usual = _REGISTERS[machine]
         place = b.alloca(word)
         before = _state(b, machine, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ... import numba
+from ...compiler.lines import Builder
 from ...compiler.members import Members
 from ...compiler.team import combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
@@ -19,7 +20,7 @@ class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
 
     straight, strip = False, looks.STRIP
-    product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(looks.look), staticmethod(looks.leave)
+    product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
 
     @staticmethod

@@ -1,0 +1,182 @@
+"""llvmlite's builder, but for instructions that are written as text at once.
+
+llvmlite makes an object with lists of its parts of each, and the text at the end, which takes twice as long
+as all else that emits a kernel. What is seldom made, llvmlite makes.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from llvmlite import ir
+from llvmlite.ir.instructions import PredictableInstr
+
+_I1, _VOID, _PTR = ir.IntType(1), ir.VoidType(), ir.PointerType()
+_packs = {}
+
+
+def pack_of(scalar, n):
+    """The type of a vector, whose text is made once."""
+    key = id(scalar), n
+    if key not in _packs:
+        _packs[key] = ir.VectorType(scalar, n)  # which keeps the scalar's address from others
+    return _packs[key]
+
+
+class Integer(ir.IntType):
+    """A type whose constants are made once."""
+
+    _instance_cache = {}
+    __call__ = functools.lru_cache(1024, typed=True)(ir.Constant)
+
+
+class Written(ir.Constant):
+    """A constant vector by its text."""
+
+    def __init__(self, vector, text):
+        self.type, self.constant = vector, text
+
+    def _get_reference(self):
+        return self.constant
+
+
+@functools.lru_cache
+def pack_of_numbers(scalar, numbers):
+    """A constant vector of integers."""
+    return Written(pack_of(scalar, len(numbers)), f"<{', '.join(f'{scalar} {n}' for n in numbers)}>")
+
+
+def full(scalar, n, number):
+    """A vector of one number in all lanes, of which llvmlite would write, and LLVM read, each one."""
+    return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
+
+
+class Line(PredictableInstr):
+    """An instruction as LLVM reads it: other `operands` later on would not change it."""
+
+    metadata, flags = {}, ()
+
+    def __init__(self, block, typ, opname, operands, text):
+        self.parent, self.type, self.opname, self.operands = block, typ, opname, operands
+        numbers = block.scope._basenamemap  # of what has no name, also if llvmlite makes it
+        number = numbers[""] = numbers[""] + 1
+        if typ is not _VOID:
+            self.reference = f'%".{number}"'
+            text = f"{self.reference} = {text}"
+        self.text = text
+
+    def get_reference(self):
+        return self.reference
+
+    def set_metadata(self, name, node):
+        self.metadata = {**self.metadata, name: node}
+
+    def __str__(self):
+        return self.text + self._stringify_metadata(leading_comma=True) if self.metadata else self.text
+
+
+def _typed(*values):
+    return ", ".join([f"{v.type} {v.get_reference()}" for v in values])
+
+
+class Builder(ir.IRBuilder):
+    """Makes lines; whether the types of operands fit is LLVM's to say."""
+
+    def line(self, typ, opname, operands, text):
+        made = Line(self._block, typ, opname, operands, text)
+        if self.debug_metadata is not None:
+            made.set_metadata("dbg", self.debug_metadata)
+        self._block.instructions.insert(self._anchor, made)
+        self._anchor += 1
+        return made
+
+    def not_(self, x):
+        ones = full(x.type.element, x.type.count, -1) if x.type.__class__ is ir.VectorType else x.type(-1)
+        return self.xor(x, ones)
+
+    def slot(self, typ):
+        """A place on the stack that begins as zero."""
+        place = self.line(_PTR, "alloca", (), f"alloca {typ}")
+        place.allocated_type = typ
+        self.store(ir.Constant(typ, None), place)
+        return place
+
+    def load(self, place, align=None, typ=None):
+        typ, end = typ or place.allocated_type, "" if align is None else f", align {align}"
+        return self.line(typ, "load", (place,), f"load {typ}, {_typed(place)}{end}")
+
+    def store(self, value, place, align=None):
+        end = "" if align is None else f", align {align}"
+        return self.line(_VOID, "store", (value, place), f"store {_typed(value, place)}{end}")
+
+    def gep(self, place, indices, inbounds=False, source_etype=None):
+        how = "getelementptr inbounds" if inbounds else "getelementptr"
+        operands = place, *indices
+        return self.line(place.type, "getelementptr", operands, f"{how} {source_etype}, {_typed(*operands)}")
+
+    def call(self, callee, args, name="", **options):
+        if options or callee.__class__ is not ir.Function or callee.ftype.var_arg:
+            return super().call(callee, args, name, **options)
+        result, how = callee.ftype.return_type, callee.calling_convention
+        text = f"call {how} {result} {callee.get_reference()}({_typed(*args)})"
+        result = _VOID if result.__class__ is ir.VoidType else result
+        return self.line(result, "call", [callee, *args], text)
+
+    def branch(self, *operands):
+        made = self._block.terminator = self.line(_VOID, "br", operands, f"br {_typed(*operands)}")
+        return made
+
+    cbranch = branch
+
+
+def _arithmetic(op):
+    def emit(self, x, y, name="", flags=()):
+        words = " ".join((op, *flags)) if flags else op
+        return self.line(x.type, op, (x, y), f"{words} {x.type} {x.get_reference()}, {y.get_reference()}")
+
+    return emit
+
+
+def _cast(op):
+    def emit(self, x, to):
+        return x if x.type is to or x.type == to else self.line(to, op, (x,), f"{op} {_typed(x)} to {to}")
+
+    return emit
+
+
+def _comparison(op, kind, words):
+    def emit(self, how, x, y):
+        typ = pack_of(_I1, x.type.count) if x.type.__class__ is ir.VectorType else _I1
+        how = words.get(how) or kind + _ORDER.get(how, how)
+        return self.line(typ, op, (x, y), f"{op} {how} {_typed(x)}, {y.get_reference()}")
+
+    return emit
+
+
+def _of_operands(op, type_of):
+    def emit(self, *operands):
+        return self.line(type_of(*operands), op, operands, f"{op} {_typed(*operands)}")
+
+    return emit
+
+
+_ORDER = {">": "gt", "<": "lt", ">=": "ge", "<=": "le", "==": "eq", "!=": "ne"}
+_EQUAL, _NAN = {"==": "eq", "!=": "ne"}, {"ord": "ord", "uno": "uno"}
+_MADE = {
+    "icmp_signed": _comparison("icmp", "s", _EQUAL),
+    "icmp_unsigned": _comparison("icmp", "u", _EQUAL),
+    "fcmp_ordered": _comparison("fcmp", "o", _NAN),
+    "fcmp_unordered": _comparison("fcmp", "u", _NAN),
+    "select": _of_operands("select", lambda condition, x, y: x.type),
+    "extract_element": _of_operands("extractelement", lambda vector, k: vector.type.element),
+    "insert_element": _of_operands("insertelement", lambda vector, x, k: vector.type),
+    "shuffle_vector": _of_operands(
+        "shufflevector", lambda x, y, order: pack_of(x.type.element, order.type.count)
+    ),
+}
+for _op in "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split():
+    _MADE[_op + "_" * (_op in ("and", "or"))] = _arithmetic(_op)
+for _op in "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split():
+    _MADE[_op] = _cast(_op)
+for _name, _method in _MADE.items():
+    setattr(Builder, _name, _method)
