@@ -3,7 +3,8 @@ have many members.
 
 Then a team takes a row. What the row comes to does not depend on the rows beside it. Of a longer row than
 `MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST`
-values, of which each holds such a rest of one row at most.
+values, of which each holds such a rest of one row at most. The first teams of a launch look at the rows, as
+nobody knows yet whether these are rows at all: the others stay within the values, whatever `offsets` holds.
 """
 
 from __future__ import annotations
