@@ -73,7 +73,8 @@ class PairSums:
             self._x = reached(_with_marks(rows, marks).astype(dtype, copy=False))
             self._x_wide = self._before = None
             self.t = reached(times)
-            self.event_marks = self.t if marks is None else pk.copy_of(marks)  # nobody reads them without marks
+            # without marks nobody reads them
+            self.event_marks = self.t if marks is None else pk.copy_of(marks)
             self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
