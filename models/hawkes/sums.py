@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import reached
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest
@@ -68,10 +69,12 @@ class PairSums:
         rounded = dtype is not np.float64
         self._rounding = float(np.abs(rows - rows.astype(dtype)).max()) if rounded else 0.0
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            self._x = pk.copy_of(_with_marks(rows, marks).astype(dtype, copy=False))
+            # both are made for this: where the space reaches them nothing is copied
+            self._x = reached(_with_marks(rows, marks).astype(dtype, copy=False))
             self._x_wide = self._before = None
-            self.event_marks = pk.zeros(1) if marks is None else pk.copy_of(marks)
-            self.t = pk.copy_of(times)
+            self.t = reached(times)
+            # without marks nobody reads them
+            self.event_marks = self.t if marks is None else pk.copy_of(marks)
             self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
@@ -325,7 +328,7 @@ class PairSums:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
             n_blocks = -(-self.n_events // block)
             with pk.use(self.space):
-                tiles = pk.copy_of(_pairs_of_blocks(n_blocks))
+                tiles = reached(_pairs_of_blocks(n_blocks))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
                 if self._before is None:
                     self._before = pk.empty(self.n_events, np.int64)
