@@ -63,10 +63,9 @@ def processes(
                 pool.submit(_prepare, tuple(chosen))
             pool.submit(_compile_ceilings)
             yield functools.partial(_count, pool)
-        except BaseException:
+        finally:  # what they have is told or on disk: nothing that takes time is left to do
             for process in set(multiprocessing.active_children()) - own:
                 process.kill()
-            raise
 
 
 def _count(pool, methods, on_done=lambda n, total: None):

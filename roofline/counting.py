@@ -221,7 +221,7 @@ def _text(policy, kernel, args, reducer, scan, on_device):
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
-    *others, last = _builds(kernel, policy, on_device)
+    *others, last = _builds(kernel, policy, reducer, on_device)
     counted = functools.partial(_counted, kernel, _inputs(args, scan), reducer)
     for each in others:  # what a team's members share out may be too much for few of them
         with contextlib.suppress(LoweringError, InputError):
@@ -241,14 +241,16 @@ def _text(policy, kernel, args, reducer, scan, on_device):
     )
 
 
-def _builds(kernel, policy, on_device):
+def _builds(kernel, policy, reducer, on_device):
     """(policy, build) that may count a kernel's text, the first that is possible.
 
     Arrays of a kernel that asks how many members its team has may fit teams of the size that was asked for,
     and no others. A host's have fewer: each is given room for what a device's many members share out.
     """
     if not isinstance(policy, pk.TeamPolicy):
-        return [(policy, "touched:lanes" if on_device and _straight(kernel) else "touched")]
+        steps = (step for one in _several(reducer) for step in (one.lift, one.combine) if step is not None)
+        straight = on_device and all(map(_straight, (kernel, *steps)))
+        return [(policy, "touched:lanes" if straight else "touched")]
     if not _asks_for_size(kernel):
         return [(policy, "touched")]
     size, builds = policy.team_size, ["touched:lanes", f"touched:{WARP}", f"touched:{2 * WARP}"]
@@ -257,6 +259,10 @@ def _builds(kernel, policy, on_device):
     elif on_device and size <= WARP:
         builds = [f"touched:{WARP}", "touched:lanes"]
     return [(_roomy(policy, size, build) if on_device else policy, build) for build in builds]
+
+
+def _several(reducer):
+    return reducer if isinstance(reducer, tuple) else (reducer,)
 
 
 def _roomy(policy, size, build):
@@ -286,9 +292,9 @@ def _asks_for_size(kernel):
 
 
 @functools.cache
-def _nodes(kernel):
-    """Nodes of the syntax trees of a text and of the functions that it calls."""
-    texts, seen, found = [kernel.portable_text], set(), []
+def _nodes(function):
+    """Nodes of the syntax trees of a kernel or function and of the functions that it calls."""
+    texts, seen, found = [function.portable_text], set(), []
     while texts:
         text = texts.pop()
         if id(text) in seen:
@@ -303,10 +309,10 @@ def _nodes(kernel):
     return found
 
 
-def _straight(kernel):
+def _straight(function):
     """True where neither a text nor a function that it calls decides by values what it does, or calls what it
     was given: packs then do for each index what it does alone."""
-    choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(kernel)
+    choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(function)
     given = {node.arg for node in nodes if isinstance(node, ast.arg)}
     called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
     return not given & called and not any(isinstance(node, choices) for node in nodes)

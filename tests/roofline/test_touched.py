@@ -305,6 +305,13 @@ def weighted(i, n, a, place, out):
     return a[place[i]] * out[i], n[i]
 
 
+def _larger(a, b):
+    return a if a > b else b
+
+
+larger = pk.Reducer("larger", _larger, identity=-1)
+
+
 @pk.kernel
 def grid_sum(j, i, n, a, place, out):
     out[i] = a[place[i]] + a[j]
@@ -316,6 +323,7 @@ def grid_sum(j, i, n, a, place, out):
         (straight, pk.RangePolicy(3, N), "touched:lanes"),
         (grid_sum, pk.MDRangePolicy((0, 1), (5, N - 3)), "touched:lanes"),
         (weighted, pk.RangePolicy(0, N - 1), "touched:lanes"),
+        (weighted, pk.RangePolicy(0, N - 1), "touched"),
         (choosing, pk.RangePolicy(0, N), "touched"),
         (given, pk.RangePolicy(0, N), "touched"),
     ],
@@ -326,8 +334,8 @@ def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, polic
     place = np.random.default_rng(0).integers(0, N, N)
     arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
     if kernel is weighted:
-        reducer = (pk.Sum, pk.Max)
-    assert [name for _, name in counting._builds(kernel, policy, True)] == [build]
+        reducer = (pk.Sum, pk.Sum if build == "touched:lanes" else larger)
+    assert [name for _, name in counting._builds(kernel, policy, reducer, True)] == [build]
     by_index, by_packs = (
         counting._text(policy, kernel, arrays, reducer, None, device) for device in (False, True)
     )
