@@ -72,7 +72,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_finish():
-    """What is there by now stays to the end: collections of garbage, a tenth of the time, need not look at it."""
+    """What is there by now stays to the end: no collection of garbage, a tenth of the time, looks at it."""
     gc.freeze()
 
 
