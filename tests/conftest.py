@@ -78,8 +78,8 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def past():
-    """Nor at what a module's tests leave, which are kernels and their trees above all: by the end of a run one
-    collection took ten seconds."""
+    """Nor at what a module's tests leave, which are kernels and their trees above all: by the end of a run
+    one collection took ten seconds."""
     yield
     gc.freeze()
 
