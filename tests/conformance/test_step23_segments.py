@@ -31,13 +31,13 @@ def rows_of(x, offsets):
     return [x[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
 
 
-@pytest.fixture(
-    params=[(16, False), (segments._TILE, False), (128, True)],
-    ids=["tiles of 16", "a tile", "tiles of 128 in scratch"],
-)
+TILES = {"tiles of 16": (16, False), "a tile": (segments._TILE, False), "in scratch": (128, True)}
+
+
+@pytest.fixture(params=TILES)
 def tiles(request, monkeypatch):
     """Rows that cross several tiles, at sizes that plain Python can run; read from scratch as on a GPU."""
-    tile, staged = request.param
+    tile, staged = TILES[request.param]
     monkeypatch.setattr(segments, "_TILE", tile)
     monkeypatch.setattr(segments, "_GPU_TILE", max(tile, segments._WARP))  # each member has a value
     if staged:
@@ -58,7 +58,14 @@ def tiles(request, monkeypatch):
 SHAPES = ["short", "mixed", "one", "none", "no rows"]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype, tiles",
+    [
+        *((dtype, "a tile") for dtype in DTYPES),
+        *((dtype, tiles) for dtype in ("int32", "float64") for tiles in ("tiles of 16", "in scratch")),
+    ],
+    indirect=["tiles"],
+)
 def test_rows_are_combined(space, dtype, tiles):
     for shape in SHAPES:
         rows_are_combined(space, shape, dtype)

@@ -12,7 +12,7 @@ from roofline import __main__ as cli
 from roofline import counters
 from roofline.cases import counters as workload
 
-# That all launches of the workload can be counted is seen where their counting builds are lowered: test_ptx.py
+# That every launch of the workload can be counted is seen where counting builds are lowered: test_ptx.py
 SOME = "axpy", "dot product", "mixture density", "gather from anywhere"
 HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
 

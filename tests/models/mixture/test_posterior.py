@@ -97,7 +97,7 @@ def in_full(kind, covariances, k, p):
 
 # Data sets, sweeps a draw, proposals a sweep: proposals take as long as ten sweeps.
 CALIBRATED = [
-    ("full", 80, 6, 0),
+    ("full", 50, 6, 0),
     ("full", 25, 3, 1),
     ("tied", 25, 4, 0),
     ("diag", 25, 4, 0),
