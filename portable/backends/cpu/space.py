@@ -53,8 +53,8 @@ class Compiled:
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
     def __getattr__(self, name):
-        """What waits for code, which is made for the first launch that wants it. (A cached_property has a lock,
-        which the child of a fork might find taken.)"""
+        """What waits for code, which is made for the first launch that wants it. (A cached_property has a
+        lock, which the child of a fork might find taken.)"""
         makers = {
             "code": lambda: self.load(),
             "address": lambda: self.code("entry"),
