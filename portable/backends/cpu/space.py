@@ -102,20 +102,19 @@ def _code(*launch):
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
-        entry = Launched(*launch, facts)
     else:
         from .entry import Entry
 
         entry = Entry(*launch)
-        key = engine.key_of(entry.identity_of_code)
+        key, facts = engine.key_of(entry.identity_of_code), entry.facts
         if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
-            cache.put(name, repr((key, entry.facts)).encode())
+            cache.put(name, repr((key, facts)).encode())
     kernel, _, *types = launch
 
     def load(kind):
         return engine.load(lambda: _emitted(kind)(kernel, kind, *types).text, kernel.name, f"{key}{kind}")
 
-    return entry, load
+    return Launched(*launch, facts), load
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
