@@ -335,11 +335,13 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if compiled.any_range and (policy.end - policy.begin) % compiled.granule:
-        compiled = compiled.any_range()
-    if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
-        compiled.call(words, policy.begin, policy.end, 0)
-        return
+    if policy.__class__ is RangePolicy:
+        n = policy.end - policy.begin
+        if n % compiled.granule and compiled.any_range:
+            compiled = compiled.any_range()
+        if n <= STRIP and space.n_threads == 1:
+            compiled.call(words, policy.begin, policy.end, 0)
+            return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
