@@ -163,8 +163,11 @@ def rewritten(text, kernel_name, change):
 def linked(code):
     """Addresses of the functions of object code, as `load` gives them."""
     _require_room()
-    if b"portable_" in code:
-        from . import stop  # noqa: F401  (functions that it calls; many a first launch needs none)
+    # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
+    if b"portable_usual" in code:
+        _usual()
+    if b"portable_poll" in code or b"portable_ends" in code:
+        from . import stop  # noqa: F401
     module = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
     engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
@@ -282,3 +285,40 @@ out:
   ret void
 }
 """
+
+# Calls an entry in the usual state of arithmetic, and sets the caller's again.
+USUAL = {
+    "x86": """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = alloca i32
+  %usual = alloca i32
+  store i32 8064, ptr %usual ; 0x1F80
+  call void @llvm.x86.sse.stmxcsr(ptr %before)
+  call void @llvm.x86.sse.ldmxcsr(ptr %usual)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.x86.sse.ldmxcsr(ptr %before)
+  ret void
+}
+""",
+    "aarch64": """
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = call i64 @llvm.aarch64.get.fpcr()
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.aarch64.set.fpcr(i64 %before)
+  ret void
+}
+""",
+}.get(MACHINE, "")
+
+
+@locks.once
+def _usual():
+    """The code of `USUAL`, which entries know as portable_usual."""
+    code = load(USUAL, "the usual state", level=None)
+    llvm.add_symbol("portable_usual", code("usual"))
+    return code

@@ -1,6 +1,6 @@
 """IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread: an entry
-looks at the control register once, and where its state is not the usual one sets that, calls itself, and
-puts the caller's back.
+looks at the control register once, and where its state is not the usual one has itself called in that
+(engine.py's `USUAL`).
 """
 
 from llvmlite import ir
@@ -21,16 +21,12 @@ def guard(module, entry, machine=MACHINE):
         first.terminator, branch = None, first.instructions.pop()
         b = Builder(first)
         word, mask, usual = _REGISTERS[machine]
-        place = b.alloca(word)
-        before = _state(b, machine, place)
-        odd = b.icmp_unsigned("!=", b.and_(before, word(mask)), word(usual))
+        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), word(mask)), word(usual))
         again = function.append_basic_block("unusual")
         b.cbranch(odd, again, rest).set_weights([1, 99])
         rest.instructions, rest.terminator, branch.parent = [branch], branch, rest
         b.position_at_end(again)
-        _set(b, machine, place, word(usual))
-        b.call(function, function.args)
-        _set(b, machine, place, before)
+        b.call(_known(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]), [function, *function.args])
         b.ret_void()
 
 
@@ -38,18 +34,10 @@ def _known(b, name, result, arguments):
     return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
 
 
-def _set(b, machine, place, state):
-    """Emit: the control register's new word, on x86 by way of `place`."""
-    if machine == "aarch64":
-        b.call(_known(b, "llvm.aarch64.set.fpcr", ir.VoidType(), [I64]), [state])
-    else:
-        b.store(state, place)
-        b.call(_known(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [PTR]), [place])
-
-
-def _state(b, machine, place):
+def _state(b, machine):
     """Emit: the control register's word."""
     if machine == "aarch64":
         return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
+    place = b.alloca(I32)
     b.call(_known(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
     return b.load(place, typ=I32)

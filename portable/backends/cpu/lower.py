@@ -119,7 +119,7 @@ class Entry(entry.Entry, Emitted):
         if W == 1 or self.policy_kind == "packs":
             return
         if copies > 1:
-            self.few(rest, b.add(end, I64(W - 1), flags=("nsw",)), W, masked)
+            self.steps(rest, end, I64(W), masked)
         else:
             with b.if_then(b.icmp_signed("<", rest, end)):
                 masked(rest)

@@ -54,8 +54,8 @@ class Compiled:
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
     def __getattr__(self, name):
-        """What waits for code, which is made for the first launch that wants it. (A cached_property has a lock,
-        which the child of a fork might find taken.)"""
+        """What waits for code, which is made for the first launch that wants it. (A cached_property has a
+        lock, which the child of a fork might find taken.)"""
         makers = {
             "code": lambda: self.load(),
             "address": lambda: self.code("entry"),
@@ -103,20 +103,19 @@ def _code(*launch):
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
-        entry = Launched(*launch, facts)
     else:
         from .entry import Entry
 
         entry = Entry(*launch)
-        key = engine.key_of(entry.identity_of_code)
+        key, facts = engine.key_of(entry.identity_of_code), entry.facts
         if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
-            cache.put(name, repr((key, entry.facts)).encode())
+            cache.put(name, repr((key, facts)).encode())
     kernel, _, *types = launch
 
     def load(kind):
         return engine.load(lambda: _emitted(kind)(kernel, kind, *types).text, kernel.name, f"{key}{kind}")
 
-    return entry, load
+    return Launched(*launch, facts), load
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
@@ -340,11 +339,13 @@ def run_for(space, compiled, policy, words):
     if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
-    if compiled.any_range and (policy.end - policy.begin) % compiled.granule:
-        compiled = compiled.any_range()
-    if space.n_threads == 1 and policy.__class__ is RangePolicy and policy.end - policy.begin <= STRIP:
-        compiled.call(words, policy.begin, policy.end, 0)
-        return
+    if policy.__class__ is RangePolicy:
+        n = policy.end - policy.begin
+        if n % compiled.granule and compiled.any_range:
+            compiled = compiled.any_range()
+        if n <= STRIP and space.n_threads == 1:
+            compiled.call(words, policy.begin, policy.end, 0)
+            return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
