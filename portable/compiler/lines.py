@@ -117,8 +117,9 @@ class Builder(ir.IRBuilder):
     def call(self, callee, args, name="", **options):
         if options or callee.__class__ is not ir.Function or callee.ftype.var_arg:
             return super().call(callee, args, name, **options)
-        result, how = callee.ftype.return_type, callee.calling_convention
-        text = f"call {how} {result} {callee.get_reference()}({_typed(*args)})"
+        result = callee.ftype.return_type
+        how = f"call {callee.calling_convention}".rstrip()
+        text = f"{how} {result} {callee.get_reference()}({_typed(*args)})"
         result = _VOID if result.__class__ is ir.VoidType else result
         return self.line(result, "call", [callee, *args], text)
 
