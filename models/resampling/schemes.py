@@ -83,7 +83,12 @@ class Call:
         return tables
 
     def check(self):
-        """Raise if the weights are of no use; returns the largest of each row where there are tables."""
+        """Raise if the weights are of no use."""
+        if self.short is not None or not self.tables.is_usable(self.weights.log):
+            self.largest()
+
+    def largest(self):
+        """The largest of each row where there are tables; raises if the weights are of no use."""
         if self.short is None:
             return self.tables.check(self.weights, self.degenerate_allowed)
         extremes = self.short.to_numpy()
@@ -254,7 +259,7 @@ def rejection(call, *, max_weight=None):
 
 def _bound(call, max_weight, capped):
     """w_max of each row, scaled as the weights are: a View. `capped`: it may lie below the largest."""
-    largest = call.check()
+    largest = call.largest()
     call.tables.add_up()
     means = call.tables.sums.to_numpy()[:, -1] / 2.0**call.tables.bits / call.weights.n
     usable = largest > (-np.inf if call.weights.log else 0.0)

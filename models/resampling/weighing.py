@@ -31,6 +31,7 @@ IN_FLIGHT = 8  # loads that a member has under way
 RELATIVE = 2  # a third kind of w
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
+INFINITE, LOWEST = 0x7FF << 52, -(0x7FF << 52) - 1  # of infinity, and of that below 0
 WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and patterns in a row
 WHOLE_BITS = 1075 << 52  # its pattern
 MOST_BITS = 51  # of q: less than WHOLE

@@ -261,6 +261,13 @@ class Tables:
         """(largest, smallest) of each row, float64 on the host; waits for the space."""
         return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
+    def is_usable(self, log):
+        """Whether a single row is of use without a doubt; waits for the space."""
+        numbers = self.extremes.to_numpy()
+        largest, smallest, _ = numbers[0].tolist()
+        lowest = weighing.LOWEST if log else 0
+        return len(numbers) == 1 and lowest < largest < weighing.INFINITE and (bool(log) or smallest >= 0)
+
     def check(self, weights, degenerate_allowed=False):
         """Raise if the weights are of no use; waits for the space."""
         largest, smallest = self.range()
