@@ -332,7 +332,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        320,
+        372,
         (
             "threads that take fewer chunks the fewer are left, and enter without a line that all write; the"
             " least and the largest without an atomic step where nothing changes; teams that come again"
