@@ -239,7 +239,7 @@ class Pool:
     def run(self, function, block, begin, end, chunk):
         """Call `function` for every chunk of [begin, end), and wait; between many chunks Python hears of
         Ctrl-C."""
-        step = 64 * self.n_threads * chunk
+        step = 64 * self.n_threads * abs(chunk)
         for low in range(begin, end, step):
             _compiled()[1](self.n_threads, function, block, low, min(low + step, end), chunk)
 

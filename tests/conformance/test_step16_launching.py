@@ -64,6 +64,31 @@ def test_one_policy_again_and_again(space):
 
 
 @pk.kernel
+def sum_in_scratch(team, n, x, out):
+    shelf = team.scratch(n, pk.float64)
+    for k in team.thread_range(n):
+        shelf[k] = x[team.league_rank, k]
+    team.barrier()
+    total = 0.0
+    for k in team.thread_range(n):
+        total += shelf[n - 1 - k]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total * team.league_size
+
+
+def test_one_policy_of_teams_again_and_again(space):
+    """Its league and the room of its scratch come with it, whatever policy the launch before had."""
+    for league, n in [(3, 5), (40, 70), (3, 5)]:
+        room = pk.scratch_bytes((n, np.float64))
+        policy = pk.TeamPolicy(league, 32, space=space, scratch_bytes=room)
+        for value in (1.0, 2.0, 3.0, 4.0):
+            x, out = move(np.full((league, n), value), space), move(np.zeros(league), space)
+            pk.parallel_for(policy, sum_in_scratch, n, x, out)
+            np.testing.assert_array_equal(content(out), np.full(league, value * n * league))
+
+
+@pk.kernel
 def double(i, x, y):
     y[i] = x[i] + x[i]
 

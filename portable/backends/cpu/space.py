@@ -364,10 +364,14 @@ def again_for(space, compiled, policy):
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if end - begin > STRIP and space.n_threads == 1:
         return lambda words: run_for(space, compiled, policy, words)
-    more = b"" if policy.__class__ is RangePolicy else _extra(compiled, policy)
-    if _is_alone(space, begin, end, chunk):
+    alone, run = _is_alone(space, begin, end, chunk), space.n_threads > 1 and _pool(space).run
+    if policy.__class__ is RangePolicy:
+        if alone:
+            return lambda words: compiled.call(words, begin, end, 0)
+        return lambda words: run(compiled.address, words, begin, end, chunk)
+    more = _extra(compiled, policy)
+    if alone:
         return lambda words: compiled.call(words + more, begin, end, 0)
-    run = _pool(space).run
     return lambda words: run(compiled.address, words + more, begin, end, chunk)
 
 
