@@ -346,7 +346,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         ),
     ),
     (
-        870,
+        834,
         (
             "code of a CPU that is made when a launch wants it: packs alone or any range, Ctrl-C's; strips of"
             " a launch; divisions of packs"

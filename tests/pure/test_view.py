@@ -570,7 +570,7 @@ def test_large_memory_of_the_host_is_used_again(nothing_kept):
 
 
 def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
-    monkeypatch.setattr(host._Large, "most", 2 * host.LARGE)
+    monkeypatch.setattr(host, "_MOST_KEPT", 2 * host.LARGE)
     n = host.LARGE // 8
     views = [pk.empty(n, space="serial") for _ in range(2)]
     views.clear()

@@ -55,11 +55,10 @@ def test_packs_are_dealt_evenly(space, begin, most):
     """As searches for equal shares of the rows say, where a pack may have more than one share."""
     steps = np.sort(np.random.default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
-    cuts = np.array([[0, 30], [30, 230]])
+    cuts = np.array([[0, 30, min(most, 30)], [30, 230, min(most, 200)]])
     there = [pk.copy_of(array, space) for array in (cuts, ends, np.full((2, 2, most + 1), -1))]
     pk.parallel_for(pk.TeamPolicy(2, 1024, space=space), gap_kernels.share_out, *there)
-    for (first, end), dealt in zip(cuts, there[2].to_numpy()):
-        n = min(most, end - first)
+    for (first, end, n), dealt in zip(cuts, there[2].to_numpy()):
         own, rows = steps[first:end], ends[first:end]
         firsts = np.unique(np.searchsorted(rows, rows[0] + np.arange(n) * own.sum() // n))
         idle = n - len(firsts)
