@@ -128,6 +128,8 @@ def test_sums_over_packs_side_by_side(space):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_what_is_wrong_is_named(space, kernel, policy, args, number, limit, index):
+    if space == "cuda" and 1 << 41 in args[:1]:
+        pytest.skip("a GPU's kernel goes on after a fault, here for 2^41 rounds")
     with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
         launch_for(space, policy, kernel, *args)
     (fault,) = caught.value.findings
