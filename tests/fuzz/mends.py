@@ -5,7 +5,7 @@ exactly once in the file. What the typed tree has made impossible is taken back 
 """
 
 BUILD, EXPRESSIONS = "portable/compiler/build.py", "portable/compiler/expressions.py"
-MEMORY, TYPING = "portable/compiler/atomic.py", "portable/compiler/typing.py"
+MEMORY, TYPING = "portable/compiler/memory.py", "portable/compiler/typing.py"
 VALUES = "portable/compiler/values.py"
 
 MENDS = [
@@ -92,7 +92,7 @@ MENDS = [
     (
         7,
         "NaN in atomic_min and atomic_max",
-        MEMORY,
+        "portable/compiler/atomic.py",
         '"min": "fminimum", "max": "fmaximum"',
         '"min": "fmin", "max": "fmax"',
     ),
