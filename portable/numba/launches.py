@@ -38,7 +38,7 @@ from ..policy import n_indices
 from ..reducer import Reducer, Sum
 from .functions import Unchanged, Written, name_of, type_known
 from .policies import FIELDS, kind_of
-from .threads import ENTRY, I64, MOST, call, n_threads, ready, share
+from .threads import CHUNKS_A_THREAD, ENTRY, I64, MOST, call, n_threads, ready, share
 from .types import NUMBA, PTR, block, specs_of, word_at, words
 
 _int = types.int64
@@ -310,7 +310,7 @@ def _ranged(
 ):
     _checked(begin, end, asked, scratch_open, most_scratch)
     if chunk == 0:
-        chunk = max(least, (end - begin) // (n_threads() * cpu.CHUNKS_A_THREAD))
+        chunk = max(least, (end - begin) // (n_threads() * CHUNKS_A_THREAD))
     share(MOST, entry, block, begin, end, (chunk + width - 1) // width * width)
 
 
@@ -344,7 +344,7 @@ def _blocks(
     _poke(extra, 1, end)
     _poke(extra, 2, size)
     _poke(extra, 3, _int(partials.ctypes.data))
-    at_once = max(1, n_blocks // (n_threads() * cpu.CHUNKS_A_THREAD)) if simple else 1
+    at_once = max(1, n_blocks // (n_threads() * CHUNKS_A_THREAD)) if simple else 1
     share(MOST, entry, block, 0, n_blocks, at_once)
     call(finish, block, 0, n_blocks, 0)
     if apply:

@@ -28,6 +28,7 @@ from ..errors import SpaceUnavailableError
 I64, PTR = ir.IntType(64), ir.PointerType()
 ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as backends/cpu/lower.py makes them
 MOST = 2**62  # threads: as many as numba has
+CHUNKS_A_THREAD = 8  # more of them, and all end nearer to each other
 _int = types.int64
 
 # Who may ask for threads: everybody (0), one at a time who holds Python's lock (1), nobody (2). As functions:
@@ -179,9 +180,9 @@ def _dealt(n, function, block, begin, end, chunk):
 @njit(nogil=True)
 def share(most, function, block, begin, end, chunk):
     """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone. Of a
-    negative chunk so many times as much that a thread takes eight."""
+    negative chunk so many times as much that a thread takes CHUNKS_A_THREAD."""
     if chunk < 0:
-        chunk *= -max(1, (end - begin) // (8 * most * -chunk))
+        chunk *= -max(1, (end - begin) // (CHUNKS_A_THREAD * most * -chunk))
     if end - begin <= chunk:
         call(function, block, begin, end, 0)
         return

@@ -28,7 +28,7 @@ SCAN_LEAST = 8192
 # as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
-CHUNKS_A_THREAD, FINE = 8, 64  # FINE where a thread takes many at once as long as many are left
+FINE = 64  # chunks for each thread, which takes many at once as long as many are left
 SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
@@ -317,8 +317,7 @@ def _stretch(policy, compiled, n_threads):
     return begin, end, -(-chunk // width) * width if chunk > 0 else chunk // width * width
 
 
-@functools.cache
-@alone
+@once
 def _pool(space):
     return registry.backend(space.name).pool(space)
 
