@@ -33,9 +33,8 @@ class Few:
         few = max(_FEW, max(_FEW_A_COMPONENT, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2) * k)
         self.all = len(X) <= few
         if not self.all:
-            taken = np.zeros(len(X), bool)
-            taken[random.choice(len(X), few, replace=False)] = True
-            at = np.flatnonzero(taken)  # in the order of the points, in a part of a sort's time
+            ends = np.arange(few + 1) * len(X) // few  # one of each stretch of points, in their order
+            at = ends[:-1] + (random.random(few) * np.diff(ends)).astype(np.int64)
             X, weights = some_of(X, at), None if weights is None else weights[at]
         self.X, self.weights, self._space = X, weights, rows.space
         self._rows = None

@@ -126,22 +126,23 @@ def _copy(space, name, nbytes):
         )
 
 
-def public_calls(scale):
-    """The Calls of every method, at a share of the sizes that a device is given."""
+def public_calls(scale, fitted=1.0):
+    """The Calls of every method, at a share of the sizes that a device is given; a mixture is fitted to
+    `fitted` of that share."""
 
     def sized(n):
         return max(round(n * scale), 40)
 
-    return [*_mixture(sized), *_tmap(sized), *_hawkes(sized), *_resampling(sized), *_edm(sized)]
+    return [*_mixture(sized, fitted), *_tmap(sized), *_hawkes(sized), *_resampling(sized), *_edm(sized)]
 
 
-def _mixture(sized):
+def _mixture(sized, share):
     random = np.random.default_rng(0)
 
     def clouds(n):
         return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
 
-    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000))
+    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000 * share))
 
     def fit(space, X, k=64, iterations=10):
         return mixture.DirichletMixture(
@@ -183,18 +184,24 @@ def _tmap(sized):
     def likelihood(space, values, lengths):
         return lambda: model.log_likelihood(tmap.Runs(values, lengths, space=space), space=space)
 
-    def fit(space, values, lengths):
+    def fit(space, values, lengths, iterations):
         return lambda: tmap.fit(
             tmap.Runs(values, lengths, space=space),
             orders=[1, 2, 3],
-            max_iter=3,
+            max_iter=iterations,
             tol=0.0,
             n_starts=1,
             space=space,
         )
 
     yield Call(f"TMAP, log-likelihood, {runs.n_gaps:,} gaps", arrays, 8, likelihood)
-    yield Call(f"TMAP, three EM iterations from one start, {runs.n_gaps:,} gaps", arrays, 8, fit)
+    for iterations in (3, 50):
+        yield Call(
+            f"TMAP, {iterations} EM iterations from one start, {runs.n_gaps:,} gaps",
+            arrays,
+            8,
+            functools.partial(fit, iterations=iterations),
+        )
 
 
 def _hawkes(sized):

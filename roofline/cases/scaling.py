@@ -4,7 +4,7 @@ limits.
 
 A row's ratio is the speed-up of all threads over so many. Below each table stand the speed-ups of these two,
 and the share of a call on one thread that is serial, which Amdahl's law has for the speed-up seen: at two
-threads it says little.
+threads it says little. Sizes are those of `compare calls` on a device, but for a mixture's fit.
 
 `--n` scales all sizes: 1,000,000 is as they are.
 """
@@ -21,7 +21,7 @@ from roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
 MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
-SHARE = 0.2  # of the sizes of `calls`, which are a GPU's
+FITTED = 0.2  # of the points to which `calls` fits a mixture, which takes one thread a minute
 
 
 @pk.kernel
@@ -35,8 +35,8 @@ def duels(space, n, quick):
     most = pk.concurrency(space)
     if not space.startswith("threads") or most < 2:
         raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
-    scale = (n or 1_000_000) / 1_000_000 * (2e-4 if quick else SHARE)
-    size, trips = (max(int(k * scale / SHARE), 1000) for k in (COPIED, TRIPS))
+    scale = (n or 1_000_000) / 1_000_000 * (2e-4 if quick else 1.0)
+    size, trips = (max(int(k * scale), 1000) for k in (COPIED, TRIPS))
     x, y = pk.zeros((size,), np.float64, space), pk.zeros((size,), np.float64, space)
     ones = pk.copy_of(np.ones(1000 if quick else MULTIPLIED), space)
 
@@ -53,7 +53,7 @@ def duels(space, n, quick):
         _duel(f"copy of {size:,} float64", copied, most, reached, own="a copy", bytes=16 * size),
         *(
             _duel(call.title, lambda space, call=call: call.bind(space, *call.arrays), most, reached)
-            for call in calls.public_calls(scale)
+            for call in calls.public_calls(scale, FITTED)
         ),
     ]
 
