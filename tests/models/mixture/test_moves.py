@@ -4,7 +4,7 @@ against NumPy, k-means++."""
 import numpy as np
 import pytest
 
-from models.mixture import DirichletMixture, Prior, covariance, reference
+from models.mixture import DirichletMixture, Prior, covariance, reference, starts
 from models.mixture.blocks import Components, Points
 from models.mixture.climb import Climb
 from models.mixture.fitting import agreement
@@ -266,6 +266,21 @@ def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype
     for other in chosen[1:]:
         np.testing.assert_array_equal(other, chosen[0])
     assert len(np.unique(chosen[0], axis=0)) == 9
+
+
+def test_a_start_is_sought_among_one_point_of_each_stretch(monkeypatch):
+    monkeypatch.setattr(starts, "_FEW", 70)
+    for name in ("_FEW_A_COMPONENT", "_FEW_A_NUMBER"):
+        monkeypatch.setattr(starts, name, 0)
+    X, weights = np.arange(100.0)[:, None], np.arange(100.0) + 1.0
+    taken = []
+    for seed in range(60):
+        few = Few(Rows(X, "serial", BLOCK), weights, 3, np.random.default_rng(seed))
+        taken.append(few.X[:, 0])
+        np.testing.assert_array_equal(few.weights, few.X[:, 0] + 1.0)
+    ends = np.arange(71) * 100 // 70
+    assert all(((ends[:-1] <= some) & (some < ends[1:])).all() for some in taken)
+    assert len(np.unique(taken)) == 100  # any point of a stretch may be the one
 
 
 @pytest.mark.parametrize("how", ["k-means++", "random"])
