@@ -285,16 +285,19 @@ class Problem:
             asked = np.zeros((n, 1), np.int32)
             asked[rows] = 1
             asked = pk.copy_of(asked)
+        (n_times, n_columns), begin = observed.shape, int(self.points[0]) + self.Tp
+        first, last = max(-begin, 0), max(min(n, n_times - begin), 0)  # points of times that were observed
+        widths = map(pk.static, (1, 1)) if n_targets == n_columns == 1 else (n_targets, n_columns)
         pk.parallel_for(
             pk.TeamPolicy(n_targets, CORRELATING),
             point_kernels.correlate_points,
             NO_VARIATION * float(np.finfo(self.dtype).eps),
-            n,
-            int(self.points[0]) + self.Tp,
+            max(last - first, 0),
+            *widths,
             pk.static(int(every)),
-            asked,
-            observed,
-            out,
+            asked[first:],
+            observed.reshape(-1)[(begin + first) * n_columns :],
+            out[first * n_targets :],
             out[2 * n * n_targets :],
             label="edm.correlate_points",
         )
