@@ -249,6 +249,20 @@ def test_rho_beside_numpy(space):
             )
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_rho_where_times_lie_outside_the_series(space, n_targets):
+    """Predictions of times before its beginning and behind its end have nothing beside them."""
+    x = logistic_maps(length(space), 2)
+    for Tp in (-3, 4):
+        found = edm.simplex(x[:, 0], 1, Tp=Tp, target=x[:, :n_targets], space=space)
+        assert np.isnan(found.observed).any(axis=1).sum() == abs(Tp)
+        for p, o, rho in zip(found.predicted.T, found.observed.T, found.rho):
+            there = np.isfinite(o)
+            assert rho == pytest.approx(reference.rho(p[there], o[there]), abs=1e-12)
+    last = edm.simplex(x[:, 0], 1, pred=(len(x) - 2, len(x)), Tp=2, space=space)
+    assert np.isnan(last.rho) and np.isnan(last.observed).all()
+
+
 @pytest.mark.parametrize(
     "E, tau, radius, dtype", [(1, 1, 0, "float32"), (3, 2, 4, "float64"), (5, 1, 0, "float32")]
 )
