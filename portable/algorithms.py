@@ -1,8 +1,8 @@
 """Sorting by key, as kernels that every space runs.
 
 The sort is a radix sort, from the least digit on; what is equal keeps its order. On a CPU it is Satish,
-Harris and Garland's: tiles of the keys count their digits, a scan over (digit, tile) says where each tile's
-keys of each digit begin, and the tiles move their keys there. Where teams have many members it is Adinets
+Harris and Garland's: tiles of the keys count their digits, and each tile
+moves its keys to where those of the tiles before it end. Where teams have many members it is Adinets
 and Merrill's, with one pass a digit: a tile is sorted in scratch, learns from the tiles before it where its
 keys go, and writes neighbours to neighbouring places.
 
@@ -21,12 +21,12 @@ import math
 
 from .annotations import ArrayLike, SpaceLike
 from .backends import registry
-from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from .dispatch import parallel_for, parallel_reduce
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy
 from .reducer import Max, Min
-from .space import resolve
+from .space import concurrency, resolve
 from .view import View, asview, empty
 from .words import (
     atomic_add,
@@ -49,7 +49,7 @@ _TOP32, _TOP64 = 2**31, 2**63
 
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
 _COUNTED = 1 << 14  # keys whose digits a team counts
-_TILES, _LEAST_TILE = 7, 4096  # logarithm of how many tiles fewer keys are dealt to, and keys of one at least
+_TILES, _LEAST_TILE = 8, 2048  # on a CPU: tiles for each thread, and keys of one at least
 
 
 # ---- order
@@ -117,18 +117,33 @@ def _count(team, tile, n_digits, shift, keys, counts):
         atomic_add(n_own, _digit(keys[j], shift, n_digits), 1)
     team.barrier()
     for d in team.thread_range(n_digits):
-        counts[d * team.league_size + team.league_rank] = n_own[d]
+        counts[team.league_rank * n_digits + d] = n_own[d]
+
+
+@function
+def _add_counts(begin, end, counts, sums):
+    """How many keys of tiles begin .. end - 1 have each digit."""
+    for d in range(sums.shape[0]):
+        sums[d] = 0
+    for t in range(begin, end):
+        for d in range(sums.shape[0]):
+            sums[d] += counts[t * sums.shape[0] + d]
 
 
 @kernel(packed=False)
-def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read
-    and written once; the first digit's numbers are the keys' places."""
-    n_digits = 1 << digit_bits
-    place = team.scratch(n_digits, starts.dtype)
+def _move(team, tile, digit_bits, shift, counts, keys, order, sorted_keys, sorted_order):
+    """One tile, by one member: its keys and their numbers to where the digits of the tile start, behind
+    smaller digits and the tiles before. Both read and written once, and the counts of all tiles read; the
+    first digit's numbers are the keys' places."""
+    n_digits, start = 1 << digit_bits, 0
+    place, others = team.scratch(n_digits, counts.dtype), team.scratch(n_digits, counts.dtype)
     if team.single():
+        _add_counts(0, team.league_rank, counts, place)
+        _add_counts(team.league_rank, team.league_size, counts, others)
         for d in range(n_digits):
-            place[d] = starts[d * team.league_size + team.league_rank]
+            n_here = place[d] + others[d]
+            place[d] += start
+            start += n_here
         for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
             key = keys[j]
             d = _digit(key, shift, n_digits)
@@ -448,9 +463,9 @@ def argsort(
 
     Notes
     -----
-    For every 8 bits in which keys differ reads each key and its number once (on a CPU the key twice), and
-    writes both once; so small whole numbers sort faster than floats. Needs room for two more copies of the
-    keys and of the order.
+    For every 8 bits in which keys differ reads each key and its number once (on a CPU the key twice, and of
+    floats for all bits), and writes both once; so small whole numbers sort faster than floats. Needs room for
+    two more copies of the keys and of the order.
 
     Examples
     --------
@@ -464,37 +479,27 @@ def argsort(
         return _argsort_by_teams(keys, bool(descending), space)
     n = keys.shape[0]
     here, there = (_buffers(n, keys, _index_type(n), space) for _ in range(2))
-    least, largest = parallel_reduce(
-        RangePolicy(0, n, space=space),
-        _order_keys,
-        static(bool(descending)),
-        keys,
-        here[0],
-        reducer=(Min, Max),
-        label="sort.order_keys",
-    )
-    return _sorted(here, there, (int(least) ^ int(largest)).bit_length() if n else 0, space)
+    policy, n_bits = RangePolicy(0, n, space=space), 8 * keys.dtype.itemsize
+    launch = policy, _order_keys, static(bool(descending)), keys, here[0]
+    if keys.dtype.kind == "f":  # which most often differ at all places: nobody waits to know
+        parallel_for(*launch, label="sort.order_keys")
+    else:
+        least, largest = parallel_reduce(*launch, reducer=(Min, Max), label="sort.order_keys")
+        n_bits = (int(least) ^ int(largest)).bit_length()
+    return _sorted(here, there, n_bits if n else 0, space)
 
 
 def _sorted(here, there, n_bits, space):
     """The order of keys by their last bits, a digit at a time, from one pair of buffers to the other."""
     (keys, numbers), (members, digit_bits, tile) = here, _tiling(space)
-    tile = min(tile, max(keys.shape[0] >> _TILES, _LEAST_TILE))
-    counts = empty(-(-keys.shape[0] // tile) << digit_bits, numbers.dtype, space)
-    policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
+    tile = max(keys.shape[0] // (_TILES * concurrency(space)), tile)
+    policy = _teams(-(-keys.shape[0] // tile), members, space)
+    counts = empty(policy.league_size << digit_bits, numbers.dtype, space)
     order = empty(keys.shape[0], "int64", space)
     for shift in range(0, max(n_bits, min(keys.shape[0], 1)), digit_bits):
         there = there if shift + digit_bits < n_bits else (there[0], order)
         parallel_for(
             policy, _count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits"
-        )
-        parallel_scan(
-            RangePolicy(0, counts.shape[0], space=space),
-            _itself,
-            counts,
-            out=counts,
-            inclusive=False,
-            label="sort.starts",
         )
         parallel_for(policy, _move, tile, static(digit_bits), shift, counts, *here, *there, label="sort.move")
         here, there = there, here
@@ -578,13 +583,14 @@ def _by_teams(space):
 
 
 def _tiling(space):
-    """Members of a team, bits of a digit, and keys of a tile, which a team counts and moves.
+    """Members of a team, bits of a digit, and keys of a tile (at least, on a CPU), which a team counts and
+    moves.
 
     On a CPU, where a team that is not packed has one member, the counters of 256 digits stay in its first
     cache. On a GPU a tile has some keys of each digit, which are written together.
     """
     members = registry.backend(space.name).team_size
-    return members, 8, 16384 if members == 1 else 4096
+    return members, 8, _LEAST_TILE if members == 1 else 4096
 
 
 def _buffers(n, keys, index_type, space):

@@ -42,7 +42,7 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
     arrays : sequence of ndarray
     compute : callable (*views)
         What it launches by `parallel_for` must depend on the form alone, and what it returns must lie on the
-        space. Where it reduces or scans, as sorts do on a CPU, nothing is kept.
+        space. Where it reduces or scans, as sorts of whole numbers do on a CPU, nothing is kept.
 
     Returns
     -------

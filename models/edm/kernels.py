@@ -45,11 +45,19 @@ def with_value(v, low, high, n, total):
     return min(low, v), max(high, v), n + pk.where(known, 1.0, 0.0), total + pk.where(known, v, 0.0)
 
 
+@pk.function
+def value_at(single, columns, t, c):
+    """Column c at time t. `single`: known at compile time, whether there is one column, given as a vector:
+    its neighbours lie side by side."""
+    return columns[t] if single else columns[t, c]
+
+
 @pk.kernel
-def summarise(team, columns, summary):
+def summarise(team, single, columns, summary):
     """Smallest, largest, mean and standard deviation of what is known of each column, one team per column; in
     float64.
 
+    single, columns : as in `value_at`
     summary : shape (4, n_columns)
     """
     c = team.league_rank
@@ -63,11 +71,11 @@ def summarise(team, columns, summary):
     own = pk.local(2 * IN_FLIGHT, pk.float64)
     for base in range(0, whole, stride):
         for m in range(2 * IN_FLIGHT):
-            own[m] = columns[base + m * team.size + team.rank, c]
+            own[m] = value_at(single, columns, base + m * team.size + team.rank, c)
         for m in range(2 * IN_FLIGHT):
             low, high, n, total = with_value(own[m], low, high, n, total)
     for t in team.thread_range(whole, n_times):
-        low, high, n, total = with_value(pk.float64(columns[t, c]), low, high, n, total)
+        low, high, n, total = with_value(pk.float64(value_at(single, columns, t, c)), low, high, n, total)
     n = team.reduce(n)
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
@@ -77,12 +85,12 @@ def summarise(team, columns, summary):
     square = pk.float64(0.0)
     for base in range(0, whole, stride):
         for m in range(2 * IN_FLIGHT):
-            own[m] = columns[base + m * team.size + team.rank, c]
+            own[m] = value_at(single, columns, base + m * team.size + team.rank, c)
         for m in range(2 * IN_FLIGHT):
             u = (own[m] - mean) / unit
             square += pk.where(pk.isfinite(u), u * u, 0.0)
     for t in team.thread_range(whole, n_times):
-        u = (columns[t, c] - mean) / unit
+        u = (value_at(single, columns, t, c) - mean) / unit
         square += pk.where(pk.isfinite(u), u * u, 0.0)
     square = team.reduce(square)
     if team.single():

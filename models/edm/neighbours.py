@@ -32,7 +32,7 @@ from .checks import (
     extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, coordinates, on_the_host, power_of_two
+from .search import Columns, Library, Search, as_vector, coordinates, on_the_host, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
 # Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
@@ -273,9 +273,10 @@ class Problem:
         """Predictions and variances, shape (n_points, n_targets), and rho."""
         n = int(self.points[-1] - self.points[0]) + 1
         found = on_the_host(out)
-        *both, rho = np.split(found, [found.size * n // (2 * n + 1) * k for k in (1, 2)])
+        size = found.size // (2 * n + 1) * n
         rows = slice(None) if len(self.points) == n else self.points - self.points[0]
-        return *(part.reshape(n, -1)[rows] for part in both), rho
+        both = found[:size], found[size : 2 * size]
+        return *(part.reshape(n, -1)[rows] for part in both), found[2 * size :]
 
     def _correlate(self, times, observed, n_targets, out):
         """Behind predictions and variances, rho of each target."""
@@ -285,16 +286,20 @@ class Problem:
             asked = np.zeros((n, 1), np.int32)
             asked[rows] = 1
             asked = pk.copy_of(asked)
+        begin = int(self.points[0]) + self.Tp
+        first, last = max(-begin, 0), min(n, observed.shape[0] - begin)  # points of times that were observed
+        single, columns = as_vector(observed)
         pk.parallel_for(
             pk.TeamPolicy(n_targets, CORRELATING),
             point_kernels.correlate_points,
             NO_VARIATION * float(np.finfo(self.dtype).eps),
-            n,
-            int(self.points[0]) + self.Tp,
+            max(last - first, 0),
+            pk.static(1) if n_targets == 1 else n_targets,
+            single,
             pk.static(int(every)),
-            asked,
-            observed,
-            out,
+            asked[first:],
+            columns[begin + first :],
+            out[first * n_targets :],
             out[2 * n * n_targets :],
             label="edm.correlate_points",
         )

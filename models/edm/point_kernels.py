@@ -11,7 +11,7 @@ import math
 
 import portable as pk
 
-from .kernels import IN_FLIGHT, power_of_two, standard
+from .kernels import IN_FLIGHT, power_of_two, standard, value_at
 from .list_kernels import weight_of
 
 
@@ -121,32 +121,33 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
 
 
 @pk.function
-def pair_at(i, q, n_targets, begin, every, asked, observed, out):
+def pair_at(i, q, n_targets, single, every, asked, observed, out):
     """Whether prediction and observation of point i are there, and both; zeros if not."""
-    t = begin + i
-    o = pk.float64(observed[min(max(t, 0), observed.shape[0] - 1), q])
-    p = out[i * n_targets + q]
-    there = (0 <= t) & (t < observed.shape[0]) & pk.isfinite(p) & pk.isfinite(o)
+    o = pk.float64(value_at(single, observed, i, q))
+    p = out[i if n_targets == 1 else i * n_targets + q]
+    there = pk.isfinite(p) & pk.isfinite(o)
     if not every:
         there = there & (asked[i, 0] > 0)
     return there, pk.where(there, p, 0.0), pk.where(there, o, 0.0)
 
 
 @pk.function
-def pairs_at(team, base, n_targets, begin, every, asked, observed, out, known, p, o):
+def pairs_at(team, base, n_targets, single, every, asked, observed, out, known, p, o):
     """`pair_at` of IN_FLIGHT points of each member, all loads under way at once; 1 where it is known."""
     for m in range(IN_FLIGHT):
         i = base + m * team.size + team.rank
-        there, p[m], o[m] = pair_at(i, team.league_rank, n_targets, begin, every, asked, observed, out)
+        there, p[m], o[m] = pair_at(i, team.league_rank, n_targets, single, every, asked, observed, out)
         known[m] = pk.where(there, 1.0, 0.0)
 
 
 @pk.kernel
-def correlate_points(team, least, n_points, begin, every, asked, observed, out, rho):
+def correlate_points(team, least, n_points, n_targets, single, every, asked, observed, out, rho):
     """Pearson's rho (4) of the predictions of target q, one team per target. 16 bytes a point, three times.
 
     least : predictions that vary by no more than this share of what the target does, do so by rounding
-    begin : what time the first point's prediction is of
+    n_points : whose predictions are of times that were observed, the first of them that of the first row
+    n_targets : known at compile time where it is 1: then neighbours lie side by side
+    single, observed : as in `value_at`
     every : known at compile time, whether all points count; else those where `asked` is above 0
     """
     q = team.league_rank
@@ -159,13 +160,13 @@ def correlate_points(team, least, n_points, begin, every, asked, observed, out, 
     predicted = pk.local(IN_FLIGHT, pk.float64)
     seen = pk.local(IN_FLIGHT, pk.float64)
     for base in range(0, whole, stride):
-        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
         for m in range(IN_FLIGHT):
             n += known[m]
             p_mean += predicted[m]
             o_mean += seen[m]
     for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
+        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
         n += pk.where(there, 1.0, 0.0)
         p_mean += p
         o_mean += o
@@ -175,34 +176,34 @@ def correlate_points(team, least, n_points, begin, every, asked, observed, out, 
     p_most = pk.float64(0.0)
     o_most = pk.float64(0.0)
     for base in range(0, whole, stride):
-        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
         for m in range(IN_FLIGHT):
             p_most = max(p_most, pk.where(known[m] > 0.0, abs(predicted[m] - p_mean), 0.0))
             o_most = max(o_most, pk.where(known[m] > 0.0, abs(seen[m] - o_mean), 0.0))
     for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
+        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
         p_most = max(p_most, pk.where(there, abs(p - p_mean), 0.0))
         o_most = max(o_most, pk.where(there, abs(o - o_mean), 0.0))
     p_most = team.reduce(p_most, pk.Max)
     o_most = team.reduce(o_most, pk.Max)
     # squares of large or small numbers leave the range of floats
-    p_unit = power_of_two(p_most)
-    o_unit = power_of_two(o_most)
+    p_scale = min(1.0 / power_of_two(p_most), 2.0**1023)
+    o_scale = min(1.0 / power_of_two(o_most), 2.0**1023)
     pp = pk.float64(0.0)
     oo = pk.float64(0.0)
     po = pk.float64(0.0)
     for base in range(0, whole, stride):
-        pairs_at(team, base, team.league_size, begin, every, asked, observed, out, known, predicted, seen)
+        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
         for m in range(IN_FLIGHT):
-            p = pk.where(known[m] > 0.0, (predicted[m] - p_mean) / p_unit, 0.0)
-            o = pk.where(known[m] > 0.0, (seen[m] - o_mean) / o_unit, 0.0)
+            p = pk.where(known[m] > 0.0, (predicted[m] - p_mean) * p_scale, 0.0)
+            o = pk.where(known[m] > 0.0, (seen[m] - o_mean) * o_scale, 0.0)
             pp += p * p
             oo += o * o
             po += p * o
     for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, team.league_size, begin, every, asked, observed, out)
-        p = pk.where(there, (p - p_mean) / p_unit, 0.0)
-        o = pk.where(there, (o - o_mean) / o_unit, 0.0)
+        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
+        p = pk.where(there, (p - p_mean) * p_scale, 0.0)
+        o = pk.where(there, (o - o_mean) * o_scale, 0.0)
         pp += p * p
         oo += o * o
         po += p * o

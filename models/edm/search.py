@@ -43,7 +43,7 @@ class Columns:
         pk.parallel_for(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
             kernels.summarise,
-            self.values,
+            *as_vector(self.values),
             self.summary,
             label="edm.summarise",
         )
@@ -99,6 +99,13 @@ class Columns:
             label="edm.standardise",
         )
         return target
+
+
+def as_vector(columns):
+    """What `kernels.value_at` takes: whether there is one column, and that as a vector, or all as they
+    are."""
+    single = columns.shape[1] == 1 and columns.strides[0] == columns.dtype.itemsize
+    return pk.static(int(single)), columns.reshape(-1) if single else columns
 
 
 def there(values):

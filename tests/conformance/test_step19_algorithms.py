@@ -68,8 +68,8 @@ def bounds(dtype):
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 def test_sizes_around_tiles(space, dtype, descending):
-    """One tile, one key more and less, and several: of 4,096 keys on a GPU, of 16,384 on a CPU."""
-    tile = 64 if space == "checked" else 16384 if pk.concurrency(space) < 200 else 4096
+    """One tile, one key more and less, and several: of 4,096 keys on a GPU, of 2,048 at least on a CPU."""
+    tile = 64 if space == "checked" else 2048 if pk.concurrency(space) < 200 else 4096
     for n in (tile - 1, tile, tile + 1, 5 * tile + 77):
         keys = with_all_ends(dtype, n)
         order = pk.argsort(move(keys, space), space, descending=descending).to_numpy()
