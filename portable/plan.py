@@ -51,6 +51,12 @@ class Plan:
         except BaseException as error:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
+    @property
+    def as_made(self) -> bool:
+        """Whether a call runs what was prepared: not where this context, or the plan's own, has another build,
+        as `pk.use(debug=...)` and `portable.testing.watching` do."""
+        return current().redirect is self._redirect
+
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
 

@@ -51,7 +51,7 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
     """
     key = pk.default_space(), form, *((array.shape, array.dtype.str) for array in arrays)
     kept = _calls.by_form.pop(key, None)
-    if kept is None:
+    if kept is None or not kept.launches[0].as_made:  # what is launched may differ where launches are checked
         kept = _first(arrays, compute)
     else:
         for view, array in zip(kept.views, arrays):

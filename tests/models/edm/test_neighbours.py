@@ -1,5 +1,6 @@
 """Neighbours and simplex projection against plain NumPy."""
 
+import contextlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
@@ -11,6 +12,7 @@ import portable as pk
 from models import edm
 from models.edm import kept, neighbours, point_kernels, reference, search
 from portable import algorithms
+from portable.testing import watching
 
 from ...tolerance import assert_close
 from .series import logistic_maps
@@ -171,6 +173,22 @@ def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space):
     with pk.listening(hear, copies=True):
         edm.simplex(x[:, 1], 2, space=space)
     assert heard.count("copy") == 2 and heard.count("kernel") == 7
+
+
+@pytest.mark.parametrize("watched_first", [False, True])
+def test_what_is_kept_is_of_its_own_context(watched_first):
+    """Launches of a watched call are made for the checked space, and those of a plain one for its own."""
+    x = logistic_maps(200, 1)[:, 0]
+    kept._calls.by_form.clear()
+    wanted = edm.simplex(x, 2, space="serial").predicted
+    kept._calls.by_form.clear()
+    found = []
+    for watched in (watched_first, not watched_first):
+        with watching(seed=1) if watched else contextlib.nullcontext({"checked": 0}) as launches:
+            found.append(edm.simplex(x, 2, space="serial").predicted)
+        assert (launches["checked"] > 0) == watched
+    np.testing.assert_array_equal(found[watched_first], wanted)
+    np.testing.assert_allclose(found[not watched_first], wanted, rtol=1e-13)
 
 
 def test_what_is_kept_of_calls_is_bounded(monkeypatch):
