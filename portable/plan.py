@@ -53,8 +53,8 @@ class Plan:
 
     @property
     def as_made(self) -> bool:
-        """Whether a call runs what was prepared: not where this context, or the plan's own, has another build,
-        as `pk.use(debug=...)` and `portable.testing.watching` do."""
+        """Whether a call runs what was prepared: not where this context, or the plan's own, has another
+        build, as `pk.use(debug=...)` and `portable.testing.watching` do."""
         return current().redirect is self._redirect
 
     def __repr__(self):
