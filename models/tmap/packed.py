@@ -25,8 +25,8 @@ FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
 # Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more
 # sums. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are
-# three and four rounds of it. A CPU of up to 85 threads has as many as the rows say, LEAST_TEAMS for each
-# ROWS, so that sums do not depend on how many threads there are; 16 or 32 share them evenly.
+# three and four rounds of it. A CPU has as many as the rows say, LEAST_TEAMS for each ROWS, so that sums do
+# not depend on how many threads there are; 16 or 32 share them evenly.
 ROUNDS, ROWS, LEAST_TEAMS, MOST_TEAMS = 3, 2**14, 64, 256
 
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
@@ -299,7 +299,7 @@ class Packed:
 
     def _shared_by(self, cuts):
         """The same of some packs each."""
-        rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space)
+        rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space) if pk.queued(self.space) else 0
         most = [min(b - a, _n_teams(int(rows[b] - rows[a]), at_once)) for a, b in cuts]
         dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
         pk.parallel_for(
@@ -317,7 +317,8 @@ class Packed:
 
 
 def _n_teams(n_rows, at_once):
-    """Of a shard of so many rows, in a space that has use for so many teams."""
+    """Of a shard of so many rows, in a space that has use for so many teams; 0 of a CPU, which may have
+    any number of threads."""
     if at_once > MOST_TEAMS:
         return at_once
     return min(LEAST_TEAMS * max(n_rows // ROWS, 1), MOST_TEAMS)

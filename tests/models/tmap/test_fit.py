@@ -254,7 +254,7 @@ def test_iterations_that_come_again_are_a_graph(space):
 def test_sums_do_not_depend_on_the_number_of_threads():
     """Nor do the teams that make them, of whose sums they are the sum."""
     runs, found = MODEL.simulate(30_000, seed=3, space="serial"), []
-    for space in ("serial", "threads:3", "threads:40"):
+    for space in ("serial", "threads:3", "threads:100"):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
         (sums,) = em.expectation([MODEL])
         found.append((sums.loglik, *sums.first, *sums.last, *sums.time, *sums.moves.ravel()))
