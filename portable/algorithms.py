@@ -1,10 +1,10 @@
 """Sorting by key, as kernels that every space runs.
 
 The sort is a radix sort, from the least digit on; what is equal keeps its order. On a CPU it is Satish,
-Harris and Garland's: tiles of the keys count their digits, and each tile
-moves its keys to where those of the tiles before it end. Where teams have many members it is Adinets
-and Merrill's, with one pass a digit: a tile is sorted in scratch, learns from the tiles before it where its
-keys go, and writes neighbours to neighbouring places.
+Harris and Garland's: tiles of the keys count their digits, and each tile moves its keys to where those of the
+tiles before it end. Where teams have many members it is Adinets and Merrill's, with one pass a digit: a tile
+is sorted in scratch, learns from the tiles before it where its keys go, and writes neighbours to neighbouring
+places.
 
 References
 ----------
@@ -76,11 +76,6 @@ def _order_keys(i, descending, keys, out):
     key = ~_ordered(keys, i) if descending else _ordered(keys, i)
     out[i] = key
     return key, key
-
-
-@kernel
-def _itself(i, x):
-    return x[i]
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .algorithms import _IN_FLIGHT, _check_dtype, _itself, _ordered, _vector
+from .algorithms import _IN_FLIGHT, _check_dtype, _ordered, _vector
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
@@ -209,6 +209,11 @@ def _move_kept(team, numbers, starts, keep, values, out):
                 x[m] = j if numbers else values[j]
         for m in range(_IN_FLIGHT):
             at = team.append(out, at, x[m], kept[m])
+
+
+@kernel
+def _itself(i, x):
+    return x[i]
 
 
 def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:

@@ -16,7 +16,7 @@ MOST_BYTES = 1 << 26  # of what a thread keeps
 
 class _Kept(NamedTuple):
     views: list[pk.View]
-    launches: list[Callable[[], None]]
+    launches: list[Any]  # plans
     result: Any
     nbytes: int
 

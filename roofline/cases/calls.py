@@ -126,23 +126,23 @@ def _copy(space, name, nbytes):
         )
 
 
-def public_calls(scale, fitted=1.0):
+def public_calls(scale, fitted_share=1.0):
     """The Calls of every method, at a share of the sizes that a device is given; a mixture is fitted to
-    `fitted` of that share."""
+    `fitted_share` of its points."""
 
     def sized(n):
         return max(round(n * scale), 40)
 
-    return [*_mixture(sized, fitted), *_tmap(sized), *_hawkes(sized), *_resampling(sized), *_edm(sized)]
+    return [*_mixture(sized, fitted_share), *_tmap(sized), *_hawkes(sized), *_resampling(sized), *_edm(sized)]
 
 
-def _mixture(sized, share):
+def _mixture(sized, fitted_share):
     random = np.random.default_rng(0)
 
     def clouds(n):
         return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
 
-    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000 * share))
+    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000 * fitted_share))
 
     def fit(space, X, k=64, iterations=10):
         return mixture.DirichletMixture(

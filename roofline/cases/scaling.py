@@ -21,7 +21,7 @@ from roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
 MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
-FITTED = 0.2  # of the points to which `calls` fits a mixture, which takes one thread a minute
+FITTED_SHARE = 0.2  # of the points to which `calls` fits a mixture, which takes one thread a minute
 
 
 @pk.kernel
@@ -53,7 +53,7 @@ def duels(space, n, quick):
         _duel(f"copy of {size:,} float64", copied, most, reached, own="a copy", bytes=16 * size),
         *(
             _duel(call.title, lambda space, call=call: call.bind(space, *call.arrays), most, reached)
-            for call in calls.public_calls(scale, FITTED)
+            for call in calls.public_calls(scale, FITTED_SHARE)
         ),
     ]
 

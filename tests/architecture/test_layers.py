@@ -336,10 +336,9 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
         960,
         "rows that the first teams of their sums look at, and the host reads what they see; cheap new views",
     ),
-    (31, "sorts of few keys dealt to more tiles"),
     (21, "a plan that tells whether its call launches what was prepared, for whoever keeps plans"),
     (
-        160,
+        190,
         "a CPU's tiles of keys that add up what those before them have; its sorts of floats wait for nothing",
     ),
     (26, "counts of kernels without packs by a warp of members, and of loads that stand before a loop"),
