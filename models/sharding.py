@@ -547,6 +547,22 @@ def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[N
     return stack
 
 
+def additions(n_shards: int) -> list[tuple[int, int]]:
+    """Return the additions of the tree (1) in their order, each as the shard that is added to and the one that
+    is added; the sum is the first shard's in the end.
+
+    Parameters
+    ----------
+    n_shards : int
+
+    Returns
+    -------
+    list of n_shards - 1 pairs of int
+    """
+    middles = _middles(n_shards)
+    return [(first, middles[first, end]) for first, end in reversed(middles)]
+
+
 def total(parts: Sequence[Node]) -> tuple[Any, ...]:
     """The root of the tree (1).
 

@@ -96,7 +96,8 @@ class EM:
     def __init__(self, runs, orders, n_models, dtype, space, memory_bytes=None, client=None):
         check_range(runs, dtype)
         parts, whole = parts_of(runs, dtype, memory_bytes, space, client)
-        self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
+        self.runs, self.dtype, self.unit = runs, dtype, unit_of(runs)
+        self.n_shards = parts[0].n_shards if hasattr(parts[0], "cuts") else len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self._given = (lambda view: view) if client is None else (lambda view: view.to_numpy())
         self.shortest = SHORTEST * runs.shortest
@@ -107,7 +108,7 @@ class EM:
         self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
         self._factorials = pk.copy_of(log_factorials(orders), own)
         self.space, self.shown = self._exact.space, None  # the bar of a fit
-        make = functools.partial(Expectation, n_models, n, dtype, self.unit)
+        make = functools.partial(Expectation, n_models, n, self.n_shards, dtype, self.unit)
         in_file = hasattr(runs, "parts")
         if (
             not whole and client is None and not in_file
@@ -132,9 +133,9 @@ class EM:
         if own is None:
             n_sums = kernels.row_of(kernels.MOVE, self.n_branches, self.n_branches**2)
             self._total = pk.zeros((self.n_models, n_sums), np.float64, self.space)
-        else:  # the first shard's, to which others are added
-            method, shards = own
-            method.views, self._total = (self._exact, self._models, self._state), shards[0].total
+        else:  # the first piece's, to which others are added
+            method, pieces = own
+            method.views, self._total = (self._exact, self._models, self._state), pieces[0].total[0]
         return own
 
     def expect(self):
@@ -146,8 +147,8 @@ class EM:
             else:
                 pk.deep_copy(self._total, sums)
         else:
-            method, shards = self._own
-            add_up(nodes(method.sums(shards), 0, len(shards)))
+            method, pieces = self._own
+            add_up(nodes(method.sums(pieces), 0, len(pieces)))
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""
@@ -279,18 +280,24 @@ class Iterations:
     """
 
     def __init__(self, iterate, n, space):
-        self._iterate, self._n, self._space, self._begun = iterate, n, space, False
+        self._iterate, self._n, self._space, self._replays = iterate, n, space, 0
+        self._launch, self._times = iterate, n
 
     def replay(self):
-        """Launch them. Where launches are queued a fit may end with the first n, which take less time than a
-        graph of them to make; elsewhere a graph leaves out what lies between them at once."""
-        if self._space is not None and (self._begun or not pk.queued(self._space)):
-            with pk.capture(self._space) as graph:  # of one, for the same reason
-                self._iterate()
-            self._iterate, self._space = graph.replay, None
-        self._begun = True
-        for _ in range(self._n):
-            self._iterate()
+        """Launch them: by a graph of one iteration where launches are not queued, for it leaves out the time
+        between launches at once. Where they are queued, a fit may end sooner than a graph is made: the first
+        replay launches each kernel, the second replays a graph of one iteration, later ones a graph of all."""
+        if self._space is not None and self._replays < 3:
+            queued = pk.queued(self._space)
+            in_graph = ((0, 1, self._n) if queued else (1, 0, 0))[self._replays]
+            if in_graph:
+                with pk.capture(self._space) as graph:
+                    for _ in range(in_graph):
+                        self._iterate()
+                self._launch, self._times = graph.replay, self._n // in_graph
+            self._replays += 1
+        for _ in range(self._times):
+            self._launch()
 
 
 def _running(state):

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..sharding import Held
+from ..sharding import Held, additions
 from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Part, part_of, tiny
@@ -26,14 +26,16 @@ class Laid(NamedTuple):
         Whether any is open.
     views : tuple
         What the kernel `expectation` takes of them, in its order: Views, or arrays that wait on the host.
-    n_rows : int
-        Rows of `filtered` that are wanted.
+    columns, groups, n_rows : ndarray, list and int
+        As of `packed.Shares`.
     half, distinct : float and View, or None
         Half the resolution, in units, and what is tabulated; None where gaps are not rounded.
     """
 
     censoring: bool
     views: tuple
+    columns: np.ndarray
+    groups: list
     n_rows: int
     half: float | None
     distinct: pk.View | None
@@ -46,10 +48,25 @@ class Laid(NamedTuple):
         return self._replace(views=tuple(view.to_numpy().copy() for view in self.views))
 
 
-class Shard(NamedTuple):
-    """Laid runs in a space, and room for their sums, for the sum of these and for tables."""
+class Piece(NamedTuple):
+    """Laid runs of one or more shards in a space.
+
+    Attributes
+    ----------
+    laid : Laid
+    columns : View of int64, shape (n_shards + 1,)
+        First team of each shard.
+    pairs : View of int64, shape (n_shards - 1, 2)
+        Additions of shards, see `sharding.additions`.
+    sums : View, shape (n_models, n_sums, n_teams)
+    total : View, shape (n_shards, n_models, n_sums)
+        Sums of each shard; of all of them, in the first place, in the end.
+    table : View
+    """
 
     laid: Laid
+    columns: pk.View
+    pairs: pk.View
     sums: pk.View
     total: pk.View
     table: pk.View
@@ -60,7 +77,7 @@ class Expectation:
 
     Parameters
     ----------
-    n_models, n_branches : int
+    n_models, n_branches, n_shards : int
     dtype : type
         Of the recursions.
     unit : float
@@ -75,8 +92,11 @@ class Expectation:
 
     repeated = queued = ("sums",)
 
-    def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
+    def __init__(
+        self, n_models: int, n_branches: int, n_shards: int, dtype: type, unit: float, space: object
+    ) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
+        self._n_shards = n_shards
         self._blank = pk.empty((1, 1, 1, 1), dtype, space)  # a table that nobody reads
         self.space, self._filtered = self._blank.space, self._blank.reshape(1, 1)
         self.views = None
@@ -84,13 +104,14 @@ class Expectation:
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
         """Runs packed in the space."""
-        packed = part_of(piece).packed(self.space, self._dtype, self._unit)
-        *shared, n_rows = packed.shared
+        part = part_of(piece, self._n_shards)
+        packed = part.packed(self.space, self._dtype, self._unit)
+        dealt, *rest = packed.shares(part.cuts, part.n_shards)
         half = 0.5 * packed.resolution / self._unit if packed.rounded else None
         distinct = packed.distinct if packed.rounded else None
-        return Laid(packed.censoring, (*shared, *packed.views), n_rows, half, distinct)
+        return Laid(packed.censoring, (dealt, *packed.views), *rest, half, distinct)
 
-    def prepare(self, piece: Runs | Part | Stretch | Laid) -> Shard:
+    def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
         """Runs in the space, where `lay_out` has not yet been at work also laid out."""
         laid = piece if isinstance(piece, Laid) else self.lay_out(piece)
         laid = laid._replace(
@@ -101,11 +122,19 @@ class Expectation:
         wanted = laid.n_rows * self._n * PACK
         if self._filtered.shape[1] < wanted:
             self._filtered = pk.empty((self._n_models, wanted), self._dtype, self.space)
-        sums = pk.zeros((*self._shape, laid.views[1].size), np.float64, self.space)
-        total, table = pk.zeros(self._shape, np.float64, self.space), self._blank
+        n_shards = len(laid.columns) - 1
+        pairs = np.array(additions(n_shards), np.int64).reshape(-1, 2)
+        table = self._blank
         if laid.distinct is not None:
             table = pk.empty((self._n_models, 3, self._n, laid.distinct.size), self._dtype, self.space)
-        return Shard(laid, sums, total, table)
+        return Piece(
+            laid,
+            pk.copy_of(laid.columns, self.space),
+            pk.copy_of(pairs, self.space),
+            pk.zeros((*self._shape, int(laid.columns[-1])), np.float64, self.space),
+            pk.zeros((n_shards, *self._shape), np.float64, self.space),
+            table,
+        )
 
     def load(self, *arrays: np.ndarray | pk.View) -> None:
         """For the sums that follow: rows of models, their state, and the rows in the recursions' dtype where
@@ -122,11 +151,11 @@ class Expectation:
             if view is not array:
                 pk.deep_copy(view, array, wait=False)
 
-    def sums(self, shards: Iterator[Shard]) -> Iterator[tuple]:
-        """The sums of each of the models in `views`, shape (n_models, n_sums). Nothing waits for the
-        space."""
+    def sums(self, pieces: Iterator[Piece]) -> Iterator[tuple]:
+        """Yield the sums of each of the models in `views`, shape (n_models, n_sums), for each piece. Nothing
+        waits for the space."""
         exact, models, state = self.views
-        for laid, sums, total, table in shards:
+        for laid, columns, pairs, sums, total, table in pieces:
             rounded = laid.distinct is not None
             if rounded:
                 n_models, _, n_branches, n_values = table.shape
@@ -139,22 +168,28 @@ class Expectation:
                     table,
                     label="tmap.tabulate",
                 )
-            pk.parallel_for(
-                pk.TeamPolicy(self._n_models * sums.shape[2], PACK, space=self.space),
-                kernels.expectation,
-                *kernels.branches(self._n),
-                pk.static(laid.censoring),
-                pk.static(rounded),
-                FADED[self._dtype],
-                tiny(self._dtype),
-                state,
-                models,
-                table,
-                *laid.views,
-                self._filtered,
-                sums,
-                label="tmap.expectation",
-            )
+            dealt, *packs = laid.views
+            for teams in laid.groups:
+                pk.parallel_for(
+                    pk.TeamPolicy(self._n_models * len(teams), PACK, space=self.space),
+                    kernels.expectation,
+                    *kernels.branches(self._n),
+                    pk.static(laid.censoring),
+                    pk.static(rounded),
+                    FADED[self._dtype],
+                    tiny(self._dtype),
+                    state,
+                    models,
+                    table,
+                    dealt[:, teams.start : teams.stop],
+                    *packs,
+                    self._filtered,
+                    sums[:, :, teams.start : teams.stop],
+                    label="tmap.expectation",
+                )
             policy = pk.TeamPolicy(total.size, 512, space=self.space)
-            pk.parallel_for(policy, kernels.add_sums, sums, total, label="tmap.add_sums")
-            yield (Held(total),)
+            pk.parallel_for(policy, kernels.add_sums, columns, sums, total, label="tmap.add_sums")
+            if pairs.size:
+                policy = pk.MDRangePolicy((0, 0), total.shape[1:], space=self.space)
+                pk.parallel_for(policy, kernels.add_shards, pairs, total, label="tmap.add_shards")
+            yield (Held(total[0]),)

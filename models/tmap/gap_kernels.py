@@ -136,20 +136,21 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 @pk.kernel
 def share_out(team, cuts, ends, dealt):
     """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
-    like numbers of rows, to so many teams as the last number of a cut says, no more than it has packs; one
-    team per cut. A search and 40 bytes a team.
+    like numbers of rows; one team per cut. A search and 40 bytes a team.
 
-    Into the first row of a cut's `dealt` comes each team's first pack, and behind the last of them, where
-    long packs leave the other teams nothing, the end of the cut; into the second the rows of the first packs
-    of the teams before.
+    A cut is its first pack, its end, its number of teams, no more than it has packs, its first column of
+    `dealt`, and the number of its first kept row. Rows of `dealt`: a team's first pack, the end of its packs,
+    and its first kept row, behind the rows of the first packs of the teams before. Where long packs leave
+    teams nothing, the last ones get none.
     """
     cut = team.league_rank
     first = cuts[cut, 0]
     end = cuts[cut, 1]
     most = cuts[cut, 2]
+    own = cuts[cut, 3]
     n_rows = ends[end] - ends[first]
     n_teams = pk.int64(0)
-    n_first = pk.int64(0)
+    n_kept = cuts[cut, 4]
     for begin in range(0, most, team.size):
         k = begin + team.rank
         pack = first
@@ -161,16 +162,20 @@ def share_out(team, cuts, ends, dealt):
                 begins = 1
                 rows = ends[pack + 1] - ends[pack]
         place = n_teams + team.scan(begins)
-        before = n_first + team.scan(rows)
+        before = n_kept + team.scan(rows)
         if begins > 0:
-            dealt[cut, 0, place] = pack
-            dealt[cut, 1, place] = before
+            dealt[0, own + place] = pack
+            if place > 0:
+                dealt[1, own + place - 1] = pack
+            dealt[2, own + place] = before
         n_teams += team.reduce(begins)
-        n_first += team.reduce(rows)
-    for k in team.thread_range(most + 1):
+        n_kept += team.reduce(rows)
+    for k in team.thread_range(most):
         if k >= n_teams:
-            dealt[cut, 0, k] = end
-            dealt[cut, 1, k] = 0
+            dealt[0, own + k] = end
+            dealt[2, own + k] = 0
+        if k >= n_teams - 1:
+            dealt[1, own + k] = end
 
 
 @pk.kernel

@@ -12,6 +12,7 @@ Arguments that recur
                 gap in place of a complete one, and `table`, shape (3, R, n_values), what
                 `models.tmap.rounding` says of it
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
+    dealt       shape (3, n_teams): each team's first pack, the end of its packs, its first kept row
     sums        shape (n_starts, n_sums, n_teams), rows as named below
 
 Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and
@@ -188,7 +189,7 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 
 @pk.kernel
 def log_likelihood(
-    team, n, r, censoring, rounded, faded, model, table, shares, offset, steps, lengths, open_end, gaps
+    team, n, r, censoring, rounded, faded, model, table, dealt, offset, steps, lengths, open_end, gaps
 ):
     """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a
     run."""
@@ -197,7 +198,7 @@ def log_likelihood(
     q = pk.local(n, gaps.dtype)
     stretched = pk.local(n, pk.float64)
     loglik = pk.float64(0.0)
-    for pack in range(shares[team.league_rank], shares[team.league_rank + 1]):
+    for pack in range(dealt[0, team.league_rank], dealt[1, team.league_rank]):
         top = offset[pack]
         for lane in team.thread_range(PACK):
             complete = lengths[pack, lane] - open_end[pack, lane] if censoring else lengths[pack, lane]
@@ -259,8 +260,7 @@ def expectation(
     state,
     models,
     tables,
-    shares,
-    kept,
+    dealt,
     offset,
     steps,
     lengths,
@@ -271,13 +271,12 @@ def expectation(
 ):
     """Sums (4) and (6), one team per column of `sums`, for each start that still runs.
 
-    A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its
-    order. Row kept[team] + k of `filtered`, shape (n_starts, n_rows R PACK), takes g of gap k: it is used
-    again for each pack, and stays in cache. Lanes go on beyond the end of their runs, where nothing counts:
+    A team's packs are neighbours, so that memory is read in its order. Its kept row + k of `filtered`, shape
+    (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and stays in cache. Lanes go on beyond the end of their runs, where nothing counts:
     that is cheaper than to hold them back. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4
     items a gap.
     """
-    n_teams = kept.shape[0]
+    n_teams = dealt.shape[1]
     start = team.league_rank // n_teams
     share = team.league_rank - start * n_teams
     own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
@@ -294,7 +293,7 @@ def expectation(
     part_time = pk.local(n, gaps.dtype)
     part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
-    keep = kept[share]
+    keep = dealt[2, share]
     for row in range(sums.shape[1]):
         own[row, team.rank] = 0.0
     added = 0
@@ -302,7 +301,7 @@ def expectation(
         part_time[i] = 0.0
         for j in range(r):
             part_move[i, j] = 0.0
-    for pack in range(shares[share], shares[share + 1]):
+    for pack in range(dealt[0, share], dealt[1, share]):
         n_steps = steps[pack]
         top = offset[pack]
         for lane in team.thread_range(PACK):
@@ -401,16 +400,26 @@ def expectation(
 
 
 @pk.kernel
-def add_sums(team, sums, total):
-    """Add up a row of `sums`; one team per row. 8 n_teams bytes."""
-    start = team.league_rank // sums.shape[1]
-    row = team.league_rank - start * sums.shape[1]
+def add_sums(team, columns, sums, total):
+    """Add up a shard's part of a row of `sums`, from its first column to the next shard's; one team per row
+    and shard. 8 n_teams bytes."""
+    shard = team.league_rank // (total.shape[1] * total.shape[2])
+    item = team.league_rank - shard * (total.shape[1] * total.shape[2])
+    start = item // total.shape[2]
+    row = item - start * total.shape[2]
     value = 0.0
-    for column in team.thread_range(sums.shape[2]):
-        value += sums[start, row, column]
+    for column in team.thread_range(columns[shard + 1] - columns[shard]):
+        value += sums[start, row, columns[shard] + column]
     value = team.reduce(value)
     if team.single():
-        total[start, row] = value
+        total[shard, start, row] = value
+
+
+@pk.kernel
+def add_shards(start, row, pairs, total):
+    """Add up the shards' values of a row into the first of them, pair by pair. 24 bytes a shard."""
+    for k in range(pairs.shape[0]):
+        total[pairs[k, 0], start, row] += total[pairs[k, 1], start, row]
 
 
 @pk.kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from ..cluster import connected
 from ..files import read_json, write
-from ..sharding import Held, Shards
+from ..sharding import Held, Shards, nodes, total
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import (
@@ -658,24 +659,32 @@ class _Likelihood:
         self._shared = None
 
     def prepare(self, piece):
-        packed = part_of(piece).packed(self._space, self._dtype, self._unit)
+        part = part_of(piece)
+        packed = part.packed(self._space, self._dtype, self._unit)
         if self._shared is None or packed.rounded:
             self._shared = self._model._shared(packed, self._dtype)
-        return packed, self._shared
+        return packed, packed.shares(part.cuts, part.n_shards), self._shared
 
-    def log_likelihood(self, shards):
-        for packed, shared in shards:
-            found, shares = pk.empty((), np.float64, packed.space), packed.shared[0]
-            pk.parallel_reduce(
-                pk.TeamPolicy(shares.size - 1, kernels.PACK, space=packed.space),
-                kernels.log_likelihood,
-                *shared,
-                shares,
-                *packed.views,
-                out=found,
-                label="tmap.log_likelihood",
-            )
-            yield (Held(found),)
+    def log_likelihood(self, pieces):
+        for packed, shares, shared in pieces:
+            found = [
+                (self._of_shard(packed, shares.dealt[:, a:b], shared),)
+                for a, b in itertools.pairwise(map(int, shares.columns))
+            ]
+            yield total(nodes(found, 0, len(found)))
+
+    def _of_shard(self, packed, dealt, shared):
+        found = pk.empty((), np.float64, packed.space)
+        pk.parallel_reduce(
+            pk.TeamPolicy(dealt.shape[1], kernels.PACK, space=packed.space),
+            kernels.log_likelihood,
+            *shared,
+            dealt,
+            *packed.views,
+            out=found,
+            label="tmap.log_likelihood",
+        )
+        return Held(found)
 
 
 def check_model(model):

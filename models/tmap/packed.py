@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ FADED = {np.float32: 1e-12, np.float64: 1e-100}
 # three and four rounds of it. A CPU has as many as the rows say, LEAST_TEAMS for each ROWS, so that sums do
 # not depend on how many threads there are; 16 or 32 share them evenly.
 ROUNDS, ROWS, LEAST_TEAMS, MOST_TEAMS = 3, 2**14, 64, 256
+ABREAST = 8  # shards that a GPU works on in one launch: alone, a shard leaves a team one or two packs
 
 SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
 
@@ -117,49 +118,49 @@ class Part:
     ----------
     runs : Runs
     prepared : dict
-        What was made of the runs, for all parts.
-    first, end : int, optional
-        The packs; all of them by default.
-    together : list of pairs of int, optional
-        The parts of all packs, if they are wanted in one space, and laid out there at once.
+        Results shared by all parts of the runs.
+    cuts : list of pairs of int, optional
+        First pack and end of each shard in this part; one shard of all packs by default. Together they cover
+        neighbouring packs.
+    n_shards : int
+        Shards of all parts.
     """
 
-    def __init__(self, runs, prepared, first=0, end=None, together=None):
+    def __init__(self, runs, prepared, cuts=None, n_shards=1):
         self._n_packs = -(-runs.n_runs // PACK)
-        self.runs, self._prepared, self._together = runs, prepared, together
-        self._packs = first, self._n_packs if end is None else end
+        self.runs, self._prepared, self.n_shards = runs, prepared, n_shards
+        self._cuts = [(0, self._n_packs)] if cuts is None else cuts
+        self._first, self._end = min(a for a, _ in self._cuts), max(b for _, b in self._cuts)
 
-    def between(self, first, end, together):
-        """Some packs, which share what is prepared."""
-        return Part(self.runs, self._prepared, first, end, together)
+    def between(self, cuts, n_shards):
+        """Return a part with other cuts; both share their results."""
+        return Part(self.runs, self._prepared, cuts, n_shards)
+
+    @property
+    def cuts(self):
+        """First pack and end of each shard, counted from the part's first pack."""
+        return tuple((a - self._first, b - self._first) for a, b in self._cuts)
 
     @property
     def nbytes(self):
         """Bytes of the packs' values, about."""
-        first, end = self._packs
-        return self.runs.nbytes * (end - first) // self._n_packs
+        return self.runs.nbytes * (self._end - self._first) // self._n_packs
 
     def sorted_in(self, space):
-        """The runs' Sorted in a space."""
+        """Return the runs' Sorted in a space."""
         name = _name_of(pk.default_space() if space is None else space)
         return self._made((name,), lambda: Sorted(self.runs, name))
 
     def packed(self, space, dtype, unit=None):
-        """The packs' Packed; of runs that are kept in a space it is made once."""
-        whole, unit, every = self.sorted_in(space), unit or unit_of(self.runs), (0, self._n_packs)
+        """Return the packs' Packed; made once for runs that are kept in a space."""
+        whole, unit, packs = self.sorted_in(space), unit or unit_of(self.runs), (self._first, self._end)
 
-        def make(packs):
-            return Packed(self.runs, whole, dtype, unit, *packs, dealt=packs == self._packs)
-
-        def kept(packs, make):
-            return self._made((whole.space, dtype, unit, *packs), make)
+        def make():
+            return Packed(self.runs, whole, dtype, unit, *packs, self.cuts, self.n_shards)
 
         if self.runs.n_gaps > KEPT:
-            return make(self._packs)
-        if self._together and self._packs != every:
-            all_of_them = kept(every, lambda: make(every))
-            return kept(self._packs, lambda: all_of_them.between(*self._packs, self._together))
-        return kept(self._packs, lambda: make(self._packs))
+            return make()
+        return self._made((whole.space, dtype, unit, *packs), make)
 
     def _made(self, key, make):
         found = self._prepared.get(key)  # two threads that make the same make it twice
@@ -172,11 +173,11 @@ def _name_of(space):
     return pk.empty((1,), np.int64, space).space
 
 
-def part_of(piece):
-    """Runs, some of their packs, or those of a Stretch, as a Part. Runs are packed anew each time."""
+def part_of(piece, n_shards=1):
+    """Return Runs, one of `n_shards` shards, or a Stretch as a Part. Runs are packed anew each time."""
     if isinstance(piece, Part):
         return piece
-    return Part(piece.read() if hasattr(piece, "read") else piece, {})
+    return Part(piece.read() if hasattr(piece, "read") else piece, {}, n_shards=n_shards)
 
 
 def whole_of(runs):
@@ -197,9 +198,11 @@ class Packed:
         In which gaps are counted. The range of float32 is that around the data.
     first, end : int
         The packs.
-    dealt : bool
-        Whether one shard has all of them: then teams share them out before gaps are laid out, a long launch
-        behind which Python has left the caches.
+    cuts : sequence of pairs of int
+        First pack and end of each shard that the first call of `shares` will ask for: teams get their packs
+        before gaps are laid out, a long launch during which Python's memory leaves the caches.
+    n_shards : int
+        As of `shares`.
 
     Attributes
     ----------
@@ -220,9 +223,9 @@ class Packed:
         units.
     """
 
-    def __init__(self, runs, whole, dtype, unit, first, end, dealt=False):
+    def __init__(self, runs, whole, dtype, unit, first, end, cuts, n_shards):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
-        self.censoring, self.resolution, self._parts = whole.censoring, runs.resolution, None
+        self.censoring, self.resolution, self._shares = whole.censoring, runs.resolution, {}
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
         self._ends_there = reached(pk.asview(self._ends), self.space)
@@ -231,8 +234,7 @@ class Packed:
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
         values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
-        if dealt:
-            self.shared  # noqa: B018  (made)
+        self.shares(cuts, n_shards)
         pk.parallel_for(
             self.teams(),
             run_kernels.lay_out,
@@ -247,14 +249,6 @@ class Packed:
             self.gaps,
             label="tmap.lay_out",
         )
-
-    def between(self, first, end, cuts):
-        """The same packs, of which teams share some; `cuts` are all parts that are asked for."""
-        if self._parts is None or (first, end) not in self._parts:
-            self._parts = dict(zip(cuts, self._shared_by(cuts)))
-        some = copy.copy(self)
-        some.shared, some._parts = self._parts[first, end], None
-        return some
 
     def _distinct(self, runs, values):
         """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
@@ -290,36 +284,74 @@ class Packed:
         """A team a pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
-    @functools.cached_property
-    def shared(self):
-        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows, shape
-        (n_teams + 1,); for each team its first row among those that are kept of the pack in work, Views of
-        int64; and how many rows that is at most."""
-        return self._shared_by([(0, self.n_packs)])[0]
+    def shares(self, cuts, n_shards=1):
+        """Deal the packs of each shard to teams: neighbours, of like numbers of rows.
 
-    def _shared_by(self, cuts):
-        """The same of some packs each."""
+        Parameters
+        ----------
+        cuts : sequence of pairs of int
+            First pack and end of each shard.
+        n_shards : int
+            Shards of the whole data, in this space or elsewhere.
+
+        Returns
+        -------
+        Shares
+        """
+        key = tuple(cuts), n_shards
+        if key not in self._shares:
+            self._shares[key] = self._deal(*key)
+        return self._shares[key]
+
+    def _deal(self, cuts, n_shards):
         rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space) if pk.queued(self.space) else 0
-        most = [min(b - a, _n_teams(int(rows[b] - rows[a]), at_once)) for a, b in cuts]
-        dealt = pk.empty((len(cuts), 2, max(most) + 1), np.int64, self.space)
+        at_once = at_once if at_once > MOST_TEAMS else 0
+        abreast = min(n_shards, ABREAST) if at_once else 1
+        groups = [range(k, min(k + abreast, len(cuts))) for k in range(0, len(cuts), abreast)]
+        teams = [min(b - a, _n_teams(int(rows[b] - rows[a]), at_once // abreast)) for a, b in cuts]
+        kept = [int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))) for n, (a, b) in zip(teams, cuts)]
+        columns = np.append(0, np.cumsum(teams))
+        before = [sum(kept[group.start : k]) for group in groups for k in group]
+        dealt = pk.empty((3, int(columns[-1])), np.int64, self.space)
         pk.parallel_for(
             pk.TeamPolicy(len(cuts), 1024, space=self.space),
             gap_kernels.share_out,
-            reached(pk.asview(np.array([(*cut, n) for n, cut in zip(most, cuts)])), self.space),
+            reached(pk.asview(np.column_stack([cuts, teams, columns[:-1], before])), self.space),
             self._ends_there,
             dealt,
             label="tmap.share_out",
         )
-        return [
-            (dealt[k, 0, : n + 1], dealt[k, 1, :n], int(min(rows[b] - rows[a], n * (rows[a + 1] - rows[a]))))
-            for k, (n, (a, b)) in enumerate(zip(most, cuts))
-        ]
+        places = [range(int(columns[group.start]), int(columns[group.stop])) for group in groups]
+        n_rows = max(sum(kept[k] for k in group) for group in groups)
+        return Shares(dealt, columns, places, n_rows)
+
+
+class Shares(NamedTuple):
+    """Packs of some shards, dealt to teams.
+
+    Attributes
+    ----------
+    dealt : View of int64, shape (3, n_teams)
+        Each team's first pack, the end of its packs, and its first row among those that are kept of the pack
+        in work.
+    columns : ndarray of int, shape (n_shards + 1,)
+        First team of each shard, and the number of teams.
+    groups : list of range
+        Teams that are launched together.
+    n_rows : int
+        Rows that the teams of a group keep.
+    """
+
+    dealt: pk.View
+    columns: np.ndarray
+    groups: list
+    n_rows: int
 
 
 def _n_teams(n_rows, at_once):
-    """Of a shard of so many rows, in a space that has use for so many teams; 0 of a CPU, which may have
-    any number of threads."""
-    if at_once > MOST_TEAMS:
+    """Return the number of teams of a shard of so many rows, in a space that has use for so many teams; 0 for
+    a CPU, which may have any number of threads."""
+    if at_once:
         return at_once
     return min(LEAST_TEAMS * max(n_rows // ROWS, 1), MOST_TEAMS)
 
@@ -369,8 +401,9 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     Returns
     -------
     parts : list of Part, Runs or Stretch
-        Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its own. A
-        Stretch of a file has to be read.
+        One Part of all shards in one space of this process, a Part for each shard where several spaces share
+        them. Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its
+        own. A Stretch of a file has to be read.
     whole : bool
         Whether the memory holds all of them at once.
     """
@@ -382,7 +415,8 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     ordered = part.sorted_in(runs.views[1].space if apart else spaces[0])
     cuts, whole = cuts_of(ordered.ends, dtype, memory_bytes)
     if not apart:
-        return [part.between(a, b, cuts if len(spaces) == 1 else None) for a, b in cuts], whole
+        shared = [cuts] if len(spaces) == 1 else [[cut] for cut in cuts]
+        return [part.between(some, len(cuts)) for some in shared], whole
     if len(cuts) == 1:
         return [runs], whole
     order = ordered.order.to_numpy()

@@ -76,8 +76,7 @@ class Emitter(Instructions):
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
         indices lie;
         `straight`, whether it has packs of its own for straight-line code; `look`, which lets a launch end at
-        this place; `strip`, trips of a light loop between two looks, 0 where nobody looks; `repeat`, the
-        branch back to a loop's head
+        this place; `strip`, trips of a light loop between two looks, 0 for none
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -485,7 +484,6 @@ class Emitter(Instructions):
             self.b.append_basic_block(n) for n in ("head", "body", "next", "done")
         )
         ended = self.b.append_basic_block("ended") if between else exit_block
-        before = self.n_instructions()
         self.b.branch(head)
         self.b.position_at_end(head)
         self.b.cbranch(self.get(test(), "bool", UNIFORM), body, ended)
@@ -494,7 +492,7 @@ class Emitter(Instructions):
             self._trip(OpenLoop(loop, after_body, exit_block), loop.body, item)
         self.b.position_at_end(after_body)
         advance()
-        self.target.repeat(self, head, before)
+        self.b.branch(head)
         if between:
             self.b.position_at_end(ended)
             between(exit_block)

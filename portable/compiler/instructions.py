@@ -30,10 +30,6 @@ class Instructions(Memory):
             self.b.position_before(self.b.block.terminator)
         return place
 
-    def n_instructions(self):
-        """Instructions of the function so far."""
-        return sum(len(block.instructions) for block in self.b.function.blocks)
-
     def dummy(self):
         """A place of 64 bytes that nobody reads."""
         if self._dummy is None:

@@ -13,8 +13,6 @@ from ...compiler.values import F64, I8, I16, I32, I64, Value
 from . import engine, entry, looks
 from .guard import guard
 
-LONG = 40  # instructions of a loop before LLVM's passes, of which half are left by them
-
 
 class CpuTarget(entry.Target):
     """The CPU's part of lowering."""
@@ -22,14 +20,6 @@ class CpuTarget(entry.Target):
     straight, strip = False, looks.STRIP
     product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
-
-    @staticmethod
-    def repeat(lower, head, before):
-        """The branch back to a loop's head, `before` which there were so many instructions. A long body whose
-        trips are not known is not unrolled: that costs the compiler most, and saves nothing that counts."""
-        branch = lower.b.branch(head)
-        if lower.n_instructions() - before > LONG:
-            rolled(branch)
 
     @staticmethod
     def branches(what, element):

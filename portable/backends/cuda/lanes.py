@@ -60,7 +60,6 @@ class CudaTarget:
 
     step, straight = RANGE_THREADS, True
     look, strip = staticmethod(lambda lower: None), 0  # Ctrl-C waits for the launches in flight
-    repeat = staticmethod(lambda lower, head, before: lower.b.branch(head))
     leave = None  # others of the block would wait at a barrier
 
     @staticmethod

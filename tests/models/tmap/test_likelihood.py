@@ -55,15 +55,19 @@ def test_packs_are_dealt_evenly(space, begin, most):
     """As searches for equal shares of the rows say, where a pack may have more than one share."""
     steps = np.sort(np.random.default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
-    cuts = np.array([[0, 30, min(most, 30)], [30, 230, min(most, 200)]])
-    there = [pk.copy_of(array, space) for array in (cuts, ends, np.full((2, 2, most + 1), -1))]
+    n = min(most, 30), min(most, 200)
+    cuts = np.array([[0, 30, n[0], 0, 0], [30, 230, n[1], n[0], 7]])
+    there = [pk.copy_of(array, space) for array in (cuts, ends, np.full((3, sum(n)), -1))]
     pk.parallel_for(pk.TeamPolicy(2, 1024, space=space), gap_kernels.share_out, *there)
-    for (first, end, n), dealt in zip(cuts, there[2].to_numpy()):
+    for first, end, n, column, kept in cuts:
+        dealt = there[2].to_numpy()[:, column : column + n]
         own, rows = steps[first:end], ends[first:end]
         firsts = np.unique(np.searchsorted(rows, rows[0] + np.arange(n) * own.sum() // n))
         idle = n - len(firsts)
-        np.testing.assert_array_equal(dealt[0, : n + 1], [*(first + firsts), *[end] * (idle + 1)])
-        np.testing.assert_array_equal(dealt[1, :n], [*(np.cumsum(own[firsts]) - own[firsts]), *[0] * idle])
+        begins = [*(first + firsts), *[end] * (idle + 1)]
+        np.testing.assert_array_equal(dealt[:2], [begins[:-1], begins[1:]])
+        before = kept + np.cumsum(own[firsts]) - own[firsts]
+        np.testing.assert_array_equal(dealt[2], [*before, *[0] * idle])
 
 
 @pytest.mark.parametrize("zeros", [False, True])
