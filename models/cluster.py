@@ -26,7 +26,7 @@ from portable.errors import ClusterError, DTypeError, InputError, PortableError,
 
 from .annotations import ClientLike, Spaces
 from .extras import need
-from .sharding import Lost, Place, Sent, shared_out
+from .places import Lost, Place, Sent, shared_out
 
 QUIET = 50  # critical: workers that are being closed say much of what they miss
 ANSWER_S = 30.0  # of a scheduler

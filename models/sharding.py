@@ -27,211 +27,17 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import functools
 import itertools
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
 from .annotations import ClientLike, Spaces
-from .shared_kernels import add_to
-
-Node = tuple[int, int, tuple[Any, ...]]  # first shard, one past the last, values
-
-
-class Lost(list[int]):
-    """Numbers of shards whose pieces a place does not have."""
-
-
-class Sent:
-    """An object in transit, as one string of bytes: arrays that dask sends beside a text arrive read-only,
-    and where kernels cannot read them, at addresses that are no multiple of their items' size.
-
-    Parameters
-    ----------
-    value : object
-    seconds : float
-        That it took to find it.
-    """
-
-    def __init__(self, value: object, seconds: float = 0.0) -> None:
-        from distributed.protocol.pickle import dumps
-
-        self._text, self.seconds = dumps(value), seconds
-
-    @property
-    def value(self) -> Any:
-        """The object, read from the text."""
-        from distributed.protocol.pickle import loads
-
-        return loads(self._text)
-
-    def forget(self) -> None:
-        """Let go of the text, whoever still holds this."""
-        self._text = b""
-
-    def __sizeof__(self) -> int:
-        return len(self._text)
-
-
-class Place:
-    """A space, its method, and the shards that are kept there.
-
-    Parameters
-    ----------
-    make : callable (space) -> method
-    space : str, Space or None
-    room : float or None
-        Bytes of pieces that are kept prepared; all of them if None.
-    n_shards : int
-        Of all places.
-    """
-
-    def __init__(
-        self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None, n_shards: int
-    ) -> None:
-        self._make, self.space, self.keeps_all, self._n = make, space, room is None, n_shards
-        self._method, self.lock = None, threading.Lock()
-        self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
-        self._graphs = {}  # launches and sums by name and shards
-
-    def run(
-        self,
-        numbers: Sequence[int],
-        pieces: dict[int, Any],
-        name: str,
-        args: tuple[Any, ...],
-        reduce: bool,
-    ) -> list[Any]:
-        """The results of some neighbouring shards, or nodes of their sums.
-
-        Parameters
-        ----------
-        numbers : range
-        pieces : dict of number: piece
-            Those that this place was not given before.
-        name, args
-            Of the method.
-        reduce : bool
-
-        Returns
-        -------
-        list or Lost
-        """
-        with self.lock:
-            self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
-            lost = [k for k in numbers if k not in self._prepared and k not in self._pieces]
-            if lost:
-                return Lost(lost)
-            if not reduce:
-                self._begin()
-                return list(getattr(self._method, name)(map(self._shard, numbers), *args))
-            *_, sums = self.steps(numbers, pieces, name, args)
-            return [(first, end, tuple(map(_on_host, values))) for first, end, values in sums]
-
-    def steps(
-        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
-    ) -> Iterator[list[Node]]:
-        """The sums of some neighbouring shards, step by step; who asks has the lock.
-
-        Parameters
-        ----------
-        numbers, pieces, name, args
-            As in `run`; no piece is lost.
-
-        Yields
-        ------
-        list of (first, end, values)
-            The nodes so far, of values that the space holds, `Held`, once what all shards have in common is
-            launched, and after each shard.
-        """
-        self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
-        self._begin()
-        if name in getattr(self._method, "repeated", ()):
-            self._method.load(*args)
-            yield self._again(name, numbers)
-            return
-        found, stack = getattr(self._method, name)(map(self._shard, numbers), *args), []
-        yield stack
-        for number, values in enumerate(found, numbers[0]):
-            _push(stack, (number, number + 1, values), self._n)
-            yield stack
-
-    def queues(self, name: str, numbers: Sequence[int]) -> bool:
-        """Whether the sums of some shards can be launched without a wait.
-
-        Parameters
-        ----------
-        name : str
-            Of the method's function.
-        numbers : range
-
-        Returns
-        -------
-        bool
-        """
-        kept = self._method is not None and all(k in self._prepared for k in numbers)
-        return kept and name in getattr(self._method, "queued", ()) and pk.queued(self.space)
-
-    def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-        """The method and all shards, or None if there is no room to keep them.
-
-        Parameters
-        ----------
-        pieces : sequence
-            All of them.
-
-        Returns
-        -------
-        (method, list of prepared shards), or None
-        """
-        with self.lock:
-            self._begin()
-            if sum(piece.nbytes for piece in pieces) > self._left:
-                return None
-            self._pieces = dict(enumerate(pieces))
-            return self._method, [self._shard(k) for k in range(len(pieces))]
-
-    def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
-        """The nodes of sums whose launches are the same at each call: one graph, when they are asked for once
-        more and all shards are kept."""
-        function, shards = getattr(self._method, name), map(self._shard, numbers)
-        key = name, numbers[0], numbers[-1]
-        if key not in self._graphs:
-            sums = nodes(function(shards), numbers[0], self._n)
-            if all(k in self._prepared for k in numbers):
-                self._graphs[key] = None, sums
-            return sums
-        graph, sums = self._graphs[key]
-        if graph is None:
-            with pk.capture(self._method.space) as graph:
-                sums = nodes(function(shards), numbers[0], self._n)
-            self._graphs[key] = graph, sums
-        graph.replay()
-        return sums
-
-    def _begin(self) -> None:
-        if self._method is None:
-            self._method = self._make(self.space)
-
-    def _shard(self, number: int) -> object:
-        if number in self._prepared:
-            return self._prepared[number]
-        sent = self._pieces[number]
-        piece = sent.value if isinstance(sent, Sent) else sent
-        shard = self._method.prepare(piece)
-        if piece.nbytes <= self._left:
-            self._left -= piece.nbytes
-            self._prepared[number] = shard
-            del self._pieces[number]
-            if isinstance(sent, Sent):
-                sent.forget()
-        return shard
+from .cluster import Workers
+from .places import Held, Node, Place, on_host, shared_out, total
+from .places import nodes as nodes
 
 
 class Shards:
@@ -273,8 +79,6 @@ class Shards:
         self.pieces = pieces
         _check_dtypes(pieces)
         if client is not None:
-            from .cluster import Workers
-
             self._crew = Workers(client, make, pieces, space, room, label)
         else:
             self._crew = Threads(make, pieces, spaces_of(space), room)
@@ -344,7 +148,7 @@ class Shards:
         if found is None:
             found = [node for part in self._crew.ask(name, args, True, numbers) for node in part]
         return tuple(
-            value.view if stay and isinstance(value, Held) else _on_host(value) for value in total(found)
+            value.view if stay and isinstance(value, Held) else on_host(value) for value in total(found)
         )
 
 
@@ -441,25 +245,6 @@ class Threads:
         return place.run(numbers, self._of(numbers), name, args, reduce)
 
 
-class Held:
-    """Sums on a space, which are added up there: nothing waits for the space until the last of them is there.
-
-    Parameters
-    ----------
-    view : View
-        Which others are added to.
-    """
-
-    def __init__(self, view: pk.View) -> None:
-        self.view = view
-
-    def __add__(self, other: Held) -> Held:
-        left, right = self.view.reshape(-1), other.view.reshape(-1)
-        policy = pk.RangePolicy(0, left.size, space=left.space)
-        pk.parallel_for(policy, add_to, left, right, label="add_to")
-        return self
-
-
 def _brought(value: object, space: pk.SpaceLike | None) -> object:
     """What a space holds of a sum, held by another one."""
     if not isinstance(value, Held):
@@ -468,30 +253,6 @@ def _brought(value: object, space: pk.SpaceLike | None) -> object:
     if view is not value.view:
         pk.deep_copy(view, value.view, wait=False)
     return Held(view)
-
-
-def _on_host(value: object) -> object:
-    """What a space holds of a sum, as a number or an array."""
-    if not isinstance(value, Held):
-        return value
-    found = value.view.to_numpy()
-    return found if found.ndim else float(found)
-
-
-def shared_out(numbers: range, n_places: int) -> list[range]:
-    """Neighbouring numbers for each place, as even as can be.
-
-    Parameters
-    ----------
-    numbers : range
-    n_places : int
-
-    Returns
-    -------
-    list of n_places ranges
-    """
-    cuts = [len(numbers) * k // n_places for k in range(n_places + 1)]
-    return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
 def even_number(n: int) -> int:
@@ -523,89 +284,6 @@ def spread(n: int) -> list[int]:
     list of int
     """
     return sorted(range(n), key=lambda k: f"{k ^ k >> 1:0{n.bit_length()}b}"[::-1])
-
-
-def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[Node]:
-    """The largest nodes of the tree (1) over what is found of neighbouring shards.
-
-    Parameters
-    ----------
-    found : iterable of tuples
-        The result of each shard.
-    first : int
-        The number of the first of them.
-    n_shards : int
-        Of the tree.
-
-    Returns
-    -------
-    list of (first, end, values)
-    """
-    stack: list[Node] = []
-    for number, values in enumerate(found, first):
-        _push(stack, (number, number + 1, values), n_shards)
-    return stack
-
-
-def additions(n_shards: int) -> list[tuple[int, int]]:
-    """Return the additions of the tree (1) in their order, each as the shard that is added to and the one that
-    is added; the sum is the first shard's in the end.
-
-    Parameters
-    ----------
-    n_shards : int
-
-    Returns
-    -------
-    list of n_shards - 1 pairs of int
-    """
-    middles = _middles(n_shards)
-    return [(first, middles[first, end]) for first, end in reversed(middles)]
-
-
-def total(parts: Sequence[Node]) -> tuple[Any, ...]:
-    """The root of the tree (1).
-
-    Parameters
-    ----------
-    parts : sequence of (first, end, values)
-        Of all shards, in their order.
-
-    Returns
-    -------
-    tuple
-        The sums.
-    """
-    stack: list[Node] = []
-    for node in parts:
-        _push(stack, node, parts[-1][1])
-    return stack[0][2]
-
-
-def _push(stack: list[Node], node: Node, n_shards: int) -> None:
-    """Put a node behind others, and add up neighbours that have the same parent."""
-    stack.append(node)
-    while len(stack) > 1:
-        (first, middle, left), (_, end, right) = stack[-2:]
-        if _middles(n_shards).get((first, end)) != middle:
-            return
-        stack[-2:] = [(first, end, _add(left, right))]
-
-
-@functools.cache
-def _middles(n_shards: int) -> dict[tuple[int, int], int]:
-    """Where the nodes of a tree are cut, by their ends."""
-    found, left = {}, [(0, n_shards)]
-    while left:
-        first, end = left.pop()
-        if end - first > 1:
-            found[first, end] = middle = (first + end) // 2
-            left += (first, middle), (middle, end)
-    return found
-
-
-def _add(left: tuple, right: tuple) -> tuple:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 def _check_dtypes(pieces: Sequence) -> None:

@@ -13,11 +13,11 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, locks, numba, random, words
 from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
-from .annotations import ArrayLike, Number, SpaceLike, Team
+from .annotations import ArrayLike, Number, SpaceLike
 from .algorithms import argsort, sort_by_key
 from .backends.cpu import Threads
 from .backends.cuda import Cuda
-from .backends.registry import register
+from .backends.contract import register
 from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .count import count
@@ -67,6 +67,7 @@ from .space import (
     unavailable_because,
     use,
 )
+from .team import Team
 from .view import View, asview, empty, zeros
 from .words import *  # noqa: F403  (a name for each row)
 

@@ -7,23 +7,19 @@ kernel is compiled for the types of a launch's arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Union
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Union
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .policy import MDRangePolicy, RangePolicy, TeamPolicy
-    from .reducer import Reducer
-    from .space import Space
+from .place import SpaceLike as SpaceLike
+from .policy import MDRangePolicy, RangePolicy, TeamPolicy
 
 Number: TypeAlias = Union[bool, int, float, "np.number[Any]", np.bool_]
 Shape: TypeAlias = Union[int, Sequence[int]]
 DTypeLike: TypeAlias = Union[str, type, "np.dtype[Any]"]
-SpaceLike: TypeAlias = Union[str, "Space"]
-Policy: TypeAlias = Union[int, "RangePolicy", "TeamPolicy"]
-AnyPolicy: TypeAlias = Union[Policy, "MDRangePolicy"]
+Policy: TypeAlias = Union[int, RangePolicy, TeamPolicy]
+AnyPolicy: TypeAlias = Union[Policy, MDRangePolicy]
 Scan: TypeAlias = Literal["inclusive", "exclusive"]
-Reducers: TypeAlias = Union["Reducer", tuple["Reducer", ...]]
 
 Arguments = TypeVarTuple("Arguments")  # of a kernel, behind its index
 Result = TypeVar("Result")
@@ -51,66 +47,3 @@ class ArrayLike(Protocol):
 Whole: TypeAlias = Union[int, "np.integer[Any]", ArrayLike]
 Real: TypeAlias = Union[Number, ArrayLike]
 Out: TypeAlias = Union[ArrayLike, tuple[ArrayLike, ...]]
-
-
-class Team(Protocol):
-    """What a kernel of a TeamPolicy gets first: `def rows(team: pk.Team, ...)`.
-
-    The collective words (reduce, scan, broadcast, append, tally, barrier) are for all members: none may stand
-    where only some come by.
-    """
-
-    @property
-    def league_rank(self) -> int:
-        """This team's number."""
-
-    @property
-    def league_size(self) -> int:
-        """The number of teams."""
-
-    @property
-    def rank(self) -> int:
-        """This member's number in the team."""
-
-    @property
-    def size(self) -> int:
-        """The number of members: take it from here, never from what the policy asked for."""
-
-    @property
-    def registers(self) -> int:
-        """How many 64-bit numbers a member's registers hold, known at compile time."""
-
-    @property
-    def warp_size(self) -> int:
-        """How many members of neighbouring ranks move together, known at compile time: 32 on a GPU, all on a
-        CPU, one in the checked space."""
-
-    def thread_range(self, begin: int, end: int = ..., /) -> range:
-        """This member's share of range(n) or range(begin, end), in a for loop."""
-
-    def reduce(self, value: Any, /, reducer: Reducer = ...) -> Any:
-        """The values of all members combined; every member gets the result."""
-
-    def scan(self, value: Any, /, reducer: Reducer = ...) -> Any:
-        """The values of the members before this one combined, in the order of ranks; the neutral one for the
-        first."""
-
-    def broadcast(self, value: Any, rank: int = 0, /) -> Any:
-        """The value of member `rank`."""
-
-    def append(self, view: ArrayLike, at: int, value: Any, keep: Any, /) -> int:
-        """The values of the members that keep, side by side from view[at] on in the order of ranks; where the
-        next would go."""
-
-    def tally(self, view: ArrayLike, index: int, /) -> int:
-        """Count one more in an element of scratch; how many there were before. Of the members of a warp that
-        count in the same element, those of lower ranks come first."""
-
-    def barrier(self) -> None:
-        """What members wrote before, all of them see after."""
-
-    def single(self) -> bool:
-        """True for one member of the team."""
-
-    def scratch(self, shape: Shape, dtype: Any, /) -> ArrayLike:
-        """An array that the team shares, in cache or shared memory, undefined at first."""

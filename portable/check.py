@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .annotations import AnyPolicy, Reducers
+from .annotations import AnyPolicy
 from .errors import InputError
 from .kernel import Kernel
 from .policy import TeamPolicy, as_policy, check_index
+from .reducer import Reducers
 
 if TYPE_CHECKING:
     from .backends.checked.findings import Finding

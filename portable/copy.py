@@ -17,14 +17,13 @@ from . import events
 from . import space as spaces
 from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
-from .backends.host import LARGE
 from .dispatch import bind
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import kernel
 from .policy import RangePolicy
 from .space import HOST
 from .compiler.types import PARTS, held, is_float
-from .view import View, _view, address, asview, check_dtype, empty, over_new
+from .view import View, _view, address, asview, check_dtype, empty, lowest, over_new, span
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 _MOST_LAUNCHED = 64
@@ -233,7 +232,7 @@ def _copy(target, source, wait=True):
         source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
     )
     if target.memory == HOST and not direct:
-        np.copyto(target._array, to_host(source), casting="unsafe")
+        np.copyto(target._array, registry.memory(source.memory).read(source), casting="unsafe")
     elif target.memory == HOST:
         registry.memory(source.memory).copy_to_host(target.pointer, source.pointer, target.nbytes)
     elif direct and (source.memory != target.memory or abs(target.pointer - source.pointer) >= target.nbytes):
@@ -246,7 +245,7 @@ def _copy(target, source, wait=True):
             copy = memory.copy if wait else memory.queue_copy
             copy(target.pointer, source.pointer, target.nbytes, origin)
     else:
-        _to_device(target, to_host(source))
+        _to_device(target, registry.memory(source.memory).read(source))
 
 
 @kernel
@@ -271,22 +270,6 @@ def _read_over_link(target, source):
             _launched.clear()
         call = _launched[key] = backend.plan_for(space, compiled, policy, block)
     call()
-
-
-def to_host(view):
-    """The elements as a NumPy array: of the same memory on the host, else a new one."""
-    if view.memory == HOST:
-        return view._array
-    if _contiguous(view):
-        shape, dtype, memory = view.shape, view.dtype, registry.memory(HOST)
-        elements = np.empty(shape, dtype) if view.nbytes < LARGE else memory.array(shape, dtype, False)
-        if view.size:
-            registry.memory(view.memory).copy_to_host(address(elements), view.pointer, view.nbytes)
-        return elements
-    buffer, elements = _span(view)
-    if view.size:
-        _fetch(view, buffer)
-    return elements if buffer.nbytes == view.nbytes else elements.copy()
 
 
 def _check_view(array, role):
@@ -353,29 +336,10 @@ def _to_device(target, elements):
     if elements.flags.c_contiguous and elements.dtype == target.dtype and _contiguous(target):
         memory.copy_to_device(target.pointer, elements.ctypes.data, elements.nbytes)
         return
-    buffer, staged = _span(target)
+    buffer, staged = span(target)
     if buffer.nbytes != target.nbytes:
-        _fetch(target, buffer)  # what lies between the elements must come back as it was
+        memory.copy_to_host(
+            buffer.ctypes.data, lowest(target), buffer.nbytes
+        )  # what lies between the elements must come back as it was
     np.copyto(staged, elements, casting="unsafe")
-    memory.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
-
-
-def _fetch(view, buffer):
-    registry.memory(view.memory).copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
-
-
-def _lowest(view):
-    """The smallest address of an element: the first element's, less what negative strides reach back."""
-    return view.pointer + sum(
-        min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True)
-    )
-
-
-def _span(view):
-    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the
-    view."""
-    if not view.size:
-        return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
-    reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))
-    buffer = np.empty(reach + view.dtype.itemsize, np.uint8)
-    return buffer, np.ndarray(view.shape, view.dtype, buffer, view.pointer - _lowest(view), view.strides)
+    memory.copy_to_device(lowest(target), buffer.ctypes.data, buffer.nbytes)

@@ -7,10 +7,11 @@ import contextlib
 from typing import Any
 
 from . import dispatch, locks
-from .annotations import AnyPolicy, Reducers, Scan
+from .annotations import AnyPolicy, Scan
 from .backends import registry
 from .errors import InputError, SpaceError
 from .kernel import Kernel
+from .reducer import Reducers
 
 BUILDS = ("text", "touched", "lanes", "banks", "executed")
 

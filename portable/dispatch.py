@@ -11,14 +11,13 @@ import contextlib
 import dataclasses
 import functools
 import math
-import os
 import struct
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import events, locks
-from .annotations import Arguments, Out, Policy, Reducers
+from .annotations import Arguments, Out, Policy
 from .backends import registry
 from .compiler.types import COMPLEX, HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -33,9 +32,9 @@ from .policy import (
     kind_of,
     n_indices,
 )
-from .reducer import Reducer, Sum
+from .reducer import Reducer, Reducers, Sum
 from .scatter import ScatterView
-from .space import HOST, Space, debugged, default_space, require, resolve
+from .space import HOST, Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
@@ -58,6 +57,7 @@ _OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's 
 _MOST_STATICS = 4096
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
+_REFUSED = InputError, struct.error
 _AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered by
 
 
@@ -244,6 +244,13 @@ def _space(name):
     return require(resolve(name))
 
 
+@functools.lru_cache(maxsize=1024)
+def _debugging(policy, space, debug):
+    """A policy on the space's debug build, and that space."""
+    space = dataclasses.replace(space, debug=debug)
+    return dataclasses.replace(policy, space=space), space
+
+
 def _no_kernel(fn):
     name = getattr(fn, "__name__", repr(fn))
     return LanguageError(
@@ -261,18 +268,17 @@ def bind(policy, kernel, args, reducers, scan=None, compiles=True):
     space = policy.space
     if type(space) is not Space:
         space = default_space() if space is None else _space(space)
+    if (debug := _hooks().debug) and not space.debug:
+        policy, space = _debugging(policy, space, debug)
     try:
         specs, words, weak = _describe(args)
-    except (InputError, struct.error) as error:
-        raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
+    except _REFUSED as error:
+        raise _named(error, kernel, args, policy) from error
     kind = scan or (type(policy) if type(policy) is not MDRangePolicy else kind_of(policy))
     key = kind, space.name, space.device, space.debug, specs, reducers
     known = kernel.compiled.get(key)
-    if known is None:
-        try:
-            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers, compiles and key)
-        except ReadOnlyError as error:
-            raise _with_producers(error, args) from error
+    if not known:
+        known = _first(args, scan, policy, space, kernel, specs, reducers, compiles and key)
     backend, compiled, pack_weak = known
     return (
         space,
@@ -286,6 +292,14 @@ def bind(policy, kernel, args, reducers, scan=None, compiles=True):
 def bound(policy, kernel, args, reducers, scan=None):
     """What `bind` gives, or what stands in for it in this context."""
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
+
+
+def _first(args, scan, policy, *launch):
+    """`_prepare`; the error of a write to a read-only array names those who forbid it."""
+    try:
+        return _prepare(scan or kind_of(policy), *launch)
+    except ReadOnlyError as error:
+        raise _with_producers(error, args) from error
 
 
 @locks.alone
@@ -398,9 +412,9 @@ def _views(specs):
             yield from _views(s[1])
 
 
-def _named(error, kernel, args, first):
+def _named(error, kernel, args, policy):
     """The error of an argument, with the kernel and the parameter named."""
-    for name, a in zip(kernel.portable_text.params[first:], args):
+    for name, a in zip(kernel.portable_text.params[n_indices(kind_of(policy)) :], args):
         try:
             _describe((a,))
         except struct.error:
@@ -722,7 +736,3 @@ def _located(policy, result):
         return result
     place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
     return (*others, place) if others else place
-
-
-if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):
-    bind = functools.partial(debugged, "nan" if _asked == "nan" else True, bind)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .dispatch import parallel_for
 from .errors import InputError
 from .kernel import Function, Parameters, kernel
+from .policy import RangePolicy
 
 MOST_COUNT = 2**52
 _COUNT, _SIZE = (0, MOST_COUNT, "0 to 2^52"), (5e-324, 1.7976931348623157e308, "a number above 0")
@@ -24,6 +25,13 @@ class Drawn(Function):
     On the host arrays of them are broadcast, and a kernel draws the numbers on the serial space: the same
     ones as everywhere.
     """
+
+    def __init__(self, fn, *options, **named):
+        super().__init__(fn, *options, **named)
+        self.__module__ = "portable.random"  # where it is found by its name
+
+    def __reduce__(self):
+        return self.name
 
     def __call__(self, seed, stream, draw, *of):
         names = list(inspect.signature(self.fn).parameters)[3:]
@@ -50,9 +58,6 @@ class Drawn(Function):
 
     def _drawn(self, arrays, weights):
         """The numbers of arrays of one shape, drawn on the serial space."""
-        from .dispatch import parallel_for
-        from .policy import RangePolicy
-
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),
@@ -87,6 +92,6 @@ def _kernels(fn):
     return {3: three, 4: four, 5: five, "weights": with_weights}
 
 
-def drawn(fn: Callable[Parameters, Any]) -> Function[Parameters, Any]:
-    """Mark such a function."""
-    return Drawn(fn, chain=False)
+def drawn(text: Function[Parameters, Any]) -> Function[Parameters, Any]:
+    """Return the host's form of a function of numbers: kernels compile the same text."""
+    return Drawn(text.fn)

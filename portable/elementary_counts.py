@@ -13,10 +13,9 @@ binomial random variates", Journal of Statistical Computation and Simulation 46,
 import numpy as np
 
 from .annotations import Real, Whole
-from .drawn import drawn
+from .draws import _upper53, uniform, words
 from .elementary import log_normal_f64
 from .kernel import function
-from .random import _upper53, uniform, words
 from .words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
 # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of
@@ -128,7 +127,7 @@ def _poisson_accepts(k, v, left, hat, mean):
     return accepted
 
 
-@drawn
+@function
 def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
     """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
     draw, ..., draw + 63.
@@ -214,7 +213,7 @@ def _successes(seed, stream, draw, trials, p):
     return k
 
 
-@drawn
+@function
 def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.int64:
     """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong
     to it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ class Hooks(NamedTuple):
     one_by_one : those of them that hear of each launch of a graph
     copying : those of them that hear of copies, too
     redirect : function that stands in for dispatch.bind, or None (testing.py)
+    debug : bool or "nan", the build of launches whose space says none
     seed : int, the schedule of the checked space
     """
 
@@ -30,11 +32,18 @@ class Hooks(NamedTuple):
     one_by_one: tuple = ()
     copying: tuple = ()
     redirect: object = None
+    debug: object = False
     seed: int = 0
+
+    @property
+    def watched(self) -> bool:
+        """True if launches run another build than their space's usual one."""
+        return bool(self.redirect or self.debug)
 
 
 Listener = Callable[[str, str, Any], None]
-NONE = Hooks()
+_asked = os.environ.get("PORTABLE_DEBUG", "0")
+NONE = Hooks(debug="nan" if _asked == "nan" else _asked not in ("", "0"))
 _hooks = contextvars.ContextVar("portable hooks", default=NONE)
 current = _hooks.get
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import dispatch
-from .annotations import AnyPolicy, Reducers, Scan
+from .annotations import AnyPolicy, Scan
 from .kernel import Kernel
+from .reducer import Reducers
 
 
 class Access(NamedTuple):

@@ -99,13 +99,6 @@ class _Written:
         return self.portable_text.where()
 
     @functools.cached_property
-    def _numba_type_(self):
-        """What numba asks of each object that it meets: its type there."""
-        from .numba.functions import type_of
-
-        return type_of(self)
-
-    @functools.cached_property
     def portable_text(self):
         return frontend.read(self.fn, self.kind)
 

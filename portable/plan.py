@@ -17,14 +17,14 @@ class Plan:
     """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
     then)."""
 
-    __slots__ = ("_call", "_launch", "_kept", "_lock", "_redirect", "_plain")
+    __slots__ = ("_call", "_launch", "_kept", "_lock", "_build", "_plain")
 
     def __init__(self, call, launch, kept):
         self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
         hooks = current()
-        self._redirect = hooks.redirect
+        self._build = hooks.redirect, hooks.debug
         # hooks with which nothing else is to be done
-        self._plain = events.NONE if not hooks.redirect else None if hooks.listeners else hooks
+        self._plain = events.NONE if self._build == (None, events.NONE.debug) else None
 
     def __call__(self) -> None:
         hooks = current()
@@ -38,7 +38,10 @@ class Plan:
 
     def _hooked(self, hooks):
         """The same, where somebody listens, or where this context or the plan's own has another build."""
-        if hooks.redirect is not self._redirect:  # another context, which checks or debugs its launches
+        if (
+            hooks.redirect,
+            hooks.debug,
+        ) != self._build:  # another context, which checks or debugs its launches
             launch = self._launch
             with use(launch.space):  # where it was made for
                 return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
@@ -55,7 +58,8 @@ class Plan:
     def as_made(self) -> bool:
         """Whether a call runs what was prepared: not where this context, or the plan's own, has another
         build, as `pk.use(debug=...)` and `portable.testing.watching` do."""
-        return current().redirect is self._redirect
+        hooks = current()
+        return (hooks.redirect, hooks.debug) == self._build
 
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .annotations import SpaceLike
 from .errors import DTypeError, InputError
+from .place import SpaceLike
 
 _LINE = 64  # bytes at whose multiples a scratch array begins
 MOST_BOX = 4  # dimensions of a box

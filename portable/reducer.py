@@ -11,7 +11,7 @@ to lift or finish: contribution, state and result are one number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, Union
 
 from .annotations import Number
 from .kernel import Function
@@ -108,12 +108,8 @@ class Reducer:
     def __repr__(self):
         return f"pk.{self.name}"
 
-    @property
-    def _numba_type_(self):
-        """What numba asks of each object that it meets: its type there."""
-        from .numba.launches import Known
 
-        return Known(self)
+Reducers: TypeAlias = Union[Reducer, tuple[Reducer, ...]]
 
 
 def _text(fn):

@@ -12,54 +12,14 @@ import contextvars
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from . import events
-from .annotations import SpaceLike
 from .backends import registry
 from .errors import InputError, SpaceUnavailableError, UnknownSpaceError
-from .policy import as_policy, check_index
-
-HOST = "host"  # the memory that NumPy reaches
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """One execution space. Spaces compare by value.
-
-    Attributes
-    ----------
-    name : str
-        "serial", "threads", "cuda", "checked", or the name of a registered backend.
-    memory : str
-        Where its data lives: "host", or "cuda:0" and so on.
-    n_threads : int
-        CPU threads ("threads" and "numba"; 1 elsewhere).
-    device : int
-        Number of the GPU ("cuda" only).
-    stream : int
-        A driver's stream handle ("cuda" only); 0 is the default stream.
-    debug : bool or "nan"
-        Whether kernels run in their debug build; spaces that differ in this are equal.
-
-    Examples
-    --------
-    >>> with pk.use("threads:3") as space:
-    ...     space.n_threads, space.memory
-    (3, 'host')
-    """
-
-    name: str
-    memory: str = HOST
-    n_threads: int = 1
-    device: int = 0
-    stream: int = 0
-    debug: bool | Literal["nan"] = field(default=False, compare=False)
-
-    def __str__(self):
-        number = self.device or (self.n_threads if self.n_threads != _named(self.name).n_threads else 0)
-        return f"{self.name}:{number}" if number else self.name
+from .place import HOST as HOST
+from .place import Space, SpaceLike, named
+from .policy import check_index
 
 
 def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
@@ -93,27 +53,14 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     return registry.backend(space.name).instances(space, n)
 
 
-@functools.cache
-def _named(name):
-    kind, colon, number = name.partition(":")
-    if registry.knows(kind) and (number.isdigit() or not colon):
-        space = registry.backend(kind).space(kind, int(number) if colon else None)
-        if space is not None:
-            return space
-    raise UnknownSpaceError(
-        f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4',"
-        " ...)"
-    )
-
-
 _chosen = contextvars.ContextVar("portable_space", default=None)
 
 
 @functools.cache
 def _first_choice():
     if name := os.environ.get("PORTABLE_SPACE"):
-        return require(_named(name))
-    return next(space for space in map(_named, registry.PREFERRED) if unavailable_because(space) is None)
+        return require(named(name))
+    return next(space for space in map(named, registry.PREFERRED) if unavailable_because(space) is None)
 
 
 def default_space() -> Space:
@@ -136,7 +83,7 @@ def resolve(space: SpaceLike | None = None) -> Space:
     if isinstance(space, Space):
         return space
     if isinstance(space, str):
-        return _named(space)
+        return named(space)
     raise UnknownSpaceError(f"space must be a name or a Space, got {space!r} of type {type(space).__name__}")
 
 
@@ -174,41 +121,10 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         if not debug:
             yield _chosen.get()
         else:
-            with events.instead(_debug_hooks(debug, events.current())):
+            with events.changed(debug=debug):
                 yield _chosen.get()
     finally:
         _chosen.reset(token)
-
-
-def _debug_hooks(debug, before):
-    """The hooks of a block on debug builds: the same for all that ask for the same and have no others, by
-    which plans know them."""
-    known = _known.get(debug)
-    if known is None:
-        from .dispatch import bind
-
-        known = _known[debug] = events.Hooks(redirect=functools.partial(debugged, debug, bind))
-    if before in (events.NONE, known):
-        return known
-    plain = before.redirect in (None, known.redirect)
-    return before._replace(
-        redirect=known.redirect if plain else functools.partial(debugged, debug, before.redirect)
-    )
-
-
-_known = {}  # by `debug`
-
-
-def debugged(debug, bind, policy, *launch):
-    """`bind` of a launch (dispatch.py), or what stands in for it, on the space's debug build."""
-    policy = as_policy(policy)
-    space = policy.space if policy.space.__class__ is str else resolve(policy.space)
-    return bind(_debugging(policy, space, getattr(space, "debug", debug) or debug), *launch)
-
-
-@functools.lru_cache(maxsize=1024)
-def _debugging(policy, space, debug):
-    return replace(policy, space=replace(resolve(space), debug=debug))
 
 
 def unavailable_because(space: SpaceLike) -> str | None:

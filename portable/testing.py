@@ -11,11 +11,12 @@ import numpy as np
 
 from . import dispatch, events
 from . import space as spaces
-from .annotations import AnyPolicy, Reducers
+from .annotations import AnyPolicy
 from .backends import registry
 from .copy import copy_of
 from .kernel import Kernel
 from .policy import as_policy
+from .reducer import Reducers
 
 _REFERENCE = "checked"  # the space that says what a kernel means
 

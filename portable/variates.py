@@ -7,15 +7,15 @@ Gamma numbers are those of Marsaglia and Tsang ("A simple method for generating 
 import numpy as np
 
 from .annotations import ArrayLike, Real, Whole
-from .drawn import drawn
-from .random import normal, randint, uniform, uniform_open
+from .draws import normal, randint, uniform, uniform_open
+from .kernel import function
 from .words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
 
 NAN = float("nan")
 TRIES = 60  # each succeeds with a probability above 0.95
 
 
-@drawn
+@function
 def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
     """A float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw, ..., draw +
     63.
@@ -44,7 +44,7 @@ def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
     return where(wanted > 0.0, found, NAN)
 
 
-@drawn
+@function
 def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float64:
     """A float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw + 127.
 
@@ -59,7 +59,7 @@ def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float6
     return where(x + y == 0.0, end, x / where(x + y == 0.0, 1.0, x + y))
 
 
-@drawn
+@function
 def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> np.int64:
     """A number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their sum; one
     draw.
@@ -82,7 +82,7 @@ def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> 
     return where(found < 0 and total > 0.0, last, found)
 
 
-@drawn
+@function
 def permutation(seed: Whole, stream: Whole, draw: Whole, out: ArrayLike) -> None:
     """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike;
     len(out) draws belong to it.

@@ -323,10 +323,8 @@ class View(_Fields):
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
         if self.memory == HOST:
             return self._array
-        from .copy import to_host
-
         with events.copy(self.memory, HOST, self.nbytes):
-            return to_host(self)
+            return registry.memory(self.memory).read(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self.memory != HOST:
@@ -489,7 +487,7 @@ def _allocate(shape, dtype, space, label, *, zero):
     if (
         not zero
         and where.memory == HOST
-        and (events.current().redirect or registry.backend(where.name).marks_unwritten)
+        and (events.current().watched or registry.backend(where.name).marks_unwritten)
     ):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     pointer = address(metadata)
@@ -625,3 +623,20 @@ def _space_of(memory):
     """A space's name for memory that comes without one: the default space if it reaches it."""
     default = spaces.default_space()
     return str(default) if default.memory == memory else registry.PREFERRED[-1] if memory == HOST else memory
+
+
+def lowest(view):
+    """The smallest address of an element: the first element's, less what negative strides reach back."""
+    return view.pointer + sum(
+        min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True)
+    )
+
+
+def span(view):
+    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the
+    view."""
+    if not view.size:
+        return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
+    reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))
+    buffer = np.empty(reach + view.dtype.itemsize, np.uint8)
+    return buffer, np.ndarray(view.shape, view.dtype, buffer, view.pointer - lowest(view), view.strides)

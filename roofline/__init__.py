@@ -10,7 +10,7 @@ timed lives in `roofline.cases`, the only folder that knows the models, and what
 from roofline.ceiling import ceilings
 from roofline.cost import cost
 from roofline.counting import count
+from roofline.documents import report
 from roofline.profiling import profile, region
-from roofline.reporting import report
 
 __all__ = ["ceilings", "cost", "count", "profile", "region", "report"]

@@ -40,6 +40,7 @@ from roofline import (
     html,
     machine,
     process,
+    documents,
     reporting,
     revision,
     rows,
@@ -129,7 +130,7 @@ def _report(options):
         else:
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
     shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
-    return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(
+    return _tell(options, documents.document(one.as_dict() for one in shown or parts.values())) or int(
         not traced
     )
 
@@ -223,9 +224,9 @@ def _spaces(names):
 
 
 def _show(options):
-    documents = [diff.read(path) for path in options.reports]
+    saved = [diff.read(path) for path in options.reports]
     return _tell(
-        options, reporting.document(part for document in documents for part in document["parts"]), keep=False
+        options, documents.document(part for document in saved for part in document["parts"]), keep=False
     )
 
 

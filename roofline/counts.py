@@ -18,6 +18,7 @@ import portable as pk
 from roofline.units import picked
 from roofline.grid import grid
 from roofline.mix import conversions, executed_totals
+from roofline.templates import rendered
 from roofline.touched import SIZES, accesses
 
 if TYPE_CHECKING:
@@ -265,8 +266,6 @@ class Counts:
 
     def _repr_html_(self):
         """The counts, and the kernel's text with what each line does."""
-        from roofline.html import rendered
-
         kernel = self.as_dict() | {"source": self.source()}
         return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
 

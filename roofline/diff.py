@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from portable.errors import InputError
-from roofline import reporting
+from roofline import documents
 from roofline.grid import grid
 from roofline.html import rendered
 from roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
@@ -124,14 +124,14 @@ def _done(kernel):
 
 
 def read(path):
-    """A saved report; see `roofline.reporting.read`.
+    """A saved report; see `roofline.documents.read`.
 
     Raises
     ------
     InputError
         It is none, or damaged; the message names the file.
     """
-    document = reporting.read(path)
+    document = documents.read(path)
     try:
         for row in _rows(parts_of(document)).values():
             _samples(row.result, False)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
-from roofline import microkernels
-from roofline.counting import branches, count, in_a_graph, in_words
-from roofline.counts import Counts, mean
+from roofline import microkernels, timeline
+from roofline.counting import in_a_graph, in_words
+from roofline.counts import Counts
 from roofline.grid import grid
 from roofline.memory import high_water
+from roofline.met import Counted, Met, region_now, regions, shapes_of
 from roofline.past import Past, recalled, remembered
+from roofline.templates import rendered
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
-PATIENCE = 1.0  # seconds for counting launches of one kind again, on the data that each meets
 AHEAD, TRIPS = (
     2e-4,
     30_000,
@@ -37,7 +38,6 @@ AHEAD, TRIPS = (
 STAMPED, MANY, LEAST = 7, 100, 1e-7
 
 _hearing = []  # profiles that are open
-_regions = []  # open blocks, outermost first: a program names them whoever profiles it
 
 
 @functools.cache
@@ -63,21 +63,16 @@ def region(name: str) -> Iterator[None]:
     ------
     None
     """
-    _regions.append(printable(name))
+    regions.append(printable(name))
     begins, heard = {open_one: open_one._now() for open_one in _hearing}, region_now()
     try:
-        with _nvtx().annotate(_regions[-1]) if _nvtx() else contextlib.nullcontext():
+        with _nvtx().annotate(regions[-1]) if _nvtx() else contextlib.nullcontext():
             yield
     finally:
         for open_one in _hearing:
             begin = begins.get(open_one, 0.0)  # a profile that began inside has heard the rest of it
             open_one.regions.append((heard, begin, open_one._now() - begin))
-        _regions.pop()
-
-
-def region_now():
-    """The names of the open blocks, outermost first, joined by " / "."""
-    return " / ".join(_regions)
+        regions.pop()
 
 
 @dataclass(frozen=True)
@@ -333,17 +328,12 @@ class Profile:
     def trace(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """The time line in Chrome's trace format, a dict; with `path` it is also written, for
         ui.perfetto.dev."""
-        from roofline import timeline
-
         if path is not None:
             timeline.save(self, path)
         return timeline.trace(self)
 
     def _repr_html_(self):
         """The time line, and launches by kind."""
-        from roofline import timeline
-        from roofline.html import rendered
-
         shown = {"tracks": timeline.picture(self) if self._marks else {}, "whole": self.seconds}
         return rendered("profile.html", caption=self._caption(), rows=list(self._kinds()), **shown)
 
@@ -387,8 +377,6 @@ def profile(
     Profile
     """
     if counted:
-        from roofline.script import Counted
-
         counted = Counted()
         before, apart = counted.before, True
     made = Profile(before, apart, counted or None)
@@ -404,40 +392,6 @@ def profile(
     if apart and made.on_device:
         # What kept the device busy was in the way; how much of it the host waited for is not known.
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
-
-
-class Met:
-    """Counts of launches of one kind: all of the first, ever fewer of the many."""
-
-    def __init__(self):
-        self.n, self.next, self.left, self.samples, self._mean = 0, 1, PATIENCE, [], None
-        self.numbers = None
-
-    def meet(self, launch, executed, again=True):
-        """Count a launch if it is time to; once there is a count, only if `again`."""
-        self.n += 1
-        if self.samples and (
-            not again or self.n < self.next or self.left <= 0.0 or not self._may_differ(launch)
-        ):
-            return
-        again, start = bool(self.samples), time.perf_counter()
-        self.samples.append((self.n, count_launch(launch, executed=executed)))
-        self.left -= again * (time.perf_counter() - start)  # the first one compiles
-        self.next, self._mean = self.n + max(1, self.n // 3), None
-        self.numbers = _whole_numbers(launch.args)
-
-    def _may_differ(self, launch):
-        """Whether a launch may do other work than the one that was counted last."""
-        return branches(launch.kernel) or _whole_numbers(launch.args) != self.numbers
-
-    def mean(self):
-        """Each sample stands for the launches up to the next."""
-        if self._mean is None:
-            ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
-            self._mean = mean(
-                [(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)]
-            )
-        return self._mean
 
 
 def _occupy(space):
@@ -471,15 +425,6 @@ def _something(space):
     return pk.zeros((32,), np.int64, space)
 
 
-def count_launch(launch, *, executed=True):
-    """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
-    scan = launch.scan and launch.scan.split(" ")[1]
-    with pk.use(launch.space):
-        return count(
-            launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed
-        )
-
-
 def _queues(spaces):
     """{space: name}: the space in words, with a number where there are several queues of it."""
     of = {}
@@ -509,26 +454,3 @@ def _identity(a):
     if isinstance(a, pk.View):
         return a.pointer, a.shape, a.strides, a.dtype.name
     return type(a), getattr(a, "value", a)
-
-
-def shapes_of(args):
-    """What makes two launches of a kernel differ in their work: shapes and types of arrays, and values that
-    it was compiled for."""
-    args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
-    return tuple(
-        (
-            shapes_of(a)
-            if isinstance(a, tuple)
-            else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
-        )
-        for a in args
-    )
-
-
-def _whole_numbers(args):
-    """Those among the arguments, by which loops may differ."""
-    return [
-        _whole_numbers(a) if isinstance(a, tuple) else a
-        for a in args
-        if isinstance(a, (int, np.integer, tuple))
-    ]

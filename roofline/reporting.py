@@ -6,29 +6,23 @@ tables, the figures, reads the document, so that a saved one can be shown again,
 
 from __future__ import annotations
 
-import json
 import time
 import types
 from dataclasses import dataclass, field, replace
-from html import escape
-from pathlib import Path
-from typing import Any
 
-from portable.errors import InputError
-from roofline import ceiling, checks, machine, measuring, timing
+from roofline import checks, measuring, timing
 from roofline.attainable import ABOVE, Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.counting import in_words
 from roofline.host import busiest
 from roofline.memory import high_water
-from roofline.profiling import Profile, profile
+from roofline.profiling import profile
 from roofline.reasons import OUTSIDE, reasons_of
 from roofline.timing import Samples
-from roofline.units import finite, one_line, picked, scaled, shown
+from roofline.units import finite, one_line, picked, scaled
 from roofline.verdicts import advice, verdict
 
-SCHEMA_VERSION = 3
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
 # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
 LONG = 0.3
@@ -117,99 +111,6 @@ class Report:
             "failures": [vars(failure) for failure in self.failures],
             "checks": checks.of_part(self.machine, self.ceilings, clock, self.quick),
         }
-
-
-def document(parts):
-    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader
-    would have to change."""
-    return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
-
-
-class Shown(dict[str, Any]):
-    """A report's document that a notebook shows as the page, and `print` of rich as tables."""
-
-    def page(self) -> str:
-        """The offline page, as text."""
-        from roofline.html import page
-
-        return page(self)
-
-    def _repr_html_(self):
-        """The page in a frame of its own, so that its styles stay inside."""
-        framed = escape(self.page())
-        return (
-            '<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0"'
-            f' srcdoc="{framed}"></iframe>'
-        )
-
-    def __rich_console__(self, console, options):
-        from roofline.tables import tables
-
-        yield from tables(self)
-
-
-def report(made: Profile, source: str = "launches") -> Shown:
-    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
-    `report(p)`.
-
-    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays
-    are gone, make the profile with `counted=True`); ceilings are measured if they are not known.
-
-    Parameters
-    ----------
-    made : Profile
-    source : str
-        What it was, in words.
-
-    Returns
-    -------
-    Shown
-        The report's document (docs/report.schema.json), a dict; a notebook shows it as a page.
-
-    Raises
-    ------
-    InputError
-        Nothing was launched.
-    """
-    from roofline import script
-
-    if not made.events:
-        raise InputError("report: the profile heard no launch; launch kernels inside its with-block")
-    parts = {}
-
-    def part(space):
-        return parts.setdefault(space, Report(space, machine.facts(space)))
-
-    def roofs(space, special):
-        return ceiling.ceilings(space, special=special)
-
-    held = roofs if all(e.space != "checked" for e in made.events) else None
-    script.tell(made, source, part, held, counted=made.counted)
-    return Shown(document(made.as_dict() for made in parts.values()))
-
-
-def read(path):
-    """A saved report's document.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is no JSON, no report of this tool, or of another version of its schema.
-    """
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"'{path}' is no JSON: {error}.") from error
-    if not isinstance(found, dict) or found.get("schema") != "roofline-report":
-        raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
-    if found.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(
-            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted."
-            " Make the report anew."
-        )
-    return shown(found)
 
 
 def collect(

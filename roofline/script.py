@@ -1,12 +1,9 @@
 """`python -m roofline report SCRIPT`: the launches of any Python program, each kind against its roof."""
 
-import collections
-import contextlib
 import dataclasses
 import functools
 import runpy
 import sys
-import time
 from pathlib import Path
 
 from portable.errors import InputError, printable
@@ -14,18 +11,15 @@ from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.counting import static_arguments
 from roofline.counts import mean
-from roofline.profiling import SHORT, Met, profile, region_now, shapes_of
+from roofline.met import SIZES, Counted, group_of, kind_of
+from roofline.profiling import SHORT, profile
 from roofline.reasons import reasons_of
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
 
-PATIENCE_AGAIN = 10.0  # seconds for counting launches of a program again, on the data that each meets
-SIZES = 12  # of a kernel that are all counted; of further ones every third or fewer
 FEW, AGAIN = 4, 5  # sizes of a kernel that have rows of their own, or launches of one size
 KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
-# seconds for counting a text, above which what is executed is not counted too: it takes several times as long
-PATIENCE = 2.0
 TICKS = 10  # steps of the clock, below which it does not tell a time
 # of the time in launches, below which a kind is not told by itself, unless it is the costliest of its label
 LEAST = 0.002
@@ -72,98 +66,6 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     return made
 
 
-class Counted:
-    """Counts of launches of each kind, taken before they run: afterwards their data may be others'.
-
-    The first launch of a kind is counted, and later ones ever more rarely while time is left: of data that
-    evolve the mean is told. Of a kernel that is launched over ever other sizes, some sizes are counted.
-    """
-
-    def __init__(self):
-        self._kinds, self._own, self._groups, self._left = {}, set(), {}, PATIENCE_AGAIN
-
-    def before(self, launch):
-        """Count a launch if it is time to; what goes wrong is told when the counts are wanted."""
-        key = _kind(launch, region_now())
-        group = self._groups.setdefault(_group(key), _Sizes())
-        if key in self._own:
-            self._again(self._kinds[key], launch)
-        elif key in self._kinds or group.wants():
-            self._own.add(key)
-            self._kinds[key] = group.last = self._first(launch)
-        else:
-            self._kinds[key] = group.last
-
-    def _again(self, met, launch):
-        if isinstance(met, Met):
-            start = time.perf_counter()
-            with contextlib.suppress(Exception):  # the first one was counted
-                met.meet(launch, met.executed, again=self._left > 0.0)
-            self._left -= time.perf_counter() - start
-
-    def _first(self, launch):
-        met, start = Met(), time.perf_counter()
-        try:
-            met.meet(launch, False)
-            met.executed = time.perf_counter() - start < PATIENCE
-            if met.executed:
-                again = Met()
-                again.meet(launch, True)
-                again.executed = True
-                return again
-        except Exception as error:  # noqa: BLE001 - the program goes on
-            return error
-        return met
-
-    def of(self, keys):
-        """The counts of a launch in the mean of several kinds, given with their numbers of launches."""
-        weights, counted = collections.Counter(), {}
-        for key, n in keys:
-            found = self._kinds[key]
-            if isinstance(found, Exception):
-                raise found
-            weights[id(found)] += n
-            counted[id(found)] = found
-        return mean([(n, counted[k].mean()) for k, n in weights.items()])
-
-
-class _Sizes:
-    """Sizes of a kernel that were met: all of the first are counted, ever fewer of the many; those between
-    are as the last one."""
-
-    def __init__(self):
-        self.met, self.next, self.last = 0, 1, None
-
-    def wants(self):
-        """Whether a size that is met for the first time is to be counted."""
-        self.met += 1
-        if self.met < self.next:
-            return False
-        self.next = self.met + (1 if self.met < SIZES else self.met // 3)
-        return True
-
-
-def _kind(launch, region):
-    """What launches of one kind have in common."""
-    shapes = shapes_of(launch.args)
-    return (
-        region,
-        launch.label,
-        str(launch.space),
-        launch.kernel,
-        launch.policy,
-        launch.reducers,
-        launch.scan,
-        shapes,
-    )
-
-
-def _group(kind):
-    """What launches of one kernel have in common, over whatever sizes."""
-    region, label, space, kernel, _, reducers, scan, _ = kind
-    return region, label, space, kernel, reducers, scan
-
-
 def _rows(kinds):
     """{kind or group: [kind, ...]}: kinds of launches that are told together, in the order in which they were
     met.
@@ -173,7 +75,7 @@ def _rows(kinds):
     """
     groups, rows = {}, {}
     for kind in kinds:
-        groups.setdefault(_group(kind), []).append(kind)
+        groups.setdefault(group_of(kind), []).append(kind)
     for group, members in groups.items():
         for kind in members:
             alone = len(members) <= FEW or len(kinds[kind]) >= AGAIN
@@ -195,7 +97,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     kinds = {}
     for event in made.events:
         for launch in event.launches:
-            kinds.setdefault(_kind(launch, event.region), []).append((event, launch))
+            kinds.setdefault(kind_of(launch, event.region), []).append((event, launch))
     rows = {key: [(kind, kinds[kind]) for kind in members] for key, members in _rows(kinds).items()}
     ranked = sorted(
         ((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()),

@@ -33,7 +33,8 @@ from .evidence import Evidence, evidence, pointwise
 from .files import Events, read_events
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
-from .guards import Places, jitter, notes, places
+from .guards import jitter, notes
+from .repeats import Places, places
 from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood
 from .nuts import sample_nuts

@@ -32,7 +32,8 @@ from .coverage import BACKGROUNDS, CLUSTERS
 from .evidence import evidence
 from .fit import fit
 from .forecast import Forecast, decluster, forecast, predictive_check
-from .guards import jitter, notes, places
+from .guards import jitter, notes
+from .repeats import places
 from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .paper import Paper

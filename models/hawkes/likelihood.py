@@ -21,7 +21,7 @@ from ..sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
 from .excitation import kernels_of, row_of_params
-from .guards import Places, places
+from .repeats import Places, places
 from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
 from .sums import METHODS, PairSums

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -24,12 +24,9 @@ from ..arrays import reached
 from ..sharding import Shards
 from . import row_kernels
 from .filtered import Filtered, collect, joined
-from .given import Data, ModelFunction
-from .running import Run
+from .given import Data, Model, ModelFunction
+from .running import Run, log_likelihoods
 from .summaries import Summaries
-
-if TYPE_CHECKING:
-    from .filter import ParticleFilter
 
 _MOST = 256  # shards of a bank
 
@@ -92,7 +89,7 @@ class Bank:
     space : str or Space
     """
 
-    def __init__(self, model: ParticleFilter, n: int, data: Data, space: Any) -> None:
+    def __init__(self, model: Model, n: int, data: Data, space: Any) -> None:
         with pk.use(space) as self.space:
             self._model, self._n, self._data = moved(model, self.space), n, data
         self._rows, self._run = Rows(0, 0), None
@@ -104,8 +101,6 @@ class Bank:
     def log_likelihoods(self, pieces: Iterator[Rows], params: Array, keys: Array) -> Iterator[Array]:
         """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
         (n_rows, n_blocks)."""
-        from .filter import log_likelihoods
-
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
@@ -131,7 +126,7 @@ class Bank:
 
 
 def prepared(
-    model: ParticleFilter,
+    model: Model,
     data: Data,
     n: int,
     keys: Array,
@@ -161,7 +156,7 @@ def prepared(
 
 
 def filtered(
-    model: ParticleFilter,
+    model: Model,
     data: Data,
     n: int,
     *,
@@ -209,7 +204,7 @@ def filtered(
     return Filtered(**collect(run, summaries, data.single, means))
 
 
-def moved(model: ParticleFilter, space: Any) -> ParticleFilter:
+def moved(model: Model, space: Any) -> Model:
     """The same filter on another space.
 
     Parameters
@@ -243,9 +238,7 @@ def of_rows(data: Data, params: Array) -> Data:
     return found
 
 
-def shared(
-    model: ParticleFilter, n: int, data: Data, n_rows: int, client: ClientLike, space: Spaces | None
-) -> Shards:
+def shared(model: Model, n: int, data: Data, n_rows: int, client: ClientLike, space: Spaces | None) -> Shards:
     """A bank, shared out.
 
     Parameters
@@ -279,7 +272,7 @@ def shared(
 
 
 def run_shared(
-    model: ParticleFilter,
+    model: Model,
     n: int,
     data: Data,
     client: ClientLike,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +33,10 @@ from ..cluster import connected
 from ..sharding import here, spaces_of
 from . import banks, filter_kernels, launches, row_kernels
 from .checks import MOST
-from .filtered import Filtered, check_largest
+from .filtered import Filtered
 from .given import Data, ModelFunction, Params, check_state, not_infinite, tried
+from .online import Online
 from .weights import on
-
-if TYPE_CHECKING:
-    from .online import Online
 
 SCHEMES = {
     "systematic": launches.systematic,
@@ -308,8 +306,6 @@ class ParticleFilter:
         ShapeError, DTypeError, FiniteError, InputError
             As `run`.
         """
-        from .online import Online
-
         return Online(
             self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments
         )
@@ -446,19 +442,6 @@ class ParticleFilter:
                     f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted"
                 )
         return len(state)
-
-
-def log_likelihoods(run, n_steps):
-    """All steps of a run that was reset; log-likelihoods of its rows on the host, which are checked."""
-    for begin, end in run.pieces(n_steps):
-        run.steps(begin, end)
-    if not run.short:
-        check_largest(run.extremes.to_numpy(), False, run.first)
-        return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
-    found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
-    if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
-        check_largest(run.extremes.to_numpy(), False, run.first)
-    return found
 
 
 def _check_levels(quantiles):

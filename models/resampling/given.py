@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,36 @@ from portable.errors import DTypeError, FiniteError, InputError, PortableError, 
 from ..annotations import Array
 from ..checks import as_numbers, check_finite
 
-if TYPE_CHECKING:
-    from .filter import ParticleFilter
-
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
 Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a named tuple
+
+
+class Model(Protocol):
+    """What a run asks of a ParticleFilter, whose attributes these are."""
+
+    functions: tuple[Any, ...]
+    names: tuple[str, ...] | None
+    method: str
+    draw: Any
+    threshold: float
+    lagged: bool
+    in_place: bool
+    ordered: bool
+    dtype: np.dtype[Any]
+    space: Any
+    spaces: Any
+
+    def takes_rows(self, n: int) -> bool:
+        """True if a row of n particles is one team's throughout."""
+
+    def count(self, n_particles: Any) -> int:
+        """Return the number of particles, checked."""
+
+    def n_dims(self, observation: Array, params: Array) -> int:
+        """Return the number of components of a state."""
+
+    def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
+        """Return how many numbers a moment function gives."""
 
 
 class Data:
@@ -33,7 +58,7 @@ class Data:
         Parameters were given for one filter, and results leave out the axis of filters.
     """
 
-    def __init__(self, model: ParticleFilter, y: Array, params: Params | None, inputs: Array) -> None:
+    def __init__(self, model: Model, y: Array, params: Params | None, inputs: Array) -> None:
         self.y, self.inputs, self.n_steps = y, inputs, len(y)
         p = np.zeros(1) if params is None else as_table(params, model.names)
         if p.ndim not in (1, 2) or not p.size:

@@ -16,9 +16,8 @@ from ..annotations import Array, NumberOrArray, PathLike, Whole
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
 from ..files import read_npz, replacing
-from .filter import ParticleFilter
 from .filtered import check_largest
-from .given import Data, ModelFunction, Params
+from .given import Data, Model, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
 from .weights import on
@@ -74,7 +73,7 @@ class Online:
 
     def __init__(
         self,
-        model: ParticleFilter,
+        model: Model,
         n_particles: Whole,
         params: Params | None,
         n_values: Whole,

@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 
 from . import filter_kernels, launches, row_kernels, weighing
+from .filtered import check_largest
 from .weights import TEAM, Tables, row_policy
 
 SWEEP = 4096  # particles of a team
@@ -266,3 +267,16 @@ class Run:
         if self.model.in_place:
             launches.permute(ancestors, self.owner, self.permuted)
             pk.parallel_for(self.tables.draws, filter_kernels.overwrite, before, self.permuted, self.x)
+
+
+def log_likelihoods(run, n_steps):
+    """All steps of a run that was reset; log-likelihoods of its rows on the host, which are checked."""
+    for begin, end in run.pieces(n_steps):
+        run.steps(begin, end)
+    if not run.short:
+        check_largest(run.extremes.to_numpy(), False, run.first)
+        return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
+    found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
+    if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
+        check_largest(run.extremes.to_numpy(), False, run.first)
+    return found

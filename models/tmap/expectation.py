@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..sharding import Held, additions
+from ..places import Held, additions
 from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Part, part_of, tiny
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
     columns : View of int64, shape (n_shards + 1,)
         First team of each shard.
     pairs : View of int64, shape (n_shards - 1, 2)
-        Additions of shards, see `sharding.additions`.
+        Additions of shards, see `places.additions`.
     sums : View, shape (n_models, n_sums, n_teams)
     total : View, shape (n_shards, n_models, n_sums)
         Sums of each shard; of all of them, in the first place, in the end.

@@ -10,6 +10,7 @@ done when it passes. docs/backends.md shows one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -17,10 +18,15 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..errors import ShapeError, SpaceError
+from ..errors import InputError, SpaceError
 from ..events import Stamp
-from ..space import Space
-from ..view import over_new
+from ..place import HOST, Space
+from ..view import address, lowest, over_new, span
+from . import registry
+
+# bytes of an array whose memory the host keeps when it is freed, at least: the system hands out fresh memory
+# page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4)
+LARGE = 128 << 10
 
 
 class Allocated(Protocol):
@@ -95,6 +101,20 @@ class Memory(Protocol):
     def share(self):
         """From now on another library may use this memory, with queues of its own."""
 
+    def read(self, view) -> np.ndarray:
+        """Return the elements of a view of this memory as a NumPy array: a copy, but of the host's."""
+        if view._array.flags.c_contiguous:
+            fresh = view.nbytes < LARGE
+            of = np.empty if fresh else functools.partial(registry.memory(HOST).array, zero=False)
+            elements = of(view.shape, view.dtype)
+            if view.size:
+                self.copy_to_host(address(elements), view.pointer, view.nbytes)
+            return elements
+        buffer, elements = span(view)
+        if view.size:
+            self.copy_to_host(address(buffer), lowest(view), buffer.nbytes)
+        return elements if buffer.nbytes == view.nbytes else elements.copy()
+
     def interface(self, view) -> dict:
         """`__cuda_array_interface__` of a view, where CUDA's libraries reach the memory."""
         raise AttributeError(f"{view!r} is not on a CUDA device")
@@ -164,7 +184,7 @@ class Launches(Protocol):
     # Held by a launch; None lets those of several threads go side by side.
     lock: contextlib.AbstractContextManager | None = None
     interprets: bool = False
-    builds: tuple[str, ...] = ()  # what `counted` counts, of portable.count.BUILDS
+    builds: tuple[str, ...] = ()  # what `counted` counts, of pk.count's builds
 
     @abstractmethod
     def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
@@ -239,15 +259,31 @@ class Launches(Protocol):
         """What portable.count returns, for one of `builds`."""
 
 
-def delivered(results: tuple, outs: tuple) -> tuple | None:
-    """What `run` returns where it has the numbers already: the results, or None once they are written to
-    views.
-    """
-    from ..copy import deep_copy
+def register(name: str, backend: Backend) -> None:
+    """Make a backend of another package known under the name of a space: `pk.register("toy", Toy())`.
 
-    flat = [v for r in results for v in (r if isinstance(r, tuple) else (r,))]
-    if outs and len(outs) != len(flat):
-        raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
-    for view, value in zip(outs, flat):
-        deep_copy(view, value, cast=True)
-    return None if outs else results
+    An installed package need not call this: its backend is found by the entry point `name` of the group
+    "portable.backends".
+
+    Parameters
+    ----------
+    name : str, an identifier
+        What launches say: space=name, or "name:1" if the backend gives numbers a meaning.
+    backend : portable.backends.contract.Backend
+
+    Raises
+    ------
+    InputError
+        The name is no identifier or is taken, or the object is no Backend.
+    """
+    taken = registry.known()
+    if not isinstance(name, str) or not name.isidentifier() or name in taken:
+        raise InputError(
+            f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(taken)}"
+        )
+    if isinstance(backend, type) or not isinstance(backend, Backend):
+        raise InputError(
+            f"register: backend is {backend!r}; "
+            "an object that is a portable.backends.contract.Backend is wanted"
+        )
+    registry.add(name, backend)

@@ -6,63 +6,37 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING
 
 from .. import dlpack, locks
-from ..errors import InputError
-
-if TYPE_CHECKING:
-    from .contract import Backend
 
 # The default is the first that can run here. The last one always can, and is at home in the host's memory.
 PREFERRED = ("cuda", "threads")
 
 
-def _own(folder, name):
-    return lambda: importlib.import_module(f"{__package__}.{folder}.machine").BACKENDS[name]
+def _own(module, name):
+    return lambda: importlib.import_module(f"portable.{module}").BACKENDS[name]
 
 
 _loaders = {
-    name: _own(folder, name)
-    for name, folder in (
-        ("serial", "cpu"),
-        ("threads", "cpu"),
-        ("numba", "cpu"),
-        ("cuda", "cuda"),
-        ("checked", "checked"),
+    name: _own(module, name)
+    for name, module in (
+        ("serial", "backends.cpu.machine"),
+        ("threads", "backends.cpu.machine"),
+        ("numba", "numba.machine"),
+        ("cuda", "backends.cuda.machine"),
+        ("checked", "backends.checked.machine"),
     )
 }
 
 
-def register(name: str, backend: Backend) -> None:
-    """Make a backend of another package known under the name of a space: `pk.register("toy", Toy())`.
-
-    An installed package need not call this: its backend is found by the entry point `name` of the group
-    "portable.backends".
-
-    Parameters
-    ----------
-    name : str, an identifier
-        What launches say: space=name, or "name:1" if the backend gives numbers a meaning.
-    backend : portable.backends.contract.Backend
-
-    Raises
-    ------
-    InputError
-        The name is no identifier or is taken, or the object is no Backend.
-    """
-    from .contract import Backend
-
-    if not isinstance(name, str) or not name.isidentifier() or name in _loaders:
-        raise InputError(
-            f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(_loaders)}"
-        )
-    if isinstance(backend, type) or not isinstance(backend, Backend):
-        raise InputError(
-            f"register: backend is {backend!r}; "
-            "an object that is a portable.backends.contract.Backend is wanted"
-        )
+def add(name, backend):
+    """Know a backend by the name of its space."""
     _loaders[name] = lambda: backend
+
+
+def known():
+    """Return the names of spaces known so far."""
+    return tuple(_loaders)
 
 
 @functools.cache
@@ -71,6 +45,21 @@ def _discover():
 
     for point in entry_points(group="portable.backends"):
         _loaders.setdefault(point.name, point.load)
+
+
+def part(name):
+    """Import a part that stands above those that use it, and is loaded for those launches alone that want
+    it."""
+    with locks.compiling:
+        return importlib.import_module(f"portable.{_PARTS[name]}")
+
+
+_PARTS = {
+    "functions of numba's": "numba.calls",
+    "debug build": "compiler.faults",
+    "counts of a CPU": "backends.cpu.count",
+    "counts of a GPU": "backends.cuda.count",
+}
 
 
 def knows(name):
@@ -101,16 +90,9 @@ def launches(name):
 
 
 @functools.cache
-def _host():
-    from .host import Host
-
-    return Host()
-
-
-@functools.cache
 def memory(name):
     """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
-    return _host() if name == "host" else backend(name.partition(":")[0]).memory(name)
+    return backend(PREFERRED[-1] if name == "host" else name.partition(":")[0]).memory(name)
 
 
 def first(question, argument):

@@ -32,6 +32,10 @@ EXTRA = (
     "end3",
     "depth",
 )  # the last nine: a box; of a scan on CUDA "depth" says how far behind a block's second tile is
+N_BYTES = 64  # of the words of a debug build's first fault
+# of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
+# to, and the address of those words
+ZERO, SPARE, FAULT, N_SHARED_BYTES = 64, 72, 80, 128
 _FORMATS = {
     "bool": "?7x",
     "int32": "i4x",

@@ -12,8 +12,9 @@ import types as python_types
 
 import numpy as np
 
-from .. import elementary_complex, numba, words
+from .. import elementary_complex, words
 from ..errors import LanguageError, ReadOnlyError
+from . import foreign
 from . import types as t
 from .expressions import Expressions
 from .known import DTYPES, WORDS, Known, layers_own, text_of
@@ -68,9 +69,9 @@ class Calls(Expressions):
             if getattr(fn, "chain", False):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
-        if numba.compiles(fn):
+        if foreign.compiled(fn):
             return self.foreign(
-                numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
+                foreign.call_of(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
             )
         self.refuse_call(fn, node)
 

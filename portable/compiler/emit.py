@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from .. import elementary, elementary_c99, elementary_gamma, random
+from .. import draws, elementary, elementary_c99, elementary_gamma
 from . import types as t
 from .instructions import Instructions, rounded
 from .members import Members
@@ -577,7 +577,7 @@ class Emitter(Instructions):
 
 
 # the layer's own texts, whose loops are short
-OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, random)}
+OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, draws)}
 _METHODS = {
     node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)
 }

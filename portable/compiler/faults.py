@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from ..policy import n_indices
 from . import types as t
+from .block import EXTRA, FAULT, N_BYTES, SPARE, ZERO
 from .emit import OWN
 from .lines import Builder
 from .nans import Numbers
@@ -25,10 +26,6 @@ from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, Value
 from .versions import in_versions, meets, packs_in_versions, parted
 
-N_BYTES = 64
-# of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
-# to, and the address of the eight words
-ZERO, SPARE, WORDS, N_SHARED_BYTES = 64, 72, 80, 128
 _RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
 _STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a look asks for
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
@@ -407,7 +404,7 @@ class Debugging(Numbers):
         where = [self._first(v) for v in self.where or ()]
         where += [self._word(0)] * (3 - len(where))
         module = self.b.module
-        tells = module.globals.get("portable_fault") or teller(module, None if self.leaves else WORDS)
+        tells = module.globals.get("portable_fault") or teller(module, None if self.leaves else FAULT)
         self.b.call(tells, [self.memory, *words, *where])
 
     def _first_of(self, bits):
@@ -462,8 +459,6 @@ class Debugged:
 
     def fault_word(self):
         """Its place in the argument block, in words."""
-        from .block import EXTRA
-
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def packs(self, *loop):

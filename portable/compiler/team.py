@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ..annotations import Team
 from ..errors import LanguageError
 from ..reducer import Reducer, Sum
+from ..team import Team
 from . import types as t
 from .known import Known
 from .tree import Operation, View, mapped

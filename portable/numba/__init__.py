@@ -12,11 +12,9 @@ Nothing of numba is imported before the program has imported it, or asks for one
 from __future__ import annotations
 
 import functools
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..kernel import Kernel
+from ..kernel import Kernel
 
 _VERSION = "0.68"  # whose LLVM is ours
 
@@ -51,36 +49,6 @@ def register():
     from . import launches, policies, views, words  # noqa: F401
 
 
-def compiles(function):
-    """Whether an object is a function that numba compiles: @njit's, or numba-cuda's for devices."""
-    return (
-        "numba" in sys.modules
-        and type(function).__module__.startswith("numba.")
-        and hasattr(function, "py_func")
-    )
-
-
-def foreign(function):
-    """A call of such a function in a kernel."""
-    from .calls import Foreign
-
-    return Foreign(function)
-
-
-def linked(text, links):
-    """An IR text with the texts of the functions that it calls in it."""
-    from . import calls
-
-    return calls.linked(text, links)
-
-
-def on_cuda(name, *args):
-    """A function of device.py, which imports numba-cuda."""
-    from . import device
-
-    return getattr(device, name)(*args)
-
-
 def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
     """A range kernel as one of numba-cuda's, which compiles and launches it.
 
@@ -99,4 +67,6 @@ def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
     LanguageError
         No kernel of one index.
     """
-    return on_cuda("kernel", kernel)
+    from . import device  # which imports numba-cuda
+
+    return device.kernel(kernel)

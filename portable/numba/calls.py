@@ -104,6 +104,12 @@ class Foreign:
             numbers.append(Value(dtype, VARYING, lower.b.trunc(x, _as(I1, W)) if dtype == "bool" else x))
         return numbers[0] if self.n_results is None else tuple(numbers)
 
+    def emit_on_device(self, lower, values):
+        """The same on a GPU, by numba-cuda."""
+        from . import device
+
+        return device.emit(lower, self, values)
+
     def _struct(self, W):
         return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
 
@@ -245,12 +251,3 @@ def _n_results(function):
 def _first_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if not line.startswith("Failed in nopython")), "")
-
-
-def linked(text, links):
-    """An IR text with the texts of the functions that it calls, kept to itself."""
-    module = llvm.parse_assembly(text)
-    for name, own in links.items():
-        module.link_in(llvm.parse_assembly(own))
-        module.get_function(name).linkage = "internal"
-    return str(module)

@@ -173,13 +173,6 @@ def _as_text(ptx, name, own):
     return text.replace(".visible ", "").replace(".weak ", "")
 
 
-def in_module(text, links):
-    """An IR text with functions of numba's, as PTX that LLVM hands on as it is and puts in front."""
-    lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
-    escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
-    return text + "".join(f'\nmodule asm "{line}"' for line in escaped)
-
-
 # ---- a kernel of ours as one of numba-cuda's
 def kernel(written):
     """See `portable.numba.cuda_kernel`."""

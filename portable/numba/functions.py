@@ -12,9 +12,10 @@ import hashlib
 
 import llvmlite.binding as llvm
 from llvmlite import ir
+from numba import typeof
 from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
-from numba.extending import NativeValue, lower_builtin, models, register_model, unbox
+from numba.extending import NativeValue, lower_builtin, models, register_model, typeof_impl, unbox
 
 from ..backends.cpu.lanes import Unwatched
 from ..compiler.emit import Emitter
@@ -29,6 +30,7 @@ from ..compiler.typing import typed
 from ..compiler.values import SCALAR
 from ..dispatch import compiling
 from ..errors import LanguageError, ShapeError
+from ..kernel import Function, Kernel
 from .types import NUMBA, PTR, block, specs_of, word_at
 
 
@@ -181,7 +183,7 @@ class Written(types.Function):
     """numba's type of a function or kernel of ours, `written`; it holds nothing at run time."""
 
     def __reduce__(self):
-        return type_known, (self.written,)
+        return typeof, (self.written,)
 
 
 register_model(Written)(models.OpaqueModel)
@@ -192,13 +194,17 @@ def _unbox(kind, obj, c):
     return NativeValue(c.context.get_dummy_value())
 
 
-def type_known(value):
-    """numba's type of an object that says it itself."""
-    return value._numba_type_
+@typeof_impl.register(Function)
+@typeof_impl.register(Kernel)
+def _typeof(written, context):
+    """Return numba's type of a function or kernel, one and the same for each."""
+    if not hasattr(written, "_type_in_numba"):
+        written._type_in_numba = type_of(written)
+    return written._type_in_numba
 
 
 def type_of(written):
-    """The type by which numba knows a function or kernel."""
+    """Make the type by which numba knows a function or kernel."""
     linked = functools.cache(functools.partial(Linked, written))
 
     def refuse(kws):

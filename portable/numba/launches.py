@@ -12,6 +12,7 @@ import inspect
 
 import numpy as np
 from llvmlite import ir
+from numba import typeof
 from numba.core import types
 from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
@@ -22,6 +23,7 @@ from numba.extending import (
     models,
     register_jitable,
     register_model,
+    typeof_impl,
     unbox,
 )
 
@@ -36,7 +38,7 @@ from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..kernel import Kernel
 from ..policy import n_indices
 from ..reducer import Reducer, Sum
-from .functions import Unchanged, Written, name_of, type_known
+from .functions import Unchanged, Written, name_of
 from .policies import FIELDS, kind_of
 from .threads import CHUNKS_A_THREAD, ENTRY, I64, MOST, call, n_threads, ready, share
 from .types import NUMBA, PTR, block, specs_of, word_at, words
@@ -67,9 +69,10 @@ class Known(types.Dummy):
         super().__init__(f"{value!r} {id(value)}")
 
     def __reduce__(self):
-        return type_known, (self.value,)
+        return typeof, (self.value,)
 
 
+typeof_impl.register(Reducer)(lambda reducer, context: Known(reducer))
 register_model(Known)(models.OpaqueModel)
 
 

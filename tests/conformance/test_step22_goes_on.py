@@ -9,7 +9,7 @@ import pytest
 import portable as pk
 from portable.backends.cpu import lanes, lower
 from portable.backends.cpu import space as launches
-from portable.compiler import faults, sites
+from portable.compiler import block, faults, sites
 
 from ..launching import launch_for, launch_reduce
 from .debug_kernels import BROKEN, far_apart, gather, whole
@@ -35,7 +35,7 @@ def going_on(monkeypatch):
     identity = faults.Debugged.identity_of_code
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(lower.Entry, "lanes", staticmethod(lambda signature: 1))
-    monkeypatch.setattr(faults.Debugged, "fault_bytes", faults.N_SHARED_BYTES)  # a zero, and room, behind
+    monkeypatch.setattr(faults.Debugged, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and room, behind
     monkeypatch.setattr(faults.Debugged, "fault_place", _where_kernels_are_left)
     monkeypatch.setattr(faults, "teller", lambda module, behind: sites.teller(module, None))
     monkeypatch.setattr(

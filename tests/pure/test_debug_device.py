@@ -9,7 +9,7 @@ from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
 from portable.backends.cuda import space as launches
-from portable.compiler.faults import WORDS
+from portable.compiler.block import FAULT
 
 
 @pk.kernel
@@ -47,7 +47,7 @@ def faulty(fake_cuda, monkeypatch):
         place = ctypes.c_uint64.from_buffer(self.block, self.faults.place).value
         taken, words = fake_cuda.bytes_at(place, 8), self.faults.words.pointer
         assert place == self.faults.memory.pointer and not any(taken)
-        assert ctypes.c_uint64(words).value == struct.unpack("=q", fake_cuda.bytes_at(place + WORDS, 8))[0]
+        assert ctypes.c_uint64(words).value == struct.unpack("=q", fake_cuda.bytes_at(place + FAULT, 8))[0]
         if n[0] == 2:
             fault = struct.pack("=8q", 1, 0, 40, 37, 3, 5, 0, 0)
             taken[:] = fault[:8]

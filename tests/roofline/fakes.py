@@ -1,7 +1,8 @@
 """Results that nobody measured, for what only shows them."""
 
 from roofline.contract import Work
-from roofline.reporting import Failure, Report, Result, document
+from roofline.documents import document
+from roofline.reporting import Failure, Report, Result
 from roofline.timing import Samples
 
 MARKUP = '<script>alert("x")</script> & <b>'

@@ -7,7 +7,7 @@ import numpy as np
 
 import portable as pk
 import roofline
-from roofline import reporting
+from roofline import documents, reporting
 from roofline.attainable import Analysis, bound
 from roofline.cases import layer
 from roofline.reasons import reasons_of
@@ -74,4 +74,4 @@ def document(ceilings, name="axpy", parts=2):
         )
         part.ceilings = ceilings
         found.append(part.as_dict())
-    return reporting.document(found)
+    return documents.document(found)

@@ -9,7 +9,7 @@ import pytest
 
 from portable.errors import InputError
 from roofline import __main__ as cli
-from roofline import diff, reporting
+from roofline import diff, documents, reporting
 from tests.roofline import fakes, shown
 from tests.roofline.test_html import Page
 
@@ -157,7 +157,7 @@ def test_what_moved_is_told_in_words(tmp_path, quick_ceilings, capsys):
             [shown.result(ceilings, "sum", [kernel], slow)],
             ceilings=ceilings,
         )
-        (tmp_path / name).write_text(json.dumps(reporting.document([part.as_dict()])))
+        (tmp_path / name).write_text(json.dumps(documents.document([part.as_dict()])))
         paths.append(str(tmp_path / name))
     assert (
         cli.main(["diff", *paths, "--out", str(tmp_path / "page.html"), "--svg", str(tmp_path / "plot.svg")])

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from roofline import ceiling, checks, html, reporting, rows, tables, verdicts
+from roofline import ceiling, checks, documents, html, reporting, rows, tables, verdicts
 from tests.roofline import fakes, shown
 
 VOID = {"meta", "br"}
@@ -188,7 +188,7 @@ def test_rows_of_one_name_are_told_apart_on_the_plot(quick_ceilings):
         for E, slow in ((5, 2.0), (20, 20.0))
     ]
     part = reporting.Report("serial", fakes.machine(), results, ceilings=quick_ceilings("serial"))
-    page = html.page(reporting.document([part.as_dict()]))
+    page = html.page(documents.document([part.as_dict()]))
     labels = re.findall(r'<text class="label"[^>]*>([^<]*)</text>', page)
     assert {"1 edm.bound, E = 5", "2 edm.bound, E = 20"} <= set(labels)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 import portable as pk
 import roofline
 from portable.errors import InputError
-from roofline import profiling
+from roofline import met, profiling
 from roofline.attainable import Analysis, analyse, bound
 from roofline.cases import layer
 
@@ -151,7 +151,7 @@ def test_nothing_launched_is_an_empty_profile():
 def test_launches_are_counted_in_their_own_space(monkeypatch):
     """Whichever is the default when the counts are asked for."""
     seen = []
-    monkeypatch.setattr(profiling, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    monkeypatch.setattr(met, "count", lambda *args, **options: seen.append(str(pk.default_space())))
     x, y = np.ones(10), np.ones(10)
     with pk.use("serial"), roofline.profile() as p:
         pk.parallel_for(10, layer.axpy, 2.0, x, y)
@@ -253,7 +253,7 @@ def test_launches_that_differ_are_counted_on_their_own_data(space):
 
 def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     counted = []
-    monkeypatch.setattr(profiling, "count_launch", lambda launch, **options: counted.append(p._busy) or found)
+    monkeypatch.setattr(met, "count_launch", lambda launch, **options: counted.append(p._busy) or found)
     found = roofline.count(
         pk.RangePolicy(0, 4, space="serial"), filled, np.ones(1, int), np.ones(4), executed=False
     )
@@ -274,9 +274,9 @@ def repeated(i, n, scale, x):
 @pytest.mark.parametrize(("numbers", "least", "most"), [([3], 1, 1), ([1, 5], 10, 20)])
 def test_launches_of_a_kind_differ_by_whole_numbers_alone(monkeypatch, numbers, least, most):
     """Not by where arrays lie, nor by floats, which nobody asks for conditions."""
-    counted, count = [], profiling.count_launch
+    counted, count = [], met.count_launch
     monkeypatch.setattr(
-        profiling, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
+        met, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
     )
     arrays = [np.ones(4) for _ in range(50)]
     with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:

@@ -12,7 +12,8 @@ import portable as pk
 from roofline import attainable
 from roofline.cases import layer
 from roofline.contract import Run, Work
-from roofline.reporting import SCHEMA_VERSION, collect
+from roofline.documents import SCHEMA_VERSION
+from roofline.reporting import collect
 from roofline.tables import tables
 from roofline.timing import Samples
 from tests.roofline import fakes

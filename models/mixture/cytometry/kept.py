@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,11 @@ from ..estimator import DirichletMixture
 from .merging import Join
 from .panel import Panel, Scale
 
-if TYPE_CHECKING:
-    from .populations import Populations
-
 VERSION = 1
 _ARRAYS = ("centres", "spreads", "members", "medians", "cells")
 
 
-def save(populations: Populations, path: str | os.PathLike) -> None:
+def save(populations: Any, path: str | os.PathLike) -> None:
     """Write populations; see `Populations.save`."""
     panel = populations.panel
     given = not isinstance(panel.compensation, str)
@@ -44,15 +41,15 @@ def save(populations: Populations, path: str | os.PathLike) -> None:
     saving.save(populations.model, path, more | {"cytometry": np.array(json.dumps(header))})
 
 
-def load(path: str | os.PathLike, space: str | None) -> Populations:
-    """As `Populations.load`."""
+def load(path: str | os.PathLike, space: str | None, make: Any) -> Any:
+    """As `Populations.load`; `make` is Populations, which saves by this module."""
     model, more = saving.load_with(DirichletMixture, path)
     model.space = space
     try:
         header = json.loads(str(more["cytometry"]))
         version = int(header["version"])
         if version <= VERSION:
-            return _populations(model, header, more)
+            return make(*_populations(model, header, more))
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             f"{path} holds a mixture, but no populations that cytometry wrote: "
@@ -62,8 +59,6 @@ def load(path: str | os.PathLike, space: str | None) -> Populations:
 
 
 def _populations(model, header, more):
-    from .populations import Populations  # which saves by this module
-
     arrays = {name: more[f"cytometry.{name}"] for name in _ARRAYS}
     panel = _panel(header, arrays, more)
     k, p = model.means_.shape
@@ -73,9 +68,7 @@ def _populations(model, header, more):
         raise ValueError(f"{k} components, {len(names)} populations, {p} channels")
     joins = [Join(tuple(map(tuple, both)), left, n) for both, left, n in header["joins"]]
     signatures = tuple(header["signatures"])
-    return Populations(
-        panel, model, members, names, signatures, arrays["medians"], arrays["cells"], tuple(joins)
-    )
+    return panel, model, members, names, signatures, arrays["medians"], arrays["cells"], tuple(joins)
 
 
 def _panel(header, arrays, more):

@@ -141,7 +141,7 @@ class Populations:
         InputError
             No such file, not one of `save`, or of a later version.
         """
-        return load(path, space)
+        return load(path, space, cls)
 
 
 def populations_of(

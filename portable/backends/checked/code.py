@@ -153,7 +153,8 @@ class Code:
     """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other,
     as `to` if that is given."""
 
-    def __init__(self, tree, float_dtype, kernel_name, to=None, returns=True):
+    def __init__(self, tree, float_dtype, kernel_name, combining, to=None, returns=True):
+        self.combining = combining  # reducing.py's, of a reducer's states
         self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = (
             tree,
             float_dtype,
@@ -464,12 +465,10 @@ class Code:
 
     def step(self, o, args):
         """The combination of a reducer's states."""
-        from .reducing import combining
-
         dtypes = tuple(self.strong(v.dtype) for v in o.args)
         neutral = o.attr.neutral(dtypes[0]) if o.op == "before" else ()
         return {
-            "step": self.constant(combining(o.attr, dtypes, self.float_dtype, self.kernel_name)),
+            "step": self.constant(self.combining(o.attr, dtypes, self.float_dtype, self.kernel_name)),
             "all": "".join(f"{self.get(v)}, " for v in o.args),
             "neutral": f"({''.join(f'{self.literal(n, dtype)}, ' for n, dtype in zip(neutral, dtypes))})",
         }

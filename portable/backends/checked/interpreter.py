@@ -24,8 +24,7 @@ from .code import PLACES, SITES, site_of
 from .findings import Notes
 from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, arrays_in, replaced, unwritten
 from .schedule import NEVER, Member, Schedule
-from .space import DEFAULT_TEAM_SIZE
-from .team import Group, Team
+from .team import DEFAULT_TEAM_SIZE, Group, Team
 
 MOST_MEMBERS = 1024  # of a block of CUDA's
 

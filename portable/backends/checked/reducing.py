@@ -20,7 +20,7 @@ def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
     result is arranged."""
     numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
     tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
-    code = Code(tree, float_dtype, kernel_name, to)
+    code = Code(tree, float_dtype, kernel_name, combining, to)
     return functools.partial(code.function, UNWATCHED), arrangement(tree.result)
 
 

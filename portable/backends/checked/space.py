@@ -14,9 +14,9 @@ from ...locks import Lock
 from ...policy import n_indices
 from .. import contract
 from .code import Code
-from .reducing import Folding
+from .reducing import Folding, combining
+from .team import DEFAULT_TEAM_SIZE
 
-DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
 REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
 
@@ -58,7 +58,8 @@ class Entry(entry.Entry):
 
     @functools.cached_property
     def code(self):
-        return Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
+        names = self.signature.float_dtype, self.kernel.name
+        return Code(self.tree, *names, combining, returns=bool(self.reducers))
 
     @functools.cached_property
     def foldings(self):

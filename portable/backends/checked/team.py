@@ -9,6 +9,8 @@ from .access import store
 from .code import SITES
 from .memory import ALIGN, SITE_SHIFT, Fault, Watched, unwritten
 
+DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
+
 
 class Team:
     """What a kernel of a TeamPolicy gets first, one object a member.

@@ -107,7 +107,7 @@ def _most_maps():
 
 
 @locks.alone
-def load(text, kernel_name, key=None, level=3):
+def load(text, kernel_name, key=None, level=3, hear=None):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
@@ -116,6 +116,8 @@ def load(text, kernel_name, key=None, level=3):
     level : int or None
         Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
         short text that is taken as it stands.
+    hear : function, optional
+        Called before code is linked that looks for Ctrl-C: it makes known what such code calls.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def load(text, kernel_name, key=None, level=3):
         module = optimised(text() if callable(text) else text, kernel_name, level)
         code = machine(level or 0).emit_object(module)
         cache.put(key, code)
-    return linked(code)
+    return linked(code, hear)
 
 
 def optimised(text, kernel_name, level=3):
@@ -160,14 +162,14 @@ def rewritten(text, kernel_name, change):
     return linked(machine().emit_object(changed))
 
 
-def linked(code):
+def linked(code, hear=None):
     """Addresses of the functions of object code, as `load` gives them."""
     _require_room()
     # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
     if b"portable_usual" in code:
         _usual()
-    if b"portable_poll" in code or b"portable_ends" in code:
-        from . import stop  # noqa: F401
+    if hear and (b"portable_poll" in code or b"portable_ends" in code):
+        hear()
     module = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
     engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it

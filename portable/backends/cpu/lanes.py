@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 
-from ... import numba
 from ...compiler.lines import Builder
 from ...compiler.members import Members
 from ...compiler.team import combine_states
@@ -39,8 +39,12 @@ class CpuTarget(entry.Target):
 
     @staticmethod
     def linked(text, links):
-        """An IR text with the functions of numba's that it calls."""
-        return numba.linked(text, links)
+        """An IR text with the texts of the functions that it calls, kept to itself."""
+        module = llvm.parse_assembly(text)
+        for name, own in links.items():
+            module.link_in(llvm.parse_assembly(own))
+            module.get_function(name).linkage = "internal"
+        return str(module)
 
 
 def rolled(branch):

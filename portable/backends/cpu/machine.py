@@ -1,15 +1,23 @@
-"""The spaces "serial", "threads" and "numba", as backends/contract.py wants them: one machine, and whose
-threads they take."""
+"""The spaces "serial" and "threads", as backends/contract.py wants them: one machine, whose memory is the
+host's."""
 
 import functools
 
-from ... import numba
-from ...space import Space
+from ...place import HOST
 from ..contract import Backend
+from ..host import Host
 from . import Threads
 
 
-class _Serial(Backend):
+_HOST = Host()
+
+
+class Serial(Backend):
+    """One thread; `pool` gives the threads of spaces that have several."""
+
+    def memory(self, name):
+        return _HOST if name == HOST else super().memory(name)
+
     def launches(self):
         from . import space
 
@@ -26,7 +34,7 @@ class _Serial(Backend):
         return Pool(space.n_threads)
 
 
-class _Threads(_Serial):
+class _Threads(Serial):
     def space(self, name, number):
         return None if number == 0 else Threads(number)
 
@@ -40,29 +48,4 @@ class _Threads(_Serial):
         return pool if pool.native else None
 
 
-class _Numba(_Serial):
-    """The threads of numba's prange: at most "numba:4" of those that NUMBA_NUM_THREADS and set_num_threads
-    leave."""
-
-    def space(self, name, number):
-        return None if number == 0 else Space(name, n_threads=number or numba.most_threads())
-
-    def unavailable(self, space):
-        most, why = numba.most_threads(), numba.missing()
-        if why is None and space.n_threads > most:
-            return f"numba has {most} thread{'s' * (most > 1)}; NUMBA_NUM_THREADS says how many"
-        return why
-
-    def pool(self, space):
-        from ...numba.threads import Pool
-
-        return Pool(space.n_threads)
-
-    def about(self, space):
-        from ...numba.threads import layer
-
-        ((name, threads),) = super().about(space)
-        return [(name, f"{threads} of numba's, layer {layer()}")]
-
-
-BACKENDS = {"serial": _Serial(), "threads": _Threads(), "numba": _Numba()}
+BACKENDS = {"serial": Serial(), "threads": _Threads()}

@@ -113,7 +113,8 @@ def _code(*launch):
     kernel, _, *types = launch
 
     def load(kind):
-        return engine.load(lambda: _emitted(kind)(kernel, kind, *types).text, kernel.name, f"{key}{kind}")
+        text = lambda: _emitted(kind)(kernel, kind, *types).text  # noqa: E731
+        return engine.load(text, kernel.name, f"{key}{kind}", hear=_stop)
 
     return Launched(*launch, facts), load
 
@@ -122,7 +123,14 @@ def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """The same of a debug build, whose sites are known when it has been emitted."""
     entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
     text, key = entry.text, engine.key_of(entry.identity_of_code)
-    return entry, lambda kind: engine.load(lambda: text, kernel.name, key)
+    return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
+
+
+def _stop():
+    """Return what ends launches at Ctrl-C; its functions are known to compiled code from then on."""
+    from . import stop  # many a first launch has no code that looks for it
+
+    return stop
 
 
 def _emitted(policy_kind, debug=False):
@@ -133,9 +141,7 @@ def _emitted(policy_kind, debug=False):
         from .lower import Entry as kind
     if not debug:
         return kind
-    from ...compiler.faults import debug_entry
-
-    return debug_entry(kind, debug)
+    return registry.part("debug build").debug_entry(kind, debug)
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -424,9 +430,7 @@ def _again(space, block, row):
 def _native(table, pool_run, kept):
     """A call of engine.SEQUENCE."""
     flat = len(table), pool_run, *(n for row in table for n in row)
-    from . import stop
-
-    call = functools.partial(stop.sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call = functools.partial(_stop().sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
 
@@ -510,9 +514,7 @@ def fence(space):
 
 
 def counted(*launch):
-    from . import count  # only those who count pay for it
-
-    return count.counted(*launch)
+    return registry.part("counts of a CPU").counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):

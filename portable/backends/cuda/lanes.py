@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ... import numba
 from ...compiler import types as t
 from ...compiler.scanned import words_of
 from ...compiler.members import Members
@@ -75,11 +74,14 @@ class CudaTarget:
     @staticmethod
     def foreign(lower, callee, values):
         """A call of a function that numba compiles."""
-        return numba.on_cuda("emit", lower, callee, values)
+        return callee.emit_on_device(lower, values)
 
     @staticmethod
     def linked(text, links):
-        return numba.on_cuda("in_module", text, links)
+        """An IR text with functions as PTX, which LLVM hands on as it is and puts in front."""
+        lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
+        escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
+        return text + "".join(f'\nmodule asm "{line}"' for line in escaped)
 
     @staticmethod
     def fast_math(lower, name, values):

@@ -11,12 +11,12 @@ import struct
 
 from ... import cache
 from ...errors import InputError
-from ...compiler.block import EXTRA, scratch_of
-from ...compiler.faults import N_BYTES, N_SHARED_BYTES, WORDS, debug_entry
+from ...compiler.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock, once
 from ...policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from .. import registry
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
@@ -43,7 +43,7 @@ class Compiled:
         self.context = driver.context(space.device)
         kind = self.entries[policy_kind.startswith("scan")]
         if space.debug:
-            kind = debug_entry(kind, space.debug)
+            kind = registry.part("debug build").debug_entry(kind, space.debug)
         entry = kind(kernel, policy_kind, specs, reducers, team_size)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
@@ -146,7 +146,7 @@ class _Faults:
         ctypes.memset(self.words.pointer, 0, N_BYTES)
         self.found = ctypes.c_int64.from_address(self.words.pointer)
         where = ctypes.c_uint64(self.words.pointer)
-        context.copy_to_device(self.memory.pointer + WORDS, ctypes.addressof(where), 8)
+        context.copy_to_device(self.memory.pointer + FAULT, ctypes.addressof(where), 8)
 
     def put(self, block):
         """Write the memory's address into the argument block at an address."""
@@ -168,7 +168,7 @@ class _Faults:
         """The words that were left, which are forgotten."""
         words = ctypes.string_at(self.words.pointer, N_BYTES)
         ctypes.memset(self.words.pointer, 0, N_BYTES)
-        self.context.fill(self.memory.pointer, 0, WORDS, wait=True)
+        self.context.fill(self.memory.pointer, 0, FAULT, wait=True)
         return words
 
 
@@ -581,9 +581,7 @@ def explain(space, kernel, policy, policy_kind, specs):
 
 
 def counted(*launch):
-    from . import count  # only those who count pay for it
-
-    return count.counted(*launch)
+    return registry.part("counts of a GPU").counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
@@ -607,6 +605,6 @@ def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False):
     key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug)
     if key not in kernel.compiled:
         kind = ScanEntry if policy_kind.startswith("scan") else Entry
-        kind = debug_entry(kind, debug) if debug else kind
+        kind = registry.part("debug build").debug_entry(kind, debug) if debug else kind
         kernel.compiled[key] = kind(kernel, policy_kind, specs, reducers, team_size)
     return kernel.compiled[key]
