@@ -273,8 +273,8 @@ def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[N
 
 
 def additions(n_shards: int) -> list[tuple[int, int]]:
-    """Return the additions of the tree (1) in their order, each as the shard that is added to and the one that
-    is added; the sum is the first shard's in the end.
+    """Return the additions of the tree (1) in their order, each as the shard that is added to and the one
+    that is added; the sum is the first shard's in the end.
 
     Parameters
     ----------

@@ -286,7 +286,7 @@ class Iterations:
     def replay(self):
         """Launch them: by a graph of one iteration where launches are not queued, for it leaves out the time
         between launches at once. Where they are queued, a fit may end sooner than a graph is made: the first
-        replay launches each kernel, the second replays a graph of one iteration, later ones a graph of all."""
+        replay launches each kernel, the second replays a graph of one iteration, later ones one of all."""
         if self._space is not None and self._replays < 3:
             queued = pk.queued(self._space)
             in_graph = ((0, 1, self._n) if queued else (1, 0, 0))[self._replays]

@@ -272,9 +272,9 @@ def expectation(
     """Sums (4) and (6), one team per column of `sums`, for each start that still runs.
 
     A team's packs are neighbours, so that memory is read in its order. Its kept row + k of `filtered`, shape
-    (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and stays in cache. Lanes go on beyond the end of their runs, where nothing counts:
-    that is cheaper than to hold them back. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4
-    items a gap.
+    (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and stays in cache. Lanes go
+    on beyond the end of their runs, where nothing counts: that is cheaper than to hold them back. 6 R^2 +
+    14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
     """
     n_teams = dealt.shape[1]
     start = team.league_rank // n_teams
