@@ -17,14 +17,15 @@ class Plan:
     """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
     then)."""
 
-    __slots__ = ("_call", "_launch", "_kept", "_lock", "_redirect", "_plain")
+    __slots__ = ("_call", "_launch", "_bound", "_lock", "_redirect", "_plain")
 
-    def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
+    def __init__(self, call, launch, bound):
+        self._call, self._launch, self._bound, self._lock = call, launch, bound, Lock()
         hooks = current()
         self._redirect = hooks.redirect
         # hooks with which nothing else is to be done
-        self._plain = events.NONE if not hooks.redirect else None if hooks.listeners else hooks
+        others = hooks.listeners or hooks.recording
+        self._plain = events.NONE if not hooks.redirect else None if others else hooks
 
     def __call__(self) -> None:
         hooks = current()
@@ -37,11 +38,14 @@ class Plan:
         return self._hooked(hooks)
 
     def _hooked(self, hooks):
-        """The same, where somebody listens, or where this context or the plan's own has another build."""
+        """The same, where somebody listens, where a capture records, or where this context or the plan's own
+        has another build."""
         if hooks.redirect is not self._redirect:  # another context, which checks or debugs its launches
             launch = self._launch
             with use(launch.space):  # where it was made for
                 return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
+        if hooks.recording is not None:
+            return hooks.recording.record(self._launch, self._bound)
         try:
             with self._lock.held:
                 if hooks.listeners:
@@ -94,7 +98,7 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     -------
     Plan
         Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers
-        are frozen.
+        are frozen. In a capture, a call is recorded as the launch would be.
 
     Examples
     --------
@@ -107,7 +111,7 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     >>> x.tolist()
     [2.0, 2.0]
     """
-    space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
+    bound = space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
     launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)
     arm()
-    return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
+    return Plan(backend.plan_for(space, compiled, policy, words), launch, bound)
