@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import numpy as np
 
-from . import frontend
+from . import frontend, locks
 from .annotations import Arguments, Result
 from .errors import InputError
 
@@ -98,14 +98,14 @@ class _Written:
         """'file:line' of the def line."""
         return self.portable_text.where()
 
-    @functools.cached_property
+    @locks.kept
     def _numba_type_(self):
         """What numba asks of each object that it meets: its type there."""
         from .numba.functions import type_of
 
         return type_of(self)
 
-    @functools.cached_property
+    @locks.kept
     def portable_text(self):
         return frontend.read(self.fn, self.kind)
 

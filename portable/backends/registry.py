@@ -102,8 +102,8 @@ def launches(name):
 
 @functools.cache
 def _host():
-    from .host import Host
-
+    with locks.compiling:
+        from .host import Host
     return Host()
 
 

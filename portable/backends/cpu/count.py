@@ -207,6 +207,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     return marks.found(found) if marks else found
 
 
+@locks.alone
 def _compiled(kernel, policy_kind, specs, reducers, build):
     """(entry, function) of a counting build, made once."""
     key = ("cpu", build, policy_kind, specs, reducers)

@@ -107,7 +107,7 @@ def _most_maps():
 
 
 @locks.alone
-def load(text, kernel_name, key=None, level=3):
+def load(text, kernel_name, key=None, level=3, hears=True):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
@@ -116,6 +116,8 @@ def load(text, kernel_name, key=None, level=3):
     level : int or None
         Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
         short text that is taken as it stands.
+    hears : bool
+        Whether functions of stop.py's are made known if the code calls them; not for its own.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def load(text, kernel_name, key=None, level=3):
         module = optimised(text() if callable(text) else text, kernel_name, level)
         code = machine(level or 0).emit_object(module)
         cache.put(key, code)
-    return linked(code)
+    return linked(code, hears)
 
 
 def optimised(text, kernel_name, level=3):
@@ -160,14 +162,14 @@ def rewritten(text, kernel_name, change):
     return linked(machine().emit_object(changed))
 
 
-def linked(code):
+def linked(code, hears=True):
     """Addresses of the functions of object code, as `load` gives them."""
     _require_room()
     # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
     if b"portable_usual" in code:
         _usual()
-    if b"portable_poll" in code or b"portable_ends" in code:
-        from . import stop  # noqa: F401
+    if hears and (b"portable_poll" in code or b"portable_ends" in code):
+        sequence()
     module = llvm.parse_assembly("")
     engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
     engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
@@ -285,6 +287,15 @@ out:
   ret void
 }
 """
+
+
+@locks.once
+def sequence():
+    """The call of `SEQUENCE`, with its table by reference; functions of stop.py's are known from now on."""
+    from . import stop
+
+    return stop.known()
+
 
 # Calls an entry in the usual state of arithmetic, and sets the caller's again.
 USUAL = {

@@ -1,9 +1,8 @@
 """The spaces "serial", "threads" and "numba", as backends/contract.py wants them: one machine, and whose
 threads they take."""
 
-import functools
-
 from ... import numba
+from ...locks import once
 from ...space import Space
 from ..contract import Backend
 from . import Threads
@@ -18,7 +17,7 @@ class _Serial(Backend):
     def about(self, space):
         return [(space.name, f"{space.n_threads} thread{'s' * (space.n_threads > 1)}")]
 
-    @functools.cache
+    @once
     def pool(self, space):
         """What deals the chunks of a launch to threads."""
         from .pool import Pool

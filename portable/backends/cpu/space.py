@@ -331,7 +331,9 @@ def _call(space, block, address, begin, end, chunk):
     """A callable: [begin, end) on the calling thread if that takes it alone, else on the pool."""
     if _is_alone(space, begin, end, chunk):
         return functools.partial(engine.call(address), block, begin, end, 0)
-    return functools.partial(_pool(space).run, address, block, begin, end, chunk)
+    pool = _pool(space)
+    pool.run_address  # noqa: B018  (compiled: a plan's call, which has its lock, compiles nothing)
+    return functools.partial(pool.run, address, block, begin, end, chunk)
 
 
 def run_for(space, compiled, policy, words):
@@ -424,9 +426,7 @@ def _again(space, block, row):
 def _native(table, pool_run, kept):
     """A call of engine.SEQUENCE."""
     flat = len(table), pool_run, *(n for row in table for n in row)
-    from . import stop
-
-    call = functools.partial(stop.sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call = functools.partial(engine.sequence(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
 

@@ -152,19 +152,35 @@ define void @portable_begins(ptr %block) {
 """
 
 
-def _known():
-    """The code of the texts above, and of sequences of launches, which calls it; names that compiled code
-    refers to are known before any is linked."""
+def known():
+    """The call of sequences of launches, with ctypes.byref(table), which is not converted; names that compiled
+    code refers to are known from now on. `engine.sequence` asks for it, once."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
         functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
         for name, function in (functions | {"time": pool_code.posix("time")}).items():
             llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
+    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None, hears=False)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
-    return code
+    if HEARS:
+        _listen(code("on_sigint"))
+    call = ctypes.CFUNCTYPE(None)(code("sequence"))
+    call.code = code  # kept alive
+    return call
+
+
+def _listen(handler):
+    """Have a native handler stand in front of Python's own from the next `arm` on."""
+    _STOOD.append(handler)
+    _note_main()
+    os.register_at_fork(after_in_child=_note_main)
+    locks.arming.append(arm)
+    locks.ending.append(_forget)
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
+        # a notebook sets its handler anew for each cell
+        shell.events.register("pre_run_cell", lambda *info: arm())
 
 
 def _note_main():
@@ -188,15 +204,4 @@ def arm():
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-code = _known()
-_STOOD = None, 0, 1, HEARS and code("on_sigint")  # nobody, nobody, who ignores it, and ours
-sequence = ctypes.CFUNCTYPE(None)(code("sequence"))  # called with ctypes.byref(table), which is not converted
-if HEARS:
-    _note_main()
-    os.register_at_fork(after_in_child=_note_main)
-    locks.arming.append(arm)
-    locks.ending.append(_forget)
-    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
-        shell.events.register(
-            "pre_run_cell", lambda *info: arm()
-        )  # a notebook sets its handler anew for each cell
+_STOOD = [None, 0, 1]  # nobody, nobody, one that ignores it; and ours, once it is known
