@@ -37,10 +37,10 @@ def _without_docstrings(run):
 
 def _umask(run):
     for mask in ("002", "000", "077"):
-        folder = f"cache{mask}"
+        folder = os.path.join(run.folder, f"cache{mask}")
         run(f"umask={mask}", "once", XDG_CACHE_HOME=folder)
         run(f"umask={mask}", XDG_CACHE_HOME=folder)
-        kept = list(Path(run.folder, folder).rglob("*"))
+        kept = list(Path(folder).rglob("*"))
         assert any(file.is_file() for file in kept), f"no cache with umask {mask}"
         assert not any(file.stat().st_mode & 0o022 for file in kept), f"open to others with umask {mask}"
 

@@ -18,7 +18,8 @@ import threading
 
 LIMIT = 240  # seconds until a process that hangs says where
 path, seed, *how = sys.argv[1:]
-faulthandler.dump_traceback_later(LIMIT, exit=True)
+if sys.stderr:
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
 sys.path[:0] = [path, os.path.dirname(os.path.abspath(__file__))]
 for word in how:
     if word.startswith("umask="):
