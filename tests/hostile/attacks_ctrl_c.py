@@ -202,7 +202,7 @@ class _Rain:
 def ctrl_c_in_a_rain(random, times):
     """On short launches: a launch either raises or is complete, and what the handler raises arrives."""
     x, complete = np.zeros(100_000), 0
-    with _Rain(lambda: 0.01 * random.random()).falling() as rain:
+    with _Rain(lambda: 0.04 * random.random()).falling() as rain:
         while rain.raised < times:
             x[:] = 0.0
             space = HOST[rain.raised % 4]
