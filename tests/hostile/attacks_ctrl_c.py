@@ -3,6 +3,9 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -230,6 +233,66 @@ def ctrl_c_while_kernels_compile(random, times):
     )
     usable()
     return rain.raised
+
+
+_LONG = """
+import importlib, pathlib
+from tests.hostile.victims import *
+pathlib.Path("long_text.py").write_text(
+    "import portable as pk\\n\\n@pk.kernel\\ndef long(i, x):\\n    s = 0.0\\n"
+    + "".join(f"    s = s * 0.5 + x[i] * {k}.0\\n" for k in range(4000)) + "    x[i] = s\\n")
+sys.path.insert(0, ".")
+usable()
+heard = []
+signal.signal(signal.SIGINT, HANDLER)
+print("ready", flush=True)
+x = np.ones(9)
+try:
+    pk.parallel_for(on("serial", 9), importlib.import_module("long_text").long, x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+usable()
+print("heard", len(heard), x[0] != 1.0, flush=True)
+"""
+
+
+def _long(handler, presses, folder):
+    """A process that compiles a long text, told of Ctrl-C so many seconds after it has said that it takes long."""
+    command = [sys.executable, "-c", "import os, signal, sys\n" + _LONG.replace("HANDLER", handler)]
+    settings = {**os.environ, "PORTABLE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=settings)
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+            line = process.stderr.readline()
+            assert "kernel 'long' takes long to compile" in line, line
+            begun = time.monotonic()
+            for after in presses:
+                time.sleep(after)
+                process.send_signal(signal.SIGINT)
+            told, wrong = process.communicate(timeout=600)
+        except BaseException:
+            process.kill()
+            raise
+    assert "takes long" not in wrong, "told twice"
+    return process.returncode, told, time.monotonic() - begun
+
+
+@attack(1)
+def ctrl_c_while_a_long_text_compiles(random, times):
+    """The first is heard between two parts, the second ends the process, wherever it is."""
+    raises, notes = "signal.default_int_handler", "lambda *_: heard.append(1)"
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            code, told, one = _long(raises, [random.random()], folder)
+            assert (code, told) == (0, "interrupted\nheard 0 False\n"), (code, told)
+            code, told, whole = _long(notes, [random.random()], folder)
+            assert (code, told) == (0, "heard 1 True\n"), (code, told)
+            code, told, two = _long(raises, [random.random(), 0.05], folder)
+            if (code, told) != (0, "interrupted\nheard 0 False\n"):  # the first was heard within 0.05 s
+                assert (code, told) == (-signal.SIGINT, ""), (code, told)
+            print(f"  of {whole:.1f} s: one ended it after {one:.1f} s, two after {two:.1f} s")
+    return times
 
 
 @attack(1)
