@@ -132,11 +132,7 @@ def lines_of(fn):
 
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
-    place = check_function(fn, kind)
-    n_lines = 1 + max((line or 0 for *_, line in fn.__code__.co_lines()), default=0)
-    n_lines -= fn.__code__.co_firstlineno
-    if n_lines > MOST_LINES:
-        raise SourceError(f"{place}: its text has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
+    place = _check_length(fn, kind)
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
@@ -162,6 +158,15 @@ def read(fn, kind="kernel"):
     returns = [n for n in text.nodes if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
     return text
+
+
+def _check_length(fn, kind):
+    """Where a function stands; SourceError if its text is far too long."""
+    place = check_function(fn, kind)
+    last = max(line or 0 for *_, line in fn.__code__.co_lines())
+    if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
+        raise SourceError(f"{place}: its text has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
+    return place
 
 
 def _always_returns(body):

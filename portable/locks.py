@@ -130,8 +130,8 @@ def alone(function):
 
 
 class kept:  # noqa: N801  (a decorator)
-    """functools.cached_property without its lock of Python 3.11, which the child of a fork might find taken, and
-    a thread that compiles."""
+    """Make an attribute at its first use as functools.cached_property does, but without its lock of Python
+    3.11: a thread that compiles may want it, and the child of a fork would find it taken."""
 
     def __init__(self, make):
         self.make, self.__doc__ = make, make.__doc__
@@ -215,8 +215,11 @@ SLOW = 2.0  # seconds of a compilation of which a line says that it takes long
 
 
 def look(name, more=0.0):
-    """Between two parts of the compilation of a kernel of this name: Ctrl-C takes effect, and a line says what takes long, or
-    will by the `more` seconds of the next part."""
+    """Hear of Ctrl-C between two parts of the compilation of a kernel, and say in a line if it takes long.
+
+    name : str, the kernel's
+    more : float, seconds that the next part will take
+    """
     if not compiling.held._is_owned():
         return
     handler = signal.getsignal(signal.SIGINT)
@@ -229,8 +232,8 @@ def look(name, more=0.0):
             compiling.told = name
             with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr, or a closed one
                 sys.stderr.write(
-                    f"portable: kernel '{name}' takes long to compile; Ctrl-C is heard between two parts of it, "
-                    "and a second one ends the process\n"
+                    f"portable: kernel '{name}' takes long to compile; Ctrl-C is heard between two parts of"
+                    " it, and a second one ends the process\n"
                 )
         if heard:
             _once_more()

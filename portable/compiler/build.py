@@ -162,8 +162,8 @@ class Build(Names):
             if len(self.order) > MOST_OPERATIONS:
                 self.fail(
                     s,
-                    f"with its functions and unrolled loops the text has more than {MOST_OPERATIONS:,} operations"
-                    ", which would take minutes to compile; leave loops to run time, or launch several kernels",
+                    f"with its functions and unrolled loops the text has more than {MOST_OPERATIONS:,}"
+                    " operations; leave loops to run time, or launch several kernels",
                 )
             if not self.frame.word:
                 self.line, self.at = self.frame.text.where(s), (self.frame.text, s)

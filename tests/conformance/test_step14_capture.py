@@ -106,7 +106,7 @@ def test_reductions_and_scans_are_recorded_when_views_take_their_numbers(space):
 
 
 def test_calls_of_plans_and_replays_of_graphs_are_recorded_in_their_turn(space):
-    """Also a plan that is made in the capture, one of a debug build, and a graph that runs its launches twice."""
+    """Also a plan that is made in the capture, one of a debug build, and a graph of two rounds."""
     n = 5000 if space != "checked" else 20
     x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
     with pk.use(space):
@@ -139,9 +139,7 @@ def test_a_plan_of_another_space_is_refused_as_its_launch_would_be():
     with pk.capture("serial") as graph:
         plan()
     for call in (plan, graph.replay):
-        with pytest.raises(
-            LaunchError, match="'axpy' runs on 'serial', but this capture records.*'threads"
-        ):
+        with pytest.raises(LaunchError, match="'axpy' runs on 'serial', but this capture records.*'threads"):
             with pk.capture("threads:2"):
                 call()
     assert (y == 0.0).all()

@@ -1,5 +1,5 @@
-"""Attacks on the first second of a process, each in a new interpreter (cold.py): first launches side by side, in random
-order, also from an archive, without a home, with all descriptors closed."""
+"""Attacks on the first second of a process, each in a new interpreter (cold.py): first launches side by side,
+in random order, also from an archive, without a home, with all descriptors closed."""
 
 import concurrent.futures
 import os

@@ -257,7 +257,8 @@ print("heard", len(heard), x[0] != 1.0, flush=True)
 
 
 def _long(handler, presses, folder):
-    """A process that compiles a long text, told of Ctrl-C so many seconds after it has said that it takes long."""
+    """Run a process that compiles a long text, with Ctrl-C so many seconds after its line that it takes long;
+    its exit status, its output, and the seconds since that line."""
     command = [sys.executable, "-c", "import os, signal, sys\n" + _LONG.replace("HANDLER", handler)]
     settings = {**os.environ, "PORTABLE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=settings)

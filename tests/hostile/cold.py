@@ -1,10 +1,15 @@
 """The first second of a process: python cold.py PATH SEED [watched] [closed] [umask=002] [once] [each]
 
-PATH is where portable is imported from, a folder or an archive. Some threads, 2 to 8, begin at one moment, each with
-other public words than the others, in random order, which are the first launches of all; each looks at its result.
-`watched`: the order of locks is looked at, too (order.py). `closed`: a daemon has closed all descriptors after the
-first launch, and opened a folder of somebody else. `once`: one launch. `each`: each word is the first of a child, and
-each module is imported. It says "held" at the end.
+PATH is where portable is imported from, a folder or an archive. Some threads, 2 to 8, begin at one moment,
+each with other public words than the others, in random order: the first launches of all. Each looks at its
+result.
+
+    watched    the order of locks is looked at, too (order.py)
+    closed     a daemon has closed all descriptors after a first launch, and opened another user's folder
+    once       one launch alone
+    each       each word is the first of a child, and each module is imported
+
+It says "held" at the end.
 """
 
 import faulthandler

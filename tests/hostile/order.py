@@ -1,7 +1,7 @@
-"""A debug lock: it looks whether a thread takes the layer's locks in the one order that portable/locks.py has.
+"""A debug lock: it looks whether a thread takes the layer's locks in the one order of portable/locks.py.
 
-`watch()` comes before portable is imported, in a process of its own: it stands in for threading.RLock, and for
-what Python's import takes of a module. A lock's rank is that of the line that made it.
+`watch()` comes before portable is imported, in a process of its own: it stands in for threading.RLock, and
+for what Python's import takes of a module. A lock's rank is that of the line that made it.
 """
 
 import importlib._bootstrap as imports
@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 
-# what the file of the line, or the line, that makes a lock ends with or says; what is known takes no other one
+# the end of the path of the file, or a part of the line, that makes a lock; other locks are not looked at
 RANKS = (
     ("portable/plan.py", 10),
     ("portable/graph.py", 10),

@@ -107,7 +107,7 @@ os._exit(0) if born else print("held")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("handler", ["launches", "returns"])
 def test_a_signal_handler_forks_while_something_is_compiled(handler, tmp_path):
-    """Locks of the thread that forks are its own in the child, too: the compilation goes on there and ends."""
+    """Locks of the thread that forks are its own in the child, too: the compilation ends there."""
     program = tmp_path / "program.py"
     program.write_text(HANDLER.replace("HANDLER", repr(handler)))
     command = [sys.executable, "-W", "ignore", program]

@@ -1,5 +1,5 @@
-"""Texts that are long, or deep: read in a time that grows with their length, and refused where they are far too
-long."""
+"""Texts that are long, or deep: read in a time that grows with their length, and refused where they are far
+too long."""
 
 import linecache
 import random
@@ -107,7 +107,7 @@ def test_operations_far_too_many_are_refused_with_a_count(space, monkeypatch):
 
 
 def test_a_line_says_what_takes_long(monkeypatch, capsys):
-    """Once for each kernel; quick ones are told of by nobody."""
+    """Once for each kernel, and not of a quick one."""
     launch, number = pk.RangePolicy(0, 3, space="serial"), random.SystemRandom().random()  # no cache has it
     monkeypatch.setattr(locks.compiling, "told", None)
     pk.parallel_for(launch, made([f"x[i] = {number}"], "quick"), np.zeros(3), 1)

@@ -153,8 +153,8 @@ define void @portable_begins(ptr %block) {
 
 
 def known():
-    """The call of sequences of launches, with ctypes.byref(table), which is not converted; names that compiled
-    code refers to are known from now on. `engine.sequence` asks for it, once."""
+    """Make the functions above known by the names that compiled code has for them; the call of sequences of
+    launches, with ctypes.byref(table), which is not converted. `engine.sequence` does so once."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
