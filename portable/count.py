@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from . import dispatch, locks
+from . import dispatch, events, locks
 from .annotations import AnyPolicy, Scan
 from .backends import registry
 from .errors import InputError, SpaceError
 from .kernel import Kernel
 from .reducer import Reducers
 
+_lock = locks.Lock()  # a build's counters are for one launch at a time
 BUILDS = ("text", "touched", "lanes", "banks", "executed")
 
 
@@ -76,6 +77,7 @@ def count(
     >>> sum(n for (line, operation, dtype), n in counts.items() if operation == "+")
     9
     """
+    events.refuse_while_recording("a count, which runs the launch,")
     name, _, width = build.partition(":")
     wide = name in ("lanes", "touched") and width.isdigit() and 1 <= int(width) <= 64
     if name not in BUILDS or width and not wide and build != "touched:lanes":
@@ -89,5 +91,5 @@ def count(
             f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the"
             " same on all"
         )
-    with backend.lock or contextlib.nullcontext(), locks.compiling, locks.uninterrupted():
+    with backend.lock or contextlib.nullcontext(), _lock, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import locks
 from .errors import LanguageError, SourceError
 
 BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
@@ -131,7 +132,7 @@ def lines_of(fn):
 
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
-    place = check_function(fn, kind)
+    place = _check_length(fn, kind)
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
@@ -159,6 +160,15 @@ def read(fn, kind="kernel"):
     return text
 
 
+def _check_length(fn, kind):
+    """Where a function stands; SourceError if its text is far too long."""
+    place = check_function(fn, kind)
+    last = max(line or 0 for *_, line in fn.__code__.co_lines())
+    if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
+        raise SourceError(f"{place}: its text has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
+    return place
+
+
 def _always_returns(body):
     """True if no path falls off the end of these statements."""
     last = body[-1] if body else None
@@ -169,6 +179,7 @@ def _always_returns(body):
     return isinstance(last, ast.Return)
 
 
+MOST_LINES = 20_000  # of one text, which compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
 _scopes = weakref.WeakKeyDictionary()
 
@@ -257,6 +268,7 @@ class _Webs:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.local.add(node.id)
         self.path, self.n_blocks, self.loops = (), 0, []
+        self.known = {}  # id of a loop -> what reached it, and what was behind it then
 
     def run(self):
         self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
@@ -307,6 +319,7 @@ class _Webs:
         for s in body:
             if state is None:
                 break
+            locks.look(self.text.name)
             state = self.statement(s, state)
         return state
 
@@ -406,9 +419,19 @@ class _Webs:
         self.expression(s.value, state)
 
     def loop(self, s, state):
+        """What is behind a loop; the same again where the same reaches it, or else each loop around it would
+        double how often its text is looked at."""
+        known = self.known.setdefault(id(s), [])
+        for reached, behind in known:
+            if reached == state:
+                return dict(behind)
+        known.append((dict(state), self._loop(s, state)))
+        return dict(known[-1][1])
+
+    def _loop(self, s, state):
         if isinstance(s, ast.For):
             self.expression(s.iter, state)
-        entry = dict(state)
+        entry = state
         for _ in range(2):  # the second trip sees what the first one's end defines
             self.loops.append(([], []))
             if isinstance(s, ast.While):
@@ -440,15 +463,13 @@ class _Webs:
         groups = {}
         for entry in self.nodes.values():
             groups.setdefault(self.find(entry[1]), []).append(entry)
-        taken = set()
+        taken = {}
         for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
             entries.sort(key=lambda e: e[4])
-            base = unique = entries[0][5]
-            count = 1
-            while unique in taken:
-                count += 1
+            unique = base = entries[0][5]
+            taken[base] = count = taken.get(base, 0) + 1
+            if count > 1:
                 unique = f"{base}@{count}"
-            taken.add(unique)
             web = Web(unique, sum(e[2] for e in entries))
             web.block = _common([e[3] for e in entries])
             first = entries[0]

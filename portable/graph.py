@@ -45,12 +45,17 @@ class Graph:
                 dispatch.repeat(launch, bound)
 
     def replay(self) -> None:
-        """Run the recorded launches; listeners hear of one event, or of each launch."""
+        """Run the recorded launches; listeners hear of one event, or of each launch. In a capture they are
+        recorded again, one by one."""
         if self._call is None:
             raise LaunchError(
                 "the capture of this graph has not ended, or failed; replay it after its with block"
             )
         hooks = events.current()
+        if hooks.recording is not None:
+            for launch in self.launches:
+                hooks.recording.record(*launch)
+            return None
         try:
             with self._lock.held:  # its blocks and copies are for one replay at a time
                 if not hooks.listeners:
@@ -70,7 +75,8 @@ class Graph:
 
 @contextlib.contextmanager
 def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
-    """Record this thread's launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
+    """Record this thread's launches, calls of plans and replays of graphs: `with pk.capture() as graph: ...`,
+    then `graph.replay()`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import numpy as np
 
-from . import frontend
+from . import frontend, locks
 from .annotations import Arguments, Result
 from .errors import InputError
 
@@ -98,7 +98,7 @@ class _Written:
         """'file:line' of the def line."""
         return self.portable_text.where()
 
-    @functools.cached_property
+    @locks.kept
     def portable_text(self):
         return frontend.read(self.fn, self.kind)
 

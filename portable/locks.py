@@ -1,4 +1,12 @@
-"""Locks that a child of a fork finds free, and stretches of work that Ctrl-C does not break in the middle."""
+"""Locks that a child of a fork finds free, and compilations, which Ctrl-C breaks off between two parts alone.
+
+A thread that has one of these locks takes others in this order only; tests/hostile/order.py looks at each:
+
+    1  of a plan, a graph, a count, the checked space, a device's launches, its staged copies
+    2  numba's lock of compilers, `compiling` behind it
+    3  Python's own of a module that is imported: so no module compiles in its body
+    4  of a pool's launch, a device's captures, llvmlite: nothing is compiled or imported with one of these
+"""
 
 from __future__ import annotations
 
@@ -10,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 
 _all = weakref.WeakSet()
@@ -35,37 +44,36 @@ class Lock:
         self.held.release()
 
     def renew(self):
-        """Forget who holds it: a thread that the child of a fork does not have."""
-        self.held = threading.RLock()
+        """Forget a holder that the child of a fork does not have: another thread than the one that forked."""
+        if not self.held._is_owned():
+            self.held = threading.RLock()
 
 
 class Compiling(Lock):
     """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of
-    the other."""
+    the other. `began`: when, in seconds; `slow`: whether it takes long; `told`: of which kernel a line said
+    so last."""
 
-    __slots__ = ("others",)
+    __slots__ = ("others", "began", "slow", "told")
 
     def __init__(self):
         super().__init__()
-        self.others = []
+        self.others, self.told = [], None
 
     def __enter__(self):
-        other = getattr(
-            sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext()
-        )
+        other = contextlib.nullcontext()
+        if not self.held._is_owned():  # else numba's would be taken behind this one
+            other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", other)
         other.__enter__()
         super().__enter__()
+        if not self.others:
+            self.began, self.slow = time.monotonic(), False
         self.others.append(other)
 
     def __exit__(self, *error):
         other = self.others.pop()
         super().__exit__()
         other.__exit__(None, None, None)
-
-    def renew(self):
-        super().renew()
-        while self.others:
-            self.others.pop().__exit__(None, None, None)
 
 
 compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
@@ -84,6 +92,7 @@ def _after_in_child():
     _llvms.close()
     for lock in _all:
         lock.renew()
+    compiling.__exit__()
 
 
 if hasattr(os, "register_at_fork"):
@@ -120,6 +129,19 @@ def alone(function):
     return locked
 
 
+class kept:  # noqa: N801  (a decorator)
+    """Make an attribute at its first use as functools.cached_property does, but without its lock of Python
+    3.11: a thread that compiles may want it, and the child of a fork would find it taken."""
+
+    def __init__(self, make):
+        self.make, self.__doc__ = make, make.__doc__
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        return instance.__dict__.setdefault(self.make.__name__, self.make(instance))
+
+
 def once(function):
     """A function that compiles, `alone`: what it gives is kept, and is one and the same for threads that ask
     side by side. Of two, the one that is dropped would take its code along, whose address a thread may
@@ -130,14 +152,18 @@ def once(function):
 @contextlib.contextmanager
 def _uncollected():
     """Spare the garbage collector what a compilation makes: half a million objects, all in use until it
-    ends."""
-    on = gc.isenabled()
-    gc.disable()
+    ends. By its threshold: whether it is on at all may be another thread's business meanwhile."""
+    before = gc.get_threshold()
+    gc.set_threshold(_NEVER, *before[1:])
     try:
         yield
     finally:
-        if on:
-            gc.enable()
+        now = gc.get_threshold()
+        if now[0] == _NEVER:
+            gc.set_threshold(before[0], *now[1:])
+
+
+_NEVER = 0x70000001  # new objects before the collector looks at them; no other program's number
 
 
 # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
@@ -150,20 +176,74 @@ def arm():
         stand()
 
 
+class _Deferred:
+    """A handler of Ctrl-C that has the one before it called later."""
+
+    def __init__(self, before):
+        self.before, self.asked = before, None
+
+    def __call__(self, *args):
+        if self.asked and compiling.slow:  # the second one
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        self.asked = args
+
+    def answer(self):
+        if self.asked:
+            args, self.asked = self.asked, None
+            self.before(*args)
+
+
 @contextlib.contextmanager
 def uninterrupted():
-    """Put a KeyboardInterrupt off to the end of the block, which hands objects over to native code."""
-    if threading.current_thread() is not threading.main_thread() or not callable(
-        signal.getsignal(signal.SIGINT)
-    ):
+    """Put Ctrl-C off to the end of the block, which hands objects over to native code, or to a `look`."""
+    before, main = signal.getsignal(signal.SIGINT), threading.main_thread()
+    if threading.current_thread() is not main or not callable(before) or before.__class__ is _Deferred:
         yield
         return
-    asked = []
-    before = signal.signal(signal.SIGINT, lambda *args: asked.append(args))
+    deferred = _Deferred(before)
+    signal.signal(signal.SIGINT, deferred)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
         arm()
-        if asked:
-            before(*asked[0])
+        deferred.answer()
+
+
+SLOW = 2.0  # seconds of a compilation of which a line says that it takes long
+
+
+def look(name, more=0.0):
+    """Hear of Ctrl-C between two parts of the compilation of a kernel, and say in a line if it takes long.
+
+    name : str, the kernel's
+    more : float, seconds that the next part will take
+    """
+    if not compiling.held._is_owned():
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    heard = handler.__class__ is _Deferred and threading.current_thread() is threading.main_thread()
+    if heard:
+        handler.answer()
+    if not compiling.slow and time.monotonic() + more > compiling.began + SLOW:
+        compiling.slow = True
+        if name != compiling.told:  # once for all parts
+            compiling.told = name
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr, or a closed one
+                sys.stderr.write(
+                    f"portable: kernel '{name}' takes long to compile; Ctrl-C is heard between two parts of"
+                    " it, and a second one ends the process\n"
+                )
+        if heard:
+            _once_more()
+
+
+def _once_more():
+    """Have the system end the process at the Ctrl-C after the next one: also while LLVM's code runs."""
+    flags, mask = {"linux": (136, 1 << 31), "darwin": (12, 4)}.get(sys.platform, (0, 0))
+    if mask:  # where the flags lie in a sigaction, and SA_RESETHAND
+        action, call = ctypes.create_string_buffer(256), ctypes.CDLL(None).sigaction
+        call(signal.SIGINT, None, action)
+        ctypes.c_uint32.from_buffer(action, flags).value |= mask
+        call(signal.SIGINT, action, None)

@@ -17,10 +17,10 @@ class Plan:
     """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
     then)."""
 
-    __slots__ = ("_call", "_launch", "_kept", "_lock", "_build", "_plain")
+    __slots__ = ("_call", "_launch", "_bound", "_lock", "_build", "_plain")
 
-    def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
+    def __init__(self, call, launch, bound):
+        self._call, self._launch, self._bound, self._lock = call, launch, bound, Lock()
         hooks = current()
         self._build = hooks.redirect, hooks.debug
         # hooks with which nothing else is to be done
@@ -37,14 +37,15 @@ class Plan:
         return self._hooked(hooks)
 
     def _hooked(self, hooks):
-        """The same, where somebody listens, or where this context or the plan's own has another build."""
-        if (
-            hooks.redirect,
-            hooks.debug,
-        ) != self._build:  # another context, which checks or debugs its launches
+        """The same, where somebody listens, where a capture records, or where this context or the plan's own
+        has another build."""
+        # another context, which checks or debugs its launches
+        if (hooks.redirect, hooks.debug) != self._build:
             launch = self._launch
             with use(launch.space):  # where it was made for
                 return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
+        if hooks.recording is not None:
+            return hooks.recording.record(self._launch, self._bound)
         try:
             with self._lock.held:
                 if hooks.listeners:
@@ -98,7 +99,7 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     -------
     Plan
         Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers
-        are frozen.
+        are frozen. In a capture, a call is recorded as the launch would be.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     >>> x.tolist()
     [2.0, 2.0]
     """
-    space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
+    bound = space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
     launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)
     arm()
-    return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
+    return Plan(backend.plan_for(space, compiled, policy, words), launch, bound)

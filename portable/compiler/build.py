@@ -9,6 +9,7 @@ import functools
 from .. import elementary_complex, words
 from ..errors import LanguageError
 from ..frontend import walk
+from ..locks import look
 from . import types as t
 from .known import Known
 from .names import Names
@@ -33,6 +34,7 @@ from .tree import (
 )
 from .types import UNIFORM
 
+MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
 # costs more than a jump
 _HEAVY = (
     ast.For,
@@ -156,6 +158,13 @@ class Build(Names):
         for s in body:
             if self.gone:
                 break
+            look(self.kernel_name)
+            if len(self.order) > MOST_OPERATIONS:
+                self.fail(
+                    s,
+                    f"with its functions and unrolled loops the text has more than {MOST_OPERATIONS:,}"
+                    " operations; leave loops to run time, or launch several kernels",
+                )
             if not self.frame.word:
                 self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
             method = getattr(self, "stmt_" + type(s).__name__, None)

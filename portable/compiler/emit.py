@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from .. import draws, elementary, elementary_c99, elementary_gamma
+from ..locks import look
 from . import types as t
 from .instructions import Instructions, rounded
 from .members import Members
@@ -156,6 +157,7 @@ class Emitter(Instructions):
             if self.dead:
                 break
             self.line = node.line
+            look(self.kernel_name)
             try:
                 self.emit_node(node)
             except t.TypeClash as clash:  # a constant that does not fit

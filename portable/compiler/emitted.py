@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 from llvmlite import ir
 
+from ..locks import kept
 from . import types as t
 from .emit import Emitter, Unpacked
 from .block import EXTRA
@@ -65,7 +65,7 @@ class Emitted(Entry):
 
     emitter = Emitter
 
-    @functools.cached_property
+    @kept
     def text(self):
         try:
             self._emit()

@@ -7,6 +7,9 @@ from llvmlite.binding.ffi import ObjectRef
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ..errors import LoweringError
+from ..locks import look
+
+_PACE = 500_000  # characters of a text that LLVM takes a second for, at least
 
 
 def optimise(text, tm, kernel_name, level=3, by_function=False):
@@ -27,9 +30,13 @@ def optimise(text, tm, kernel_name, level=3, by_function=False):
         parts = [f for f in module.functions if not f.is_declaration]
     else:
         manager, parts = builder.getModulePassManager() if level else _few_passes(), [module]
-    for part in parts:
-        manager.run(part, builder)
-    _free(manager)
+    try:
+        for part in parts:
+            look(kernel_name, len(text) / _PACE)
+            manager.run(part, builder)
+    finally:
+        _free(manager)
+    look(kernel_name)
     return module
 
 

@@ -22,7 +22,9 @@ def watch(frame, event, argument):
         called.setdefault((frame.f_code.co_name, str(Path(file).relative_to({root!r}))), len(called))
 
 sys.path.insert(0, {root!r})
-import portable, portable.backends.cpu.stop  # whose code is loaded before that of any kernel
+import portable
+from portable.backends.cpu import engine
+engine.sequence()  # whose code is loaded before that of any kernel
 sys.setprofile(watch)
 exec(compile(open({program!r}).read(), {program!r}, "exec"))
 sys.setprofile(None)

@@ -105,6 +105,54 @@ def test_reductions_and_scans_are_recorded_when_views_take_their_numbers(space):
         assert content(where)[0] == n - 1
 
 
+def test_calls_of_plans_and_replays_of_graphs_are_recorded_in_their_turn(space):
+    """Also a plan that is made in the capture, one of a debug build, and a graph of two rounds."""
+    n = 5000 if space != "checked" else 20
+    x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
+    with pk.use(space):
+        plan = pk.plan(n, axpy, 1.0, x, y)  # y = y + x
+        with pk.use(debug=True):
+            looked = pk.plan(n, axpy, 2.0, x, y)
+        with pk.capture(times=2) as inner:
+            pk.parallel_for(n, axpy, 1.0, y, x)  # x = x + y
+            pk.parallel_reduce(n, value, x, out=total)
+        heard = []
+        with pk.listening(lambda *event: heard.append(event)), pk.capture() as graph:
+            plan()
+            inner.replay()
+            pk.plan(1, axpy, 10.0, total, total)()
+            plan()
+            looked()
+            with pk.use(debug=True):
+                looked()
+    assert heard == [] and len(graph.launches) == 9
+    assert (content(x) == 1.0).all() and (content(y) == 0.0).all() and content(total)[0] == 0.0
+    for graph_of in (graph, inner):  # the inner one is as it was
+        graph_of.replay()
+    assert (content(y) == 1.0 + 3.0 + 6.0 + 6.0).all() and (content(x) == 3.0 + 2.0 * 16.0).all()
+    assert content(total)[0] == n * 35.0
+
+
+def test_a_plan_of_another_space_is_refused_as_its_launch_would_be():
+    x, y = np.ones(9), np.zeros(9)
+    plan = pk.plan(pk.RangePolicy(0, 9, space="serial"), axpy, 1.0, x, y)
+    with pk.capture("serial") as graph:
+        plan()
+    for call in (plan, graph.replay):
+        with pytest.raises(LaunchError, match="'axpy' runs on 'serial', but this capture records.*'threads"):
+            with pk.capture("threads:2"):
+                call()
+    assert (y == 0.0).all()
+
+
+def test_a_count_is_refused():
+    """It runs the launch, at once."""
+    x, y = np.ones(9), np.zeros(9)
+    with pytest.raises(LaunchError, match="a count.*cannot be recorded"), pk.capture("serial"):
+        pk.count(pk.RangePolicy(0, 9, space="serial"), axpy, 1.0, x, y)
+    assert (y == 0.0).all()
+
+
 def test_an_empty_capture_replays_nothing(space):
     with pk.capture(space) as graph:
         pass

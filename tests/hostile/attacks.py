@@ -5,7 +5,14 @@ Each is a function of a random generator and of how often it is to try; it retur
 raises where something did not hold. It has a process to itself: `python -m tests.hostile NAME`.
 """
 
-from . import attacks_ctrl_c, attacks_exits, attacks_limits, attacks_processes, attacks_threads  # noqa: F401
+from . import (  # noqa: F401
+    attacks_cold,
+    attacks_ctrl_c,
+    attacks_exits,
+    attacks_limits,
+    attacks_processes,
+    attacks_threads,
+)
 from .victims import ATTACKS, attack
 
 __all__ = ["ATTACKS", "attack"]

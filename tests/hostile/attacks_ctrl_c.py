@@ -3,6 +3,9 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -144,70 +147,153 @@ def ctrl_c_with_a_handler_that_raises_its_own(random, times):
     return times
 
 
-@attack(100)
-def ctrl_c_in_a_rain(random, times):
-    """On short launches: a launch either raises or is complete."""
-    x, raised, complete = np.zeros(100_000), 0, 0
-    pid, stop = os.getpid(), threading.Event()
+class _Rain:
+    """Ctrl-C again and again. The handler raises where this is told that one is wanted, once, and only counts
+    elsewhere: a KeyboardInterrupt in the harness itself would be the harness's own.
 
-    def rain():
-        while not stop.wait(0.002):
+    Attributes
+    ----------
+    raised, missed : int, how often it has raised, and how often a launch has lost what it raised
+    """
+
+    def __init__(self, pause):
+        self.pause, self.open, self.raised, self.missed = pause, False, 0, 0
+
+    def _handler(self, *_):
+        if self.open:
+            self.open = False
+            self.raised += 1
+            raise KeyboardInterrupt
+
+    def _fall(self, stop, pid):
+        while not stop.wait(self.pause()):
             os.kill(pid, signal.SIGINT)
 
-    with interrupts():
-        thread = threading.Thread(target=rain)
-        thread.start()
-        while raised < times:
-            with contextlib.suppress(KeyboardInterrupt):  # one that falls between two launches
-                while raised < times:
-                    try:
-                        x[:] = 0.0
-                        pk.parallel_for(on(HOST[raised % 4], len(x)), slow, x, 10)
-                        short = not (x == 1.0).all()
-                    except KeyboardInterrupt:
-                        raised += 1
-                    else:
-                        assert not short, "cut short without a word"
-                        complete += 1
-        _calm(stop, thread)
+    @contextlib.contextmanager
+    def falling(self):
+        stop = threading.Event()
+        thread = threading.Thread(target=self._fall, args=(stop, os.getpid()))
+        with interrupts(self._handler):
+            thread.start()
+            try:
+                yield self
+            finally:
+                self.open = False
+                stop.set()
+                thread.join()
+            time.sleep(0.01)
+
+    def on(self, launch):
+        """Whether a launch raised KeyboardInterrupt."""
+        before = self.raised
+        try:
+            self.open = True
+            launch()
+            for _ in range(1000):  # Python raises what was set from outside between two of its instructions
+                pass
+            self.open = False
+        except KeyboardInterrupt:
+            assert self.raised == before + 1, (
+                "KeyboardInterrupt, which the handler did not raise: the layer's"
+            )
+            return True
+        self.missed += self.raised - before
+        return False
+
+
+@attack(100)
+def ctrl_c_in_a_rain(random, times):
+    """On short launches: a launch either raises or is complete, and what the handler raises arrives."""
+    x, complete = np.zeros(100_000), 0
+    with _Rain(lambda: 0.04 * random.random()).falling() as rain:
+        while rain.raised < times:
+            x[:] = 0.0
+            space = HOST[rain.raised % 4]
+            if not rain.on(lambda: pk.parallel_for(on(space, len(x)), slow, x, 10)):  # noqa: B023
+                assert (x == 1.0).all(), f"cut short without a word, on {space}: the launch's"
+                complete += 1
+    assert not rain.missed, (
+        f"the handler raised {rain.raised} times, {rain.missed} did not arrive: the layer's"
+    )
     usable()
-    print(f"  {raised} interrupted, {complete} complete")
-    return raised
-
-
-def _calm(stop, thread):
-    """End the rain, whatever still falls."""
-    while thread.is_alive():
-        with contextlib.suppress(KeyboardInterrupt):
-            stop.set()
-            thread.join()
-    with contextlib.suppress(KeyboardInterrupt):
-        time.sleep(0.01)
+    print(f"  {rain.raised} interrupted, {complete} complete")
+    return rain.raised
 
 
 @attack(15)
 def ctrl_c_while_kernels_compile(random, times):
-    n, raised, pid, stop = 0, 0, os.getpid(), threading.Event()
-
-    def rain():
-        while not stop.wait(0.001 + 0.03 * random.random()):
-            os.kill(pid, signal.SIGINT)
-
-    with interrupts():
-        thread = threading.Thread(target=rain)
-        thread.start()
-        while raised < times:
-            with contextlib.suppress(KeyboardInterrupt):  # one that falls while another is counted
-                while raised < times:
-                    try:
-                        n += 1
-                        x = np.zeros(100)
-                        pk.parallel_for(on("threads:2", 100), fresh(random.random() if n % 2 else n), x)
-                    except KeyboardInterrupt:
-                        raised += 1
-        _calm(stop, thread)
+    n = 0
+    with _Rain(lambda: 0.001 + 0.03 * random.random()).falling() as rain:
+        while rain.raised < times:
+            n, x = n + 1, np.zeros(100)
+            kernel = fresh(random.random() if n % 2 else n)
+            rain.on(lambda: pk.parallel_for(on("threads:2", 100), kernel, x))  # noqa: B023
+    assert not rain.missed, (
+        f"the handler raised {rain.raised} times, {rain.missed} did not arrive: the layer's"
+    )
     usable()
-    return raised
+    return rain.raised
+
+
+_LONG = """
+import importlib, pathlib
+from tests.hostile.victims import *
+pathlib.Path("long_text.py").write_text(
+    "import portable as pk\\n\\n@pk.kernel\\ndef long(i, x):\\n    s = 0.0\\n"
+    + "".join(f"    s = s * 0.5 + x[i] * {k}.0\\n" for k in range(4000)) + "    x[i] = s\\n")
+sys.path.insert(0, ".")
+usable()
+heard = []
+signal.signal(signal.SIGINT, HANDLER)
+print("ready", flush=True)
+x = np.ones(9)
+try:
+    pk.parallel_for(on("serial", 9), importlib.import_module("long_text").long, x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+usable()
+print("heard", len(heard), x[0] != 1.0, flush=True)
+"""
+
+
+def _long(handler, presses, folder):
+    """Run a process that compiles a long text, with Ctrl-C so many seconds after its line that it takes long;
+    its exit status, its output, and the seconds since that line."""
+    command = [sys.executable, "-c", "import os, signal, sys\n" + _LONG.replace("HANDLER", handler)]
+    settings = {**os.environ, "PORTABLE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=settings)
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+            line = process.stderr.readline()
+            assert "kernel 'long' takes long to compile" in line, line
+            begun = time.monotonic()
+            for after in presses:
+                time.sleep(after)
+                process.send_signal(signal.SIGINT)
+            told, wrong = process.communicate(timeout=600)
+        except BaseException:
+            process.kill()
+            raise
+    assert "takes long" not in wrong, "told twice"
+    return process.returncode, told, time.monotonic() - begun
+
+
+@attack(1)
+def ctrl_c_while_a_long_text_compiles(random, times):
+    """The first is heard between two parts, the second ends the process, wherever it is."""
+    raises, notes = "signal.default_int_handler", "lambda *_: heard.append(1)"
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            code, told, one = _long(raises, [random.random()], folder)
+            assert (code, told) == (0, "interrupted\nheard 0 False\n"), (code, told)
+            code, told, whole = _long(notes, [random.random()], folder)
+            assert (code, told) == (0, "heard 1 True\n"), (code, told)
+            code, told, two = _long(raises, [random.random(), 0.05], folder)
+            if (code, told) != (0, "interrupted\nheard 0 False\n"):  # the first was heard within 0.05 s
+                assert (code, told) == (-signal.SIGINT, ""), (code, told)
+            print(f"  of {whole:.1f} s: one ended it after {one:.1f} s, two after {two:.1f} s")
+    return times
 
 
 @attack(1)

@@ -139,10 +139,12 @@ def _functions(fake):
         )
         device_to_device(target, source, nbytes, stream)
 
-    def pointer_attribute(value, attribute, pointer):
-        if not BASE <= pointer < BASE + 2 * MEMORY_BYTES:
-            return 1
-        ctypes.cast(value, POINTER(c_int))[0] = (pointer - BASE) // MEMORY_BYTES
+    def pointer_attributes(n, attributes, values, pointer):
+        """No error for memory that CUDA does not know: zeros, and -2 for the number of its device."""
+        ours = BASE <= pointer < BASE + 2 * MEMORY_BYTES
+        found = {2: 2 * ours, 9: (pointer - BASE) // MEMORY_BYTES if ours else -2}
+        for attribute, place in zip(attributes[:n], values[:n]):
+            c_int.from_address(place).value = found[attribute]
 
     def compile_(image, count, options, values):
         options = dict(zip(options[:count], values[:count]))
@@ -224,7 +226,10 @@ def _functions(fake):
         "cuCtxSetCurrent": (lambda c: setattr(fake, "current", c), [handle]),
         "cuCtxSynchronize": (nothing, []),
         "cuCtxEnablePeerAccess": (nothing, [handle, c_uint]),
-        "cuPointerGetAttribute": (pointer_attribute, [c_void_p, c_int, c_uint64]),
+        "cuPointerGetAttributes": (
+            pointer_attributes,
+            [c_uint, POINTER(c_int), POINTER(c_void_p), c_uint64],
+        ),
         "cuModuleLoadDataEx": (load, [handle_out, c_void_p, c_uint, POINTER(c_int), handle_out]),
         "cuModuleUnload": (forget, [handle]),
         "cuModuleGetFunction": (

@@ -14,28 +14,105 @@ import pytest
 from portable import locks
 
 
-@pytest.mark.parametrize("collects", [True, False])
-def test_the_garbage_collector_rests_while_something_is_compiled_and_is_as_before_afterwards(collects):
-    was = gc.isenabled()
-    (gc.enable if collects else gc.disable)()
+@locks.alone
+def compiled(meanwhile):
+    """A compilation, in which another one ends, and something happens."""
+    inner(lambda: None)
+    assert gc.get_threshold()[0] > 1 << 30
+    meanwhile()
 
-    @locks.alone
-    def compiled(fails):
-        assert not gc.isenabled()
-        inner() if fails else None
 
-    @locks.alone
-    def inner():
+inner = locks.alone(lambda meanwhile: meanwhile())
+
+
+@pytest.fixture
+def collector():
+    on, thresholds = gc.isenabled(), gc.get_threshold()
+    yield
+    (gc.enable if on else gc.disable)()
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.parametrize("first", [700, 0, 3])
+def test_the_garbage_collector_rests_while_something_is_compiled_and_is_as_before_afterwards(
+    collector, first
+):
+    gc.set_threshold(first, 11, 12)
+
+    def fails():
         raise ValueError("refused")
 
-    try:
-        compiled(False)
-        assert gc.isenabled() == collects
-        with pytest.raises(ValueError, match="refused"):
-            compiled(True)
-        assert gc.isenabled() == collects
-    finally:
-        (gc.enable if was else gc.disable)()
+    compiled(lambda: None)
+    assert gc.get_threshold()[:2] == (first, 11)
+    with pytest.raises(ValueError, match="refused"):
+        compiled(fails)
+    assert gc.get_threshold()[:2] == (first, 11)
+
+
+@pytest.mark.parametrize("set_it", [gc.disable, gc.enable, lambda: gc.set_threshold(5, 6)])
+def test_what_another_thread_says_to_the_collector_meanwhile_stays(collector, set_it):
+    (gc.enable if set_it is gc.disable else gc.disable)()
+
+    def meanwhile():
+        thread = threading.Thread(target=set_it)
+        thread.start()
+        thread.join()
+        wanted.append(
+            (gc.isenabled(), gc.get_threshold()[0] if set_it not in (gc.disable, gc.enable) else 700)
+        )
+
+    wanted = []
+    gc.set_threshold(700)
+    compiled(meanwhile)
+    assert [(gc.isenabled(), gc.get_threshold()[0])] == wanted
+    assert wanted[0] == ((set_it is gc.enable), 5 if set_it not in (gc.disable, gc.enable) else 700)
+
+
+HANDLER = """
+import os, signal, sys, threading, time
+import numpy as np, portable as pk
+from portable import locks
+
+@pk.kernel
+def count_up(i, x): x[i] += 1.0
+
+def launches(space="serial"):
+    x = np.zeros(3)
+    pk.parallel_for(pk.RangePolicy(0, 3, space=space), count_up, x)
+    assert x.tolist() == [1.0] * 3
+
+def child_of(handler):
+    pid = os.fork()
+    if pid:
+        assert os.waitpid(pid, 0)[1] == 0, handler
+        return
+    signal.alarm(60)
+    if handler == "launches":
+        launches(), launches("threads:2")
+        os._exit(0)
+    born.append(1)  # and goes on where the signal has interrupted it
+
+born = []
+@locks.alone
+def compiled(handler):
+    signal.signal(signal.SIGUSR1, lambda *_: child_of(handler))
+    locks.alone(os.kill)(os.getpid(), signal.SIGUSR1)
+
+compiled(HANDLER)
+launches(), launches("threads:2")
+os._exit(0) if born else print("held")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("handler", ["launches", "returns"])
+def test_a_signal_handler_forks_while_something_is_compiled(handler, tmp_path):
+    """Locks of the thread that forks are its own in the child, too: the compilation ends there."""
+    program = tmp_path / "program.py"
+    program.write_text(HANDLER.replace("HANDLER", repr(handler)))
+    command = [sys.executable, "-W", "ignore", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "held\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

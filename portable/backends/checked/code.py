@@ -23,6 +23,7 @@ from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ...compiler.types import UNIFORM
 from ...compiler.typing import refuse
 from ...compiler.values import Ops
+from ...locks import kept
 from . import access, arithmetic
 from .access import stopped
 from .memory import SITE_SHIFT
@@ -181,7 +182,7 @@ class Code:
         exec(compile("\n".join(self.lines), f"<checked {kernel_name}>", "exec"), self.scope)
         self.function = self.scope["kernel"]
 
-    @functools.cached_property
+    @kept
     def leaks(self):
         """Whether a float64 that is stored in float32 is a mistake."""
         own = [text.tree for text in self.texts if Path(text.file).parent != _OWN]

@@ -10,7 +10,7 @@ from ...compiler.shown import shown
 from ...compiler.team import TeamHandle
 from ...compiler.types import VARYING
 from ...compiler.typing import typed
-from ...locks import Lock
+from ...locks import Lock, kept
 from ...policy import n_indices
 from .. import contract
 from .code import Code
@@ -56,12 +56,12 @@ class Entry(entry.Entry):
             apart=self.apart,
         )
 
-    @functools.cached_property
+    @kept
     def code(self):
         names = self.signature.float_dtype, self.kernel.name
         return Code(self.tree, *names, combining, returns=bool(self.reducers))
 
-    @functools.cached_property
+    @kept
     def foldings(self):
         """A Folding for each reducer."""
         values = self._contributions(self.tree.result) if self.reducers else ()

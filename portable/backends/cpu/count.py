@@ -24,7 +24,7 @@ from ...compiler.types import UNIFORM, VARYING
 from ...compiler.tree import flat
 from ...compiler.values import I64, PTR, Value, ViewValue
 from ..count import Executed
-from . import engine, stop  # noqa: F401  (what is counted may look for Ctrl-C)
+from . import engine, stop
 from . import space as launches
 from .lanes import CpuTeam, Unwatched
 from .lower import Entry
@@ -208,10 +208,12 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     return marks.found(found) if marks else found
 
 
+@locks.alone
 def _compiled(kernel, policy_kind, specs, reducers, build):
     """(entry, function) of a counting build, made once."""
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
+        stop.known()  # what is counted may look for Ctrl-C
         kernel.compiled[key] = _made(kernel, policy_kind, specs, reducers, build)
     return kernel.compiled[key]
 

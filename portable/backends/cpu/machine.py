@@ -1,13 +1,11 @@
 """The spaces "serial" and "threads", as backends/contract.py wants them: one machine, whose memory is the
 host's."""
 
-import functools
-
+from ...locks import once
 from ...place import HOST
 from ..contract import Backend
 from ..host import Host
 from . import Threads
-
 
 _HOST = Host()
 
@@ -26,7 +24,7 @@ class Serial(Backend):
     def about(self, space):
         return [(space.name, f"{space.n_threads} thread{'s' * (space.n_threads > 1)}")]
 
-    @functools.cache
+    @once
     def pool(self, space):
         """What deals the chunks of a launch to threads."""
         from .pool import Pool

@@ -23,7 +23,6 @@ ctypes.
 """
 
 import ctypes
-import functools
 import os
 import signal
 import threading
@@ -32,7 +31,7 @@ import weakref
 
 from ... import locks
 from ...errors import InputError
-from . import engine, pool_code, stop  # noqa: F401  (functions of `stop` are called by the pool's)
+from . import engine, pool_code, stop
 from .pool_code import AT, posix
 from .ring_code import WORDS as RING
 
@@ -45,7 +44,7 @@ STACK_BYTES = 8 << 20
 def compiled():
     """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
     text = pool_code.text()
-    return pool_code.Code(engine.load(text, "the pool", level=None)) if text else None
+    return pool_code.Code(engine.load(text, "the pool", level=None, hear=stop.known)) if text else None
 
 
 class Pool:
@@ -86,7 +85,7 @@ class Pool:
         """The pool's functions, compiled when they are first wanted: before `lock` is taken."""
         return compiled()
 
-    @functools.cached_property
+    @locks.kept
     def _call(self):
         return _RUN(self.run_address)
 

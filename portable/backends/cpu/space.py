@@ -127,10 +127,11 @@ def _debug_build(kernel, policy_kind, specs, reducers, debug):
 
 
 def _stop():
-    """Return what ends launches at Ctrl-C; its functions are known to compiled code from then on."""
+    """Return the call of a sequence of launches; from then on compiled code knows the functions that look for
+    Ctrl-C."""
     from . import stop  # many a first launch has no code that looks for it
 
-    return stop
+    return stop.known()
 
 
 def _emitted(policy_kind, debug=False):
@@ -337,7 +338,9 @@ def _call(space, block, address, begin, end, chunk):
     """A callable: [begin, end) on the calling thread if that takes it alone, else on the pool."""
     if _is_alone(space, begin, end, chunk):
         return functools.partial(engine.call(address), block, begin, end, 0)
-    return functools.partial(_pool(space).run, address, block, begin, end, chunk)
+    pool = _pool(space)
+    pool.run_address  # noqa: B018  (compiled: a plan's call, which has its lock, compiles nothing)
+    return functools.partial(pool.run, address, block, begin, end, chunk)
 
 
 def run_for(space, compiled, policy, words):
@@ -430,7 +433,7 @@ def _again(space, block, row):
 def _native(table, pool_run, kept):
     """A call of engine.SEQUENCE."""
     flat = len(table), pool_run, *(n for row in table for n in row)
-    call = functools.partial(_stop().sequence, ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
 

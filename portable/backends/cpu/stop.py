@@ -152,9 +152,10 @@ define void @portable_begins(ptr %block) {
 """
 
 
-def _known():
-    """The code of the texts above, and of sequences of launches, which calls it; names that compiled code
-    refers to are known before any is linked."""
+@locks.once
+def known():
+    """Make the functions above known by the names that compiled code has for them; the call of sequences of
+    launches, with ctypes.byref(table), which is not converted. Made once."""
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
@@ -164,7 +165,23 @@ def _known():
     code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
     for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
         llvm.add_symbol(name, code(name))
-    return code
+    if HEARS:
+        _listen(code("on_sigint"))
+    call = ctypes.CFUNCTYPE(None)(code("sequence"))
+    call.code = code  # kept alive
+    return call
+
+
+def _listen(handler):
+    """Have a native handler stand in front of Python's own from the next `arm` on."""
+    _STOOD.append(handler)
+    _note_main()
+    os.register_at_fork(after_in_child=_note_main)
+    locks.arming.append(arm)
+    locks.ending.append(_forget)
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
+        # a notebook sets its handler anew for each cell
+        shell.events.register("pre_run_cell", lambda *info: arm())
 
 
 def _note_main():
@@ -188,15 +205,4 @@ def arm():
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-code = _known()
-_STOOD = None, 0, 1, HEARS and code("on_sigint")  # nobody, nobody, who ignores it, and ours
-sequence = ctypes.CFUNCTYPE(None)(code("sequence"))  # called with ctypes.byref(table), which is not converted
-if HEARS:
-    _note_main()
-    os.register_at_fork(after_in_child=_note_main)
-    locks.arming.append(arm)
-    locks.ending.append(_forget)
-    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
-        shell.events.register(
-            "pre_run_cell", lambda *info: arm()
-        )  # a notebook sets its handler anew for each cell
+_STOOD = [None, 0, 1]  # nobody, nobody, one that ignores it; and ours, once it is known

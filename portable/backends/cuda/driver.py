@@ -18,7 +18,7 @@ from ctypes import byref
 
 from ... import dlpack
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
-from ...locks import Lock, once
+from ...locks import Lock, kept, once
 from .. import contract
 from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
@@ -328,7 +328,7 @@ class Context(contract.Memory):
         self.activate()
         return Stream(self)
 
-    @functools.cached_property
+    @kept
     def recording(self):
         """The handle, an int, of a stream for captures, which go one at a time."""
         return self.lasting_stream()

@@ -126,9 +126,10 @@ def _load():
         cu.launch = library["cuLaunchKernel"]
         # with four arguments instead of eleven, from CUDA 11.8 on
         cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
-        # asked of every large copy, mostly of memory that it does not know: no error
-        cu.pointer_attribute = library["cuPointerGetAttribute"]
-        cu.pointer_attribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+        # asked of every large copy, mostly of memory that CUDA does not know: no error, as
+        # cuPointerGetAttribute would find it, and every tool that watches the driver's calls
+        cu.pointer_attributes = library["cuPointerGetAttributes"]
+        cu.pointer_attributes.argtypes = [ctypes.c_uint, *[ctypes.c_void_p] * 2, ctypes.c_uint64]
         # no error either: there may be no link, or another library has enabled it
         cu.enable_peer = library["cuCtxEnablePeerAccess"]
         # for compiled code, which calls them itself
@@ -248,12 +249,19 @@ def version():
     return value.value // 1000, value.value % 1000 // 10
 
 
+# The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that it does not know, and
+# CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
+_KIND_AND_ORDINAL = (ctypes.c_int * 2)(2, 9)
+
+
 def device_of(pointer):
     """The ordinal of the device that holds an address, or None for memory that CUDA does not know.
 
     Memory of the host that CUDA has pinned counts as known; managed memory too.
     """
-    ordinal = ctypes.c_int()
     if _load():  # a foreign array may be this process's first use of CUDA
         return None
-    return None if cu.pointer_attribute(byref(ordinal), 9, pointer) else ordinal.value
+    kind, ordinal = ctypes.c_uint(), ctypes.c_int()
+    places = (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(ordinal))
+    code = cu.pointer_attributes(2, _KIND_AND_ORDINAL, places, pointer)
+    return None if code or not kind.value else ordinal.value

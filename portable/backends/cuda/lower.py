@@ -19,6 +19,7 @@ from ...compiler.signature import flatten
 from ...compiler.team import TeamHandle, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
+from ...locks import kept
 from .lanes import (
     RANGE_THREADS,
     WARP,
@@ -58,9 +59,9 @@ class Entry(Emitted):
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         super().__init__(kernel, policy_kind, specs, reducers)
 
-    @functools.cached_property
+    @kept
     def text(self):
-        return self._as_kernel(super().text)
+        return self._as_kernel(Emitted.text.make(self))
 
     @property
     def identity_of_code(self):
