@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import secrets
+import stat
 import struct
 import zipfile
 import zlib
@@ -57,6 +58,26 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
             error
         ).__name__
         raise InputError(f"'{path}' cannot be read: {why}") from error
+
+
+def ordinary(path: str | os.PathLike, flags: int) -> int:
+    """Open a file; an opener for `open`. A pipe or a device, which may never end, is refused.
+
+    Raises
+    ------
+    OSError
+    """
+    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no ordinary file", os.fspath(path))
+    return file
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """The content of an ordinary file; else an OSError."""
+    with open(path, "rb", opener=ordinary) as file:
+        return file.read()
 
 
 def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
@@ -213,7 +234,7 @@ def read_npz(
     choose : callable
         Of the names of the arrays those that are wanted; all if not given.
     """
-    with reading(path), open(path, "rb") as raw:
+    with reading(path), open(path, "rb", opener=ordinary) as raw:
         with zipfile.ZipFile(raw) as archive:
             check_growth(path, sum(entry.file_size for entry in archive.infolist()))
         raw.seek(0)
@@ -224,13 +245,14 @@ def read_npz(
 def read_npy(path: str | os.PathLike) -> np.ndarray:
     """The array of an .npy file, mapped, never Python objects."""
     with reading(path):
+        os.close(ordinary(path, os.O_RDONLY))
         return np.lib.format.open_memmap(path, "r")
 
 
 def read_json(path: str | os.PathLike) -> object:
     """What a .json file holds."""
     with reading(path):
-        return json.loads(Path(path).read_bytes())
+        return json.loads(read_bytes(path))
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ SCHEMES = {
     "metropolis": launches.metropolis,
     "megopolis": launches.megopolis,
 }
+FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
 
 
 class ParticleFilter:
@@ -118,9 +119,7 @@ class ParticleFilter:
         space: Spaces | None = None,
     ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
-        for name, function in zip(
-            ("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions
-        ):
+        for name, function in zip(FUNCTIONS, self.functions):
             if function is None and name in ("guide", "log_guide"):
                 continue
             if not isinstance(function, type(filter_kernels.user_draw)):
