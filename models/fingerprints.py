@@ -176,7 +176,12 @@ class _Namer:
         """Of a code, without its lines and file."""
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS
-        return [code.co_code.hex(), repr((names, counts)), *self.each(constants)]
+        return [
+            code.co_code.hex(),
+            code.co_exceptiontable.hex(),
+            repr((names, counts)),
+            *self.each(constants),
+        ]
 
     def attributes(self, value: object, read: set[str], above: list[object]) -> list[str]:
         """What a function may read of a module, and of modules in it."""
