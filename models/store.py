@@ -116,11 +116,17 @@ class Store:
 
     def close(self) -> None:
         """Let others work here; in a fork, leave the folder to the process that has it."""
-        if self._lock is not None:
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        try:
+            is_own = os.path.samestat(os.fstat(lock), self._locked)
+        except OSError:
+            is_own = False
+        if is_own:  # a daemon closes what is open, and the number may be another file's by now
             if os.getpid() == self._pid:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
-            os.close(self._lock)
-            self._lock = None
+                fcntl.flock(lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
+            os.close(lock)
 
     # ---- parts
     def put(self, part: str, **arrays: np.ndarray) -> None:
@@ -262,8 +268,8 @@ class Store:
             if path.is_symlink():
                 raise self._no_lock(path) from error
             raise cannot_write(self._name, path, error) from error
-        found = os.fstat(lock)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it is written over
+        self._locked = os.fstat(lock)
+        if not stat.S_ISREG(self._locked.st_mode) or self._locked.st_nlink != 1:  # it is written over
             os.close(lock)
             raise self._no_lock(path)
         try:
