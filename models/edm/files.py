@@ -124,9 +124,7 @@ def _read_parquet(path):
         import pandas
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError(
-            f"reading '{path}' needs pandas and pyarrow: pip install 'portable-kernels[files]'"
-        ) from error
+        raise InputError(f"reading '{path}' needs pandas and pyarrow: pip install '.[files]'") from error
     with reading(path), parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         twice = [name for name, count in collections.Counter(names).items() if count > 1]
