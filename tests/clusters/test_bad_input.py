@@ -123,7 +123,11 @@ def test_a_client_that_does_not_wait():
     async def fit():
         async with (
             distributed.LocalCluster(
-                n_workers=1, processes=False, dashboard_address="127.0.0.1:0", asynchronous=True, memory_limit=0
+                n_workers=1,
+                processes=False,
+                dashboard_address="127.0.0.1:0",
+                asynchronous=True,
+                memory_limit=0,
             ) as own,
             distributed.Client(own, set_as_default=False, asynchronous=True) as client,
         ):
