@@ -139,8 +139,8 @@ def connect(cluster: str) -> Iterator[Any]:
 def private(n_workers: int, processes: bool = True, **options: Any) -> Iterator[Any]:
     """Start workers of one thread each on this machine, which take work from this process alone.
 
-    Whoever reaches the port of a dask scheduler has his code run by its workers. So these speak TLS with a key
-    that is made now and lives in the memory of these processes, and the page is on the loopback device.
+    Workers of a dask scheduler run the code of whoever reaches its port. So these speak TLS with a key that
+    is made now and lives in the memory of these processes, and the page is on the loopback device.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
 _PIECE = 1 << 20  # bytes of one read or write
 _CELLS = 1 << 16  # of a table that are read at a time
-# What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers grows
-# by factors of 2 to 20, deflate's limit is 1,032. A cell of text takes up to 30 times its bytes while it is read.
+# What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers
+# grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its bytes while it is read.
 _MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
 _BROKEN = (
     OSError,
@@ -88,7 +88,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def check_growth(path: str | os.PathLike, n_bytes: int, much: int = _MUCH) -> None:
-    """Refuse what would unpack to much more than the file holds: to 100 times as much, and more than `much`."""
+    """Refuse what would unpack to more than 100 times what the file holds, and to more than `much`."""
     most = max(much, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
         raise InputError(
@@ -347,7 +347,8 @@ def _appear(beside: Path, target: Path, name: str, path: str | os.PathLike) -> N
             os.replace(beside, target)
     except FileExistsError as error:
         raise InputError(
-            f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another file"
+            f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another"
+            " file"
         ) from error
 
 

@@ -291,8 +291,8 @@ class Store:
 
     def _no_lock(self, path: Path) -> InputError:
         return InputError(
-            f"{self._name}: '{path}' is a link, or no ordinary file, which no lock of a checkpoint is; remove "
-            "it, or name a folder of its own"
+            f"{self._name}: '{path}' is a link, or no ordinary file, which no lock of a checkpoint is; "
+            "remove it, or name a folder of its own"
         )
 
     def _check_run(self, run: dict) -> None:
@@ -332,8 +332,8 @@ class Store:
         if key == self.key:
             if other:
                 warnings.warn(
-                    f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} goes on from"
-                    " it in the same form",
+                    f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} goes on"
+                    " from it in the same form",
                     RuntimeWarning,
                     stacklevel=5,
                 )
@@ -341,8 +341,8 @@ class Store:
         if found.get("format") != FORMAT:
             raise InputError(
                 f"{self._name}: '{self.path}' was written by portable {release}, in form "
-                f"{found.get('format')} of checkpoints; portable {pk.__version__} reads form {FORMAT}. Finish "
-                "it with that release, or name another folder to begin anew"
+                f"{found.get('format')} of checkpoints; portable {pk.__version__} reads form {FORMAT}. "
+                "Finish it with that release, or name another folder to begin anew"
             )
         raise InputError(
             f"{self._name}: '{self.path}' belongs to another run{other and f', begun by {other}'}: "
@@ -381,8 +381,8 @@ def told(settings: dict, name: str) -> dict:
             found[key] = _words(value, with_code)
         except Unnamed as error:
             raise InputError(
-                f"{name}: {key} reaches {error}, which nothing tells from another one, so that the run cannot "
-                "be known again; numbers, arrays, text and functions of these can"
+                f"{name}: {key} reaches {error}, which nothing tells from another one, so that the run "
+                "cannot be known again; numbers, arrays, text and functions of these can"
             ) from error
     return found | ({"python": ".".join(platform.python_version_tuple()[:2])} if with_code else {})
 

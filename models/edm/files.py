@@ -167,8 +167,8 @@ def _read_hdf5(path, dataset):
             raise ShapeError(f"'{path}': the dataset {found.name!r} is empty")
         if found.external or found.is_virtual:
             raise InputError(
-                f"'{path}': the numbers of {found.name!r} are in other files, which are not read: h5repack, or"
-                " h5py's file.create_dataset(name, data=...), writes them into one"
+                f"'{path}': the numbers of {found.name!r} are in other files, which are not read; write"
+                " them into one by h5repack, or by h5py's file.create_dataset(name, data=...)"
             )
         check_growth(path, found.size * found.dtype.itemsize)
         return found[()]

@@ -5,9 +5,9 @@ interpreter that is named, the wheel is installed with the extra `methods` into 
 and `own_data` runs the README there, outside of the checkout. The last one installs the sdist, too, which
 builds a wheel of its own.
 
-With `--out dist` both stay there, beside, for each interpreter, what was installed with the wheel: with hashes
-(`pip install --require-hashes -r dist/requirements-cp311.txt` installs the same files) and as a bill of
-materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
+With `--out dist` both stay there, beside, for each interpreter, what was installed with the wheel: with
+hashes (`pip install --require-hashes -r dist/requirements-cp311.txt` installs the same files) and as a bill
+of materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
 """
 
 from __future__ import annotations
