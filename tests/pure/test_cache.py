@@ -235,7 +235,7 @@ def program(folder, search=None, before="", **environment):
     return tuple(map(int, done.stdout.split()))
 
 
-@pytest.mark.parametrize("umask", [0o002, 0o000, 0o022, 0o077])
+@pytest.mark.parametrize("umask", [0o002, 0o000, 0o022, 0o077, 0o177])
 def test_folders_that_are_made_are_of_one_user_alone(tmp_path, umask):
     home, before = tmp_path / "home", f"import os; os.umask({umask})\n"
     home.mkdir(mode=0o755)
