@@ -277,12 +277,16 @@ def read_json(path: str | os.PathLike) -> object:
 
 @contextlib.contextmanager
 def replacing(
-    path: str | os.PathLike, name: str = "out", mark: str | None = None, shared: bool = False
+    path: str | os.PathLike,
+    name: str = "out",
+    mark: str | None = None,
+    shared: bool = False,
+    follow: bool = True,
 ) -> Iterator[Path]:
     """A name beside `path` for a new file, which takes the place of `path` once it is whole and on the disk.
 
     An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where
-    `path` is a link, the file that it points to is replaced.
+    `path` is a link, the file that it points to is replaced, or with `follow=False` the link.
 
     Parameters
     ----------
@@ -301,14 +305,15 @@ def replacing(
     InputError
         `shared`, and a file is there that was not when the block began.
     """
-    target, process = Path(os.path.realpath(path)), os.getpid()
+    named, process = Path(path), os.getpid()
+    target = Path(os.path.realpath(named)) if follow else Path(os.path.realpath(named.parent), named.name)
     before = _state(target)
     beside = target.with_name(f".{target.stem}.{mark or secrets.token_hex(4)}.partial{target.suffix}")
     try:
         if mark:
             beside.unlink(missing_ok=True)  # left by a writer that was killed
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        if target.exists():
+        if target.exists() and not target.is_symlink():
             os.chmod(beside, target.stat().st_mode & 0o7777)
         yield beside
         sync(beside)
@@ -357,9 +362,11 @@ def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageE
     return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
-def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:
+def write(
+    path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True
+) -> None:
     """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
-    with replacing(path, name) as beside:
+    with replacing(path, name, follow=follow) as beside:
         body = memoryview(content.encode() if isinstance(content, str) else content)
         file = os.open(beside, os.O_WRONLY)
         try:

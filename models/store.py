@@ -144,7 +144,7 @@ class Store:
         np.savez(body, **arrays)
         body.write(b"\n" + self._seal(part, body.getbuffer()))
         try:
-            write(self._file(part), body.getbuffer(), self._name)
+            write(self._file(part), body.getbuffer(), self._name, follow=False)
         except StorageError as error:
             raise StorageError(
                 f"{error}. What was finished before is kept there: make room, and the same call goes on "
@@ -324,7 +324,7 @@ class Store:
                 f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4
             )
         about = {"key": self.key, "release": pk.__version__, "run": run}
-        write(path, json.dumps(about, indent=1) + "\n", self._name)
+        write(path, json.dumps(about, indent=1) + "\n", self._name, follow=False)
 
     def _check_same(self, key: str, found: dict, run: dict, release: object) -> None:
         """Refuse another run; warn where another release has begun this one."""
