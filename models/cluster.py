@@ -128,7 +128,7 @@ def connect(cluster: str) -> Iterator[Any]:
         )
     try:
         client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # the last of TLS without a certificate
         raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
     with client:
         client.direct_to_workers = _reaches_workers(client)

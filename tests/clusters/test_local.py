@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models import edm
-from models.cluster import connected, private
+from models.cluster import connect, connected, private
 from portable.errors import InputError
 
 distributed = pytest.importorskip("distributed")
@@ -66,6 +66,12 @@ def test_it_takes_nothing_from_others(local, certainty):
             timeout=120,
         )
         assert done.stdout.startswith("refused"), done.stdout + done.stderr
+
+
+def test_another_process_without_its_key_is_told_so(local):
+    with pytest.raises(InputError, match="no scheduler answers at 'tls://.*TLS"):
+        with connect(local.scheduler_info(n_workers=-1)["address"]):
+            pass
 
 
 @pytest.mark.skipif(os.name != "posix" or not shutil.which("ps"), reason="no list of processes here")
