@@ -65,7 +65,7 @@ def connected(client: ClientLike) -> Iterator[Any]:
     Parameters
     ----------
     client : distributed.Client, "local" or None
-        "local" is a new one of this machine's cores, which is closed behind the block.
+        "local" is a new one of this machine's cores, `private`, which is closed behind the block.
 
     Yields
     ------
@@ -117,11 +117,8 @@ def connect(cluster: str) -> Iterator[Any]:
     """
     distributed = _distributed()
     if cluster == "local":
-        with distributed.LocalCluster(
-            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
-        ) as local:
-            with distributed.Client(local, direct_to_workers=True) as client:
-                yield client
+        with private(os.cpu_count()) as client:
+            yield client
         return
     is_file = os.path.exists(cluster)
     if not is_file and "://" not in cluster:
@@ -131,11 +128,52 @@ def connect(cluster: str) -> Iterator[Any]:
         )
     try:
         client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # the last of TLS without a certificate
         raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
     with client:
         client.direct_to_workers = _reaches_workers(client)
         yield client
+
+
+@contextlib.contextmanager
+def private(n_workers: int, processes: bool = True, **options: Any) -> Iterator[Any]:
+    """Start workers of one thread each on this machine, which take work from this process alone.
+
+    Workers of a dask scheduler run the code of whoever reaches its port. So these speak TLS with a key that
+    is made now and lives in the memory of these processes, and the page is on the loopback device.
+
+    Parameters
+    ----------
+    n_workers : int
+    processes : bool, default True
+        Threads of this process, if not; they listen to none.
+    **options
+        Of `distributed.LocalCluster`.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    InputError
+        distributed or cryptography is not installed.
+    """
+    distributed = _distributed()
+    if processes:
+        need("cryptography", "cluster", "a cluster on this machine, whose messages are encrypted")
+        options["security"] = distributed.Security.temporary()
+    with distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=processes,
+        host="127.0.0.1" if processes else None,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=QUIET,
+        **options,
+    ) as cluster:
+        with distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client:
+            yield client
 
 
 def _reaches_workers(client: ClientLike) -> bool:

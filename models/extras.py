@@ -32,6 +32,5 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise InputError(
-            f"{purpose}: the module '{module.partition('.')[0]}' is not installed. "
-            f'pip install "portable-kernels[{extra}]"'
+            f"{purpose}: the module '{module.partition('.')[0]}' is not installed. pip install \".[{extra}]\""
         ) from error

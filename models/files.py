@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import csv
 import errno
@@ -10,7 +11,9 @@ import itertools
 import json
 import os
 import secrets
+import stat
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,8 +24,10 @@ import numpy as np
 from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
 _PIECE = 1 << 20  # bytes of one read or write
-# What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
-_MOST_GROWTH, _MUCH = 100, 1 << 28
+_CELLS = 1 << 16  # of a table that are read at a time
+# What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers
+# grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its bytes while it is read.
+_MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
 _BROKEN = (
     OSError,
     EOFError,
@@ -32,6 +37,9 @@ _BROKEN = (
     RuntimeError,
     MemoryError,
     OverflowError,
+    TypeError,
+    SyntaxError,
+    tokenize.TokenError,
     struct.error,
     zlib.error,
     zipfile.BadZipFile,
@@ -59,9 +67,29 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"'{path}' cannot be read: {why}") from error
 
 
-def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
-    """Refuse what would unpack to much more than the file holds."""
-    most = max(_MUCH, _MOST_GROWTH * os.path.getsize(path))
+def ordinary(path: str | os.PathLike, flags: int) -> int:
+    """Open a file; an opener for `open`. A pipe or a device, which may never end, is refused.
+
+    Raises
+    ------
+    OSError
+    """
+    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no ordinary file", os.fspath(path))
+    return file
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """The content of an ordinary file; else an OSError."""
+    with open(path, "rb", opener=ordinary) as file:
+        return file.read()
+
+
+def check_growth(path: str | os.PathLike, n_bytes: int, much: int = _MUCH) -> None:
+    """Refuse what would unpack to more than 100 times what the file holds, and to more than `much`."""
+    most = max(much, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
         raise InputError(
             f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such "
@@ -119,20 +147,32 @@ def read_csv(
             names = [name.strip() for name in next(rows, [])]
             wanted = choose(names)
             _check_once(path, names, wanted)
-            places, cells = [names.index(name) for name in wanted], []
+            place_of = dict(zip(names, range(len(names))))
+            places, columns = [place_of[name] for name in wanted], [[] for _ in wanted]
+            block, most = [], max(1, _CELLS // max(1, len(names)))
             for row in rows:
-                if len(row) != len(names) and row:
+                if len(row) == len(names):
+                    block.append(row)
+                elif row:
                     raise ShapeError(
                         f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as "
                         "many are wanted"
                     )
-                if row:
-                    cells.append([row[place] for place in places])
-    columns = map(list, zip(*cells)) if cells else ([] for _ in wanted)
+                if len(block) == most:
+                    _add_rows(block, places, columns)
+            _add_rows(block, places, columns)
     return {
         name: column if apart == "," else list(map(_with_point, column))
         for name, column in zip(wanted, columns)
     }
+
+
+def _add_rows(block: list[list[str]], places: list[int], columns: list[list[str]]) -> None:
+    """Move rows to the ends of columns."""
+    cells = list(zip(*block))
+    for column, place in zip(columns, places if block else ()):
+        column += cells[place]
+    block.clear()
 
 
 def _with_point(cell: str) -> str:
@@ -163,22 +203,23 @@ def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
                     here = line + piece.count(10, 0, at)
                     raise InputError(f"'{path}', line {here} holds a NUL character; text is wanted")
                 seen, line = seen + len(piece), line + piece.count(10)
-                check_growth(path, seen)
+                check_growth(path, seen, _MUCH_TEXT)
         if wanted is not None:
             with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
                 _check_once(path, [name.strip() for name in next(csv.reader(lines), [])], wanted)
 
 
 def _opened(path: str | os.PathLike, mode: str, **keywords):
-    return (gzip.open if str(path).lower().endswith(".gz") else open)(path, mode, **keywords)
+    if str(path).lower().endswith(".gz"):
+        return gzip.open(path, mode, **keywords)
+    return open(path, mode, opener=ordinary, **keywords)
 
 
 def _check_once(path: str | os.PathLike, names: list[str], wanted: list[str]) -> None:
+    counts = collections.Counter(names)
     for name in wanted:
-        if names.count(name) > 1:
-            raise InputError(
-                f"'{path}' has {names.count(name)} columns '{name}'; names that differ are wanted"
-            )
+        if counts[name] > 1:
+            raise InputError(f"'{path}' has {counts[name]} columns '{name}'; names that differ are wanted")
 
 
 def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray:
@@ -213,7 +254,7 @@ def read_npz(
     choose : callable
         Of the names of the arrays those that are wanted; all if not given.
     """
-    with reading(path), open(path, "rb") as raw:
+    with reading(path), open(path, "rb", opener=ordinary) as raw:
         with zipfile.ZipFile(raw) as archive:
             check_growth(path, sum(entry.file_size for entry in archive.infolist()))
         raw.seek(0)
@@ -224,21 +265,28 @@ def read_npz(
 def read_npy(path: str | os.PathLike) -> np.ndarray:
     """The array of an .npy file, mapped, never Python objects."""
     with reading(path):
+        os.close(ordinary(path, os.O_RDONLY))
         return np.lib.format.open_memmap(path, "r")
 
 
 def read_json(path: str | os.PathLike) -> object:
     """What a .json file holds."""
     with reading(path):
-        return json.loads(Path(path).read_bytes())
+        return json.loads(read_bytes(path))
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = None) -> Iterator[Path]:
+def replacing(
+    path: str | os.PathLike,
+    name: str = "out",
+    mark: str | None = None,
+    shared: bool = False,
+    follow: bool = True,
+) -> Iterator[Path]:
     """A name beside `path` for a new file, which takes the place of `path` once it is whole and on the disk.
 
     An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where
-    `path` is a link, the file that it points to is replaced.
+    `path` is a link, the file that it points to is replaced, or with `follow=False` the link.
 
     Parameters
     ----------
@@ -247,29 +295,66 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
         Of the argument, for messages.
     mark : str, optional
         Makes the name beside the same every time, for a writer that nobody works beside; else it is random.
+    shared : bool
+        Others may make a file there meanwhile, which is left as it is.
 
     Raises
     ------
     StorageError
         The file cannot be written; the message says why.
+    InputError
+        `shared`, and a file is there that was not when the block began.
     """
-    target = Path(os.path.realpath(path))
+    named, process = Path(path), os.getpid()
+    target = Path(os.path.realpath(named)) if follow else Path(os.path.realpath(named.parent), named.name)
+    before = _state(target)
     beside = target.with_name(f".{target.stem}.{mark or secrets.token_hex(4)}.partial{target.suffix}")
     try:
         if mark:
             beside.unlink(missing_ok=True)  # left by a writer that was killed
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        if target.exists():
+        if target.exists() and not target.is_symlink():
             os.chmod(beside, target.stat().st_mode & 0o7777)
         yield beside
         sync(beside)
-        os.replace(beside, target)
+        if not shared or _state(target) == before is not None:
+            os.replace(beside, target)
+        else:
+            _appear(beside, target, name, path)
         sync(target.parent)
     except OSError as error:
         raise cannot_write(name, path, error) from error
     finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+        if os.getpid() == process:  # and not in a fork that leaves the block
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Which file is there, and since when; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _appear(beside: Path, target: Path, name: str, path: str | os.PathLike) -> None:
+    """Give a file its name where no other has it."""
+    try:
+        try:
+            os.link(beside, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if target.exists():
+                raise FileExistsError from None
+            os.replace(beside, target)
+    except FileExistsError as error:
+        raise InputError(
+            f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another"
+            " file"
+        ) from error
 
 
 def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
@@ -277,9 +362,11 @@ def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageE
     return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
-def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:
+def write(
+    path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True
+) -> None:
     """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
-    with replacing(path, name) as beside:
+    with replacing(path, name, follow=follow) as beside:
         body = memoryview(content.encode() if isinstance(content, str) else content)
         file = os.open(beside, os.O_WRONLY)
         try:

@@ -7,7 +7,8 @@
 
 The folder holds
 
-    run.json    the job, its settings (arrays by their digests) and versions: the key of the run
+    run.json    the job, its settings (arrays by their digests, functions by their fingerprints): the key of
+                the run; and the release that began it
     lock        held while a process works here; it says who, for others to be told
     NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
     NAME.part   a folder of the same kind, where a job consists of several (`inside`)
@@ -24,6 +25,7 @@ import io
 import json
 import os
 import platform
+import stat
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -35,7 +37,8 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, StorageError
 
-from .files import cannot_write, sync, write
+from .files import cannot_write, read_bytes, sync, write
+from .fingerprints import Unnamed, digest, fingerprint
 from .mapped import Streamed
 
 try:
@@ -43,11 +46,11 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None
 
-FORMAT = 1
+# Of what settings and parts mean: a release that computes or keeps something else in a part counts on.
+FORMAT = 2
 EVERY_S = 5.0  # between two parts of a job whose parts are as long as one likes
 _SEAL = 65  # bytes at the end of a part: a new line and a digest in hexadecimal
 _SHARE = 20  # a job spends at most one part in so many of its time on keeping what it has
-_PIECE = 1 << 24  # bytes of an array that are read for its digest at a time
 
 
 class Store:
@@ -60,7 +63,8 @@ class Store:
     job : str
         Which algorithm, "edm.cross_map" for example.
     settings : dict
-        All that the parts depend on: numbers, words, lists of these, arrays (in the key by their digests).
+        All that the parts depend on: numbers, which JSON has in full, words, lists of these, arrays (in the
+        key by their digests), functions and whatever else `fingerprint` tells apart.
     name : str
         Of the argument that names the folder, for messages.
 
@@ -68,16 +72,22 @@ class Store:
     ------
     DTypeError, InputError
         `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run
-        with other settings (the message names them), or another process works there (the message says which).
+        with other settings or of a release with another form (the message names them), or another process
+        works there (the message says which); a setting holds what cannot be told from others.
     StorageError
         The folder cannot be written to.
+
+    Warns
+    -----
+    RuntimeWarning
+        Another release has begun the run, in the same form.
     """
 
     def __init__(
         self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint"
     ) -> None:
         self.path, self._name, self._lock = None, name, None
-        self._written, self._cost = time.monotonic(), 0.0
+        self._written, self._cost, self._pid = time.monotonic(), 0.0, os.getpid()
         if path is None:
             return
         if not isinstance(path, (str, os.PathLike)):
@@ -85,13 +95,8 @@ class Store:
                 f"{name} must be the name of a folder, got {path!r} of type {type(path).__name__}"
             )
         self.path = Path(path)
-        run = {
-            "format": FORMAT,
-            "job": job,
-            "portable": pk.__version__,
-            "numpy": ".".join(np.__version__.split(".")[:2]),
-        }
-        run |= {key: _words(value) for key, value in settings.items()}
+        run = {"format": FORMAT, "job": job, "numpy": ".".join(np.__version__.split(".")[:2])}
+        run |= told(settings, name)
         self.key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
         self._make()
         self._lock = self._take_lock()
@@ -110,11 +115,18 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let others work here."""
-        if self._lock is not None:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
-            os.close(self._lock)
-            self._lock = None
+        """Let others work here; in a fork, leave the folder to the process that has it."""
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        try:
+            is_own = os.path.samestat(os.fstat(lock), self._locked)
+        except OSError:
+            is_own = False
+        if is_own:  # a daemon closes what is open, and the number may be another file's by now
+            if os.getpid() == self._pid:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
+            os.close(lock)
 
     # ---- parts
     def put(self, part: str, **arrays: np.ndarray) -> None:
@@ -132,7 +144,7 @@ class Store:
         np.savez(body, **arrays)
         body.write(b"\n" + self._seal(part, body.getbuffer()))
         try:
-            write(self._file(part), body.getbuffer(), self._name)
+            write(self._file(part), body.getbuffer(), self._name, follow=False)
         except StorageError as error:
             raise StorageError(
                 f"{error}. What was finished before is kept there: make room, and the same call goes on "
@@ -146,7 +158,7 @@ class Store:
         if self.path is None:
             return None
         try:
-            body = self._file(part).read_bytes()
+            body = read_bytes(self._file(part))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -251,9 +263,15 @@ class Store:
             )
         path = self.path / "lock"
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError as error:
+            if path.is_symlink():
+                raise self._no_lock(path) from error
             raise cannot_write(self._name, path, error) from error
+        self._locked = os.fstat(lock)
+        if not stat.S_ISREG(self._locked.st_mode) or self._locked.st_nlink != 1:  # it is written over
+            os.close(lock)
+            raise self._no_lock(path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -271,24 +289,27 @@ class Store:
             os.write(lock, f"process {os.getpid()} on {platform.node()} since {since}".encode())
         return lock
 
+    def _no_lock(self, path: Path) -> InputError:
+        return InputError(
+            f"{self._name}: '{path}' is a link, or no ordinary file, which no lock of a checkpoint is; "
+            "remove it, or name a folder of its own"
+        )
+
     def _check_run(self, run: dict) -> None:
         """Refuse the folder of another run; note whose it is where it is new."""
         path = self.path / "run.json"
         try:
-            found = json.loads(path.read_bytes())
-            found, key = found["run"], found["key"]
+            whole = json.loads(read_bytes(path))
+            found, key = whole["run"], whole["key"]
+            release = whole.get("release", found.get("portable"))
             damaged = key != hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
         except FileNotFoundError:
             found, key, damaged = None, None, False
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             found, key, damaged = None, None, True
-        if key == self.key and not damaged:
-            return
         if key is not None and not damaged:
-            raise InputError(
-                f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name "
-                "another folder, or remove this one to begin anew"
-            )
+            self._check_same(key, found, run, release)
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             parts = self.names()
@@ -302,7 +323,31 @@ class Store:
             warnings.warn(
                 f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4
             )
-        write(path, json.dumps({"key": self.key, "run": run}, indent=1) + "\n", self._name)
+        about = {"key": self.key, "release": pk.__version__, "run": run}
+        write(path, json.dumps(about, indent=1) + "\n", self._name, follow=False)
+
+    def _check_same(self, key: str, found: dict, run: dict, release: object) -> None:
+        """Refuse another run; warn where another release has begun this one."""
+        other = f"portable {release}" if release != pk.__version__ else ""
+        if key == self.key:
+            if other:
+                warnings.warn(
+                    f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} goes on"
+                    " from it in the same form",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
+            return
+        if found.get("format") != FORMAT:
+            raise InputError(
+                f"{self._name}: '{self.path}' was written by portable {release}, in form "
+                f"{found.get('format')} of checkpoints; portable {pk.__version__} reads form {FORMAT}. "
+                "Finish it with that release, or name another folder to begin anew"
+            )
+        raise InputError(
+            f"{self._name}: '{self.path}' belongs to another run{other and f', begun by {other}'}: "
+            f"{difference(found, run)}. Name another folder, or remove this one to begin anew"
+        )
 
 
 def inside(path: str | os.PathLike | None, part: str) -> Path | None:
@@ -316,30 +361,50 @@ def inside(path: str | os.PathLike | None, part: str) -> Path | None:
 NOWHERE = Store(None, "nothing", {})  # keeps nothing
 
 
-def digest(array: np.ndarray | Streamed) -> str:
-    """SHA-256 of an array's numbers, dtype and shape; one larger than memory is read piece by piece."""
-    found = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
-    rows = max(1, _PIECE // max(1, array[:1].nbytes)) if array.ndim else 1
-    for begin in range(0, len(array) if array.ndim else 1, rows):
-        found.update(np.ascontiguousarray(array[begin : begin + rows] if array.ndim else array).data)
-    return found.hexdigest()
+def told(settings: dict, name: str) -> dict:
+    """Write settings as JSON has them; with code among them, Python's version, which compiles it its way.
+
+    Parameters
+    ----------
+    settings : dict
+    name : str
+        Of the argument that names the file or folder, for messages.
+
+    Raises
+    ------
+    InputError
+        A setting holds what cannot be told from others.
+    """
+    found, with_code = {}, []
+    for key, value in settings.items():
+        try:
+            found[key] = _words(value, with_code)
+        except Unnamed as error:
+            raise InputError(
+                f"{name}: {key} reaches {error}, which nothing tells from another one, so that the run "
+                "cannot be known again; numbers, arrays, text and functions of these can"
+            ) from error
+    return found | ({"python": ".".join(platform.python_version_tuple()[:2])} if with_code else {})
 
 
-def _words(value: object) -> object:
-    """A setting as JSON has it."""
+def _words(value: object, with_code: list) -> object:
+    """A setting as JSON has it; what is no plain value joins `with_code`."""
     if isinstance(value, (np.ndarray, Streamed)):
         return f"{value.dtype} {value.shape} {digest(value)}"
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and isinstance(value.item(), (bool, int, float, str)):
         return value.item()
-    if isinstance(value, dict):
-        return {str(key): _words(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_words(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+    if type(value) is dict:
+        return {str(key): _words(item, with_code) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return [_words(item, with_code) for item in value]
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    with_code.append(value)
+    return f"{type(value).__name__} {fingerprint(value)}"
 
 
-def _difference(found: dict, run: dict) -> str:
-    """In which settings two runs differ."""
+def difference(found: dict, run: dict) -> str:
+    """Tell in which settings two runs differ."""
     names = [name for name in run | found if found.get(name) != run.get(name)]
     long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]
     return "; ".join(

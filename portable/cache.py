@@ -17,6 +17,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+# No link is followed, and a pipe does not keep its reader waiting.
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LIMIT_BYTES = 512 * 2**20
 hits = misses = 0
 
@@ -38,7 +40,10 @@ def folder() -> Path | None:
 
             setting = path = user_cache_dir("portable", appauthor=False)
         path = Path(setting) / "kernels"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in (*reversed(path.parents), path):
+            if not place.is_dir():  # `parents=True` would leave those above to the umask
+                place.mkdir(mode=0o700, exist_ok=True)
+                place.chmod(0o700)  # where the umask takes away more
         others = _open_to_others(path)
     except (
         OSError,
@@ -53,8 +58,8 @@ def folder() -> Path | None:
         return None
     if others is not None:
         warnings.warn(
-            f"portable: the cache {path} is refused, others can write to {others} (remove it and make it"
-            " yours alone, or set PORTABLE_CACHE)",
+            f"portable: the cache {path} is refused, others can write to {others} (if it is yours, `chmod"
+            f" go-w '{others}'` makes it yours alone; or set PORTABLE_CACHE)",
             stacklevel=2,
         )
         return None
@@ -78,11 +83,15 @@ def _open_to_others(path):
 
 @functools.cache
 def _directory():
-    """The checked folder, opened: whoever exchanges it afterwards exchanges another. None where there is
-    none."""
+    """The checked folder, opened, and what it is: whoever exchanges it afterwards exchanges another. None
+    where there is none."""
     path = folder()
     if path is None or os.open not in os.supports_dir_fd:
         return path
+    return _opened(path)
+
+
+def _opened(path):
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -90,26 +99,41 @@ def _directory():
     mode = os.fstat(directory)  # of what is open now, whatever stood at this path when it was looked at
     shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or shared:
+        os.close(directory)
         return None
-    return directory
+    return [directory, mode]
 
 
 def _at(name):
     """The path of a file, and how functions of `os` find it: in the opened folder, where the system has such
-    calls."""
-    directory = _directory()
-    return (name, {"dir_fd": directory}) if isinstance(directory, int) else (directory / name, {})
+    calls. None where there is no folder."""
+    found = _directory()
+    if not isinstance(found, list):
+        return found and (found / name, {})
+    if not _is_open(*found):  # a daemon closes what it has inherited, and the number is another file's
+        again = _opened(folder())
+        if again is None or not os.path.samestat(again[1], found[1]):
+            return None
+        found[0] = again[0]
+    return name, {"dir_fd": found[0]}
+
+
+def _is_open(descriptor, mode):
+    try:
+        return os.path.samestat(os.fstat(descriptor), mode)
+    except OSError:
+        return False
 
 
 def get(name, told=True):
     """The bytes stored under a key, or None. `told`: whether it counts as a hit or a miss."""
     global hits, misses
-    content = None
-    if _directory() is not None:
-        path, where = _at(name)
+    content, at = None, _at(name)
+    if at is not None:
+        path, where = at
         with (
             contextlib.suppress(OSError),
-            open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), **where), "rb") as file,
+            open(os.open(path, _READ, **where), "rb") as file,
         ):
             if _is_own(os.fstat(file.fileno())):
                 content = file.read()
@@ -130,9 +154,10 @@ def _is_own(mode):
 
 def put(name, content):
     """Store bytes under a key: whole or not at all, however many processes do so at once."""
-    if _directory() is None:
+    at = _at(f".part-{os.getpid()}-{os.urandom(8).hex()}")
+    if at is None:
         return
-    temporary, where = _at(f".part-{os.getpid()}-{os.urandom(8).hex()}")
+    temporary, where = at
     with contextlib.suppress(OSError):  # a full or read-only disk costs time, never a result
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, **where)
         try:
@@ -140,7 +165,7 @@ def put(name, content):
                 file.write(_seal(content))
             os.replace(
                 temporary,
-                _at(name)[0],
+                name if where else temporary.with_name(name),
                 **{f"{end}_{word}": value for end in ("src", "dst") for word, value in where.items()},
             )
         except OSError:
@@ -162,8 +187,11 @@ def _open(sealed):
 
 def _trim():
     """Remove what was not used longest when the folder outgrows its limit."""
-    files = []
-    for entry in os.scandir(_directory()):
+    files, at = [], _at(".")
+    if at is None:
+        return
+    here, where = at
+    for entry in os.scandir(where.get("dir_fd", here)):
         with contextlib.suppress(OSError):
             files.append((entry.stat().st_mtime, entry.stat().st_size, entry.name))
     excess = sum(size for _, size, _ in files) - LIMIT_BYTES
@@ -171,8 +199,7 @@ def _trim():
         if excess <= 0:
             break
         with contextlib.suppress(OSError):
-            path, where = _at(name)
-            os.unlink(path, **where)
+            os.unlink(name if where else here / name, **where)
             excess -= size
 
 

@@ -13,7 +13,7 @@ def check():
     try:
         import svglib  # noqa: F401
     except ImportError as error:
-        install = 'pip install "portable-kernels[plot]"'
+        install = 'pip install ".[plot]"'
         raise InputError(f"--pdf: svglib makes PDF files and is not installed: {install}") from error
 
 

@@ -12,6 +12,7 @@ Tests that take long and stand side by side run whole where the command line nam
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -49,6 +50,20 @@ def space_fixture(names):
 
 
 space = space_fixture(SPACES)
+
+
+@pytest.fixture
+def impatient():
+    """A call of the system that waits for ever, for a writer to a pipe perhaps, fails after ten seconds."""
+
+    def fail(*_):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 # Of tests/: every N-th of a file, or of a function's; all of them are marked slow.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import warnings
 from pathlib import Path
@@ -15,8 +16,8 @@ from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
 from ..checks import as_numbers, check_choice, check_flag, check_number
-from ..files import allocate_npy, check_no_input, replacing
 from ..cluster import connected
+from ..files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..progress import bar as bar_of
 from ..sharding import Shards
 from ..store import Store
@@ -37,6 +38,7 @@ from .mapping import Maps, Sets
 from .neighbours import within_windows
 
 SHARDS = 1024  # at most
+_ENDS = 1 << 20  # bytes at each end by which a file of this run is known
 STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
@@ -186,6 +188,7 @@ def cross_map(
             rho[:, constant] = np.nan
             target.put(rho)
             bar.update(task, completed=len(rows) - len(target.missing))
+        target.finish()
     if out is not None:
         return np.load(out, mmap_mode="r")
     return frames.matrix_like(given, target.rho, [libraries.names[r] for r in rows], names)
@@ -204,9 +207,10 @@ class _Target:
 
     def __init__(self, store, libraries, n_series, out, stack):
         self._store, self._rows, self._n_series = store, libraries.rows, n_series
-        self._n_libraries, rows = len(libraries.columns), libraries.rows
-        if out is not None:
-            self._claim(out)
+        self._n_libraries, rows, self._beside = len(libraries.columns), libraries.rows, None
+        self._out = out
+        if out is not None and out.exists() and not self._is_own(out):
+            raise _exists(out)
         known = np.zeros(self._n_libraries, bool)
         for part in self._kept():
             known[part["libraries"]] = True
@@ -216,9 +220,9 @@ class _Target:
         elif not len(self.missing) and self._is_there(out):
             return
         else:
-            beside = stack.enter_context(replacing(out, "out", mark=store.key[:12]))
-            self.rho = allocate_npy(beside, (len(rows), n_series), np.float64)
-            stack.callback(self.rho.flush)
+            mark = hashlib.sha256(f"{store.key} {os.path.realpath(store.path)}".encode()).hexdigest()[:12]
+            self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
+            self.rho = allocate_npy(self._beside, (len(rows), n_series), np.float64)
         for part in self._kept():
             self._fill(part["libraries"], part["rho"])
 
@@ -242,28 +246,53 @@ class _Target:
         places, numbers = self._places(libraries)
         self.rho[places] = rho[numbers]
 
-    def _claim(self, out):
-        """Refuse a file that is not of this run, and note that it is from now on."""
-        own = os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
+    def finish(self):
+        """Note what the new file is known by, before it has its name."""
+        if self._beside is not None:
+            self.rho.flush()
+            made = {*self._made(), _look(self._beside), self._place(self._out)}
+            if made != set(self._made()):
+                self._store.put("out", made=np.array(sorted(made)))
+
+    def _made(self):
+        """What files of this run are known by, and where they were put."""
         kept = self._store.get("out")
-        paths = [] if kept is None else kept["paths"].tolist()
-        if own not in paths:
-            if out.exists():
-                raise _exists(out)
-            self._store.put("out", paths=np.array([*paths, own]))
+        return [] if kept is None else kept["made"].tolist()
+
+    def _is_own(self, out):
+        """Whether a file is of this run: by its content, or for want of any where this run has put one."""
+        made = self._made() if out.is_file() else []
+        return bool(made) and (_look(out) in made or self._place(out) in made and _loaded(out) is None)
+
+    def _place(self, out):
+        return os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
 
     def _is_there(self, out):
         """Whether the file holds the rows that were kept."""
-        try:
-            found = np.load(out, mmap_mode="r")
-        except (OSError, ValueError, EOFError):
-            return False
-        if found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
+        found = _loaded(out)
+        if found is None or found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
             return False
         rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept())
         return all(
             np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows
         )
+
+
+def _loaded(path):
+    """The array of a file, mapped; None if it holds none."""
+    with contextlib.suppress(InputError):
+        return read_npy(path)
+    return None
+
+
+def _look(path):
+    """What a file is known by, under whatever name: its length, and its content at both ends."""
+    with open(path, "rb", opener=ordinary) as file:
+        found = hashlib.sha256(file.read(_ENDS))
+        length = file.seek(0, os.SEEK_END)
+        file.seek(max(0, length - _ENDS))
+        found.update(file.read())
+    return f"{length} {found.hexdigest()}"
 
 
 def _exists(out):

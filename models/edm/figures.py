@@ -1,4 +1,4 @@
-"""Figures of results; they want matplotlib: pip install 'portable-kernels[plot]'. Each returns its axes."""
+"""Figures of results; they want matplotlib: pip install '.[plot]'. Each returns its axes."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 import warnings
 
@@ -123,12 +124,10 @@ def _read_parquet(path):
         import pandas
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError(
-            f"reading '{path}' needs pandas and pyarrow: pip install 'portable-kernels[files]'"
-        ) from error
+        raise InputError(f"reading '{path}' needs pandas and pyarrow: pip install '.[files]'") from error
     with reading(path), parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
-        twice = [name for name in names if names.count(name) > 1]
+        twice = [name for name, count in collections.Counter(names).items() if count > 1]
         if twice:
             raise InputError(f"'{path}' has two columns {printable(twice[0])!r}; different names are wanted")
         sizes = [file.metadata.row_group(g).total_byte_size for g in range(file.num_row_groups)]
@@ -166,5 +165,10 @@ def _read_hdf5(path, dataset):
         found = file[dataset or names[0]]
         if found.shape is None:
             raise ShapeError(f"'{path}': the dataset {found.name!r} is empty")
+        if found.external or found.is_virtual:
+            raise InputError(
+                f"'{path}': the numbers of {found.name!r} are in other files, which are not read; write"
+                " them into one by h5repack, or by h5py's file.create_dataset(name, data=...)"
+            )
         check_growth(path, found.size * found.dtype.itemsize)
         return found[()]

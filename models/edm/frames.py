@@ -319,9 +319,10 @@ def choose(table, names, what="columns"):
             "names; a table of pandas or "
             "xarray is wanted"
         )
+    place_of = {name: place for place, name in reversed([*enumerate(there)])}  # the first of each name
     for name in names:
-        if name not in there:
+        if name not in place_of:
             raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(there)}")
     if _module(table) == "xarray" and not hasattr(table, "data_vars"):
-        return np.column_stack([np.asarray(table)[:, there.index(name)] for name in names])
+        return np.ascontiguousarray(np.asarray(table)[:, [place_of[name] for name in names]])
     return np.column_stack([np.asarray(table[name]) for name in names])

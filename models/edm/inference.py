@@ -10,8 +10,9 @@ from portable.errors import InputError
 
 from ..annotations import PathLike, Real, TableLike, Whole, Windows
 from ..checks import check_choice, check_count, check_flag, check_number, check_share
+from ..fingerprints import digest
 from ..progress import bar
-from ..store import Store, digest
+from ..store import Store
 from . import frames, list_kernels, surrogate_kernels
 from .checks import (
     DTYPES,

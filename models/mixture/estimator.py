@@ -445,6 +445,7 @@ class DirichletMixture(Fitted):
             | vars(start)
             | {
                 "X": X if checkpoint is None else on_host(X),
+                "centre": self._centre,
                 "covariance": self.covariance,
                 "n_warmup": n_warmup,
                 "n_thin": n_thin,

@@ -34,7 +34,7 @@ from ..sharding import here, spaces_of
 from . import banks, filter_kernels, launches, row_kernels
 from .checks import MOST
 from .filtered import Filtered
-from .given import Data, ModelFunction, Params, check_state, not_infinite, tried
+from .given import FUNCTIONS, Data, ModelFunction, Params, check_state, not_infinite, tried
 from .online import Online
 from .weights import on
 
@@ -116,9 +116,7 @@ class ParticleFilter:
         space: Spaces | None = None,
     ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
-        for name, function in zip(
-            ("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions
-        ):
+        for name, function in zip(FUNCTIONS, self.functions):
             if function is None and name in ("guide", "log_guide"):
                 continue
             if not isinstance(function, type(filter_kernels.user_draw)):

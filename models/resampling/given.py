@@ -17,6 +17,8 @@ from ..checks import as_numbers, check_finite
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
 Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a named tuple
 
+FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
+
 
 class Model(Protocol):
     """What a run asks of a ParticleFilter, whose attributes these are."""

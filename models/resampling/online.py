@@ -16,8 +16,9 @@ from ..annotations import Array, NumberOrArray, PathLike, Whole
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
 from ..files import read_npz, replacing
+from ..store import difference, told
 from .filtered import check_largest
-from .given import Data, Model, ModelFunction, Params
+from .given import FUNCTIONS, Data, Model, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
 from .weights import on
@@ -186,8 +187,9 @@ class Online:
 
     def _settings(self):
         model, run = self.model, self._run
-        return json.dumps(
+        return told(
             {
+                **dict(zip(FUNCTIONS, model.functions)),
                 "method": model.method,
                 "threshold": model.threshold,
                 "in_place": model.in_place,
@@ -198,7 +200,9 @@ class Online:
                 "lagged": model.lagged,
                 "n_values": self.n_values,
                 "n_inputs": self.n_inputs,
-            }
+                "n_steps": getattr(model.draw, "keywords", {}).get("n_steps"),
+            },
+            "path",
         )
 
     def save(self, path: PathLike) -> None:
@@ -218,7 +222,8 @@ class Online:
         with replacing(path, "path") as beside, open(beside, "wb") as file:
             np.savez(
                 file,
-                settings=np.array(self._settings()),
+                settings=np.array(json.dumps(self._settings())),
+                release=np.array(pk.__version__),
                 t=np.array(self.t),
                 before=self._before,
                 params=self._params,
@@ -246,19 +251,20 @@ class Online:
         """
         try:
             arrays = read_npz(path)
-            theirs, ours = json.loads(str(arrays["settings"])), json.loads(self._settings())
+            theirs, ours = json.loads(str(arrays["settings"])), self._settings()
+            if not isinstance(theirs, dict):
+                raise ValueError("its settings are no names and values")
             params, views = arrays["params"], {name: arrays[name] for name in self._views()}
         except (ValueError, KeyError) as error:
             raise InputError(f"path: '{path}' is no state that Online.save wrote: {error}") from error
-        different = [
-            f"{name} is {theirs.get(name)} there, {ours[name]} here"
-            for name in ours
-            if theirs.get(name) != ours[name]
-        ]
+        different = [difference(theirs, ours)] if theirs != ours else []
         if params.shape != self._params.shape or not (params == self._params).all():
             different.append("params differ")
         if different:
-            raise InputError(f"path: '{path}' was saved by another filter: {'; '.join(different)}")
+            release = arrays.get("release", "an earlier release")
+            raise InputError(
+                f"path: '{path}' was saved by another filter, of portable {release}: {'; '.join(different)}"
+            )
         with on(self.model.space):
             for name, view in self._views().items():
                 pk.deep_copy(view, views[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -115,16 +115,21 @@ class Sampling(Shown):
         with connected(self.client) as client, pk.use(here(client, self.space)):
             data = filters.data(observations, known.table(known.draw(random_of(0), 1))[0], self.inputs)
             sampler = make(data, known, n_chains, seed, client)
-            settings = settings | {
-                "n_chains": n_chains,
-                "seed": seed,
-                "start": given,
-                "n_warmup": n_warmup,
-                "priors": known.texts,
-                "fixed": known.fixed,
-                "y": data.y,
-                "inputs": data.inputs,
-            }
+            whole = {field.name: getattr(model, field.name) for field in fields(model)}
+            settings = (
+                settings
+                | whole
+                | {
+                    "n_chains": n_chains,
+                    "seed": seed,
+                    "start": given,
+                    "n_warmup": n_warmup,
+                    "priors": dict(zip(known.free, known.priors)),
+                    "fixed": known.fixed,
+                    "y": data.y,
+                    "inputs": data.inputs,
+                }
+            )
             with Store(self.checkpoint, f"resampling.{name}", settings) as store:
                 sampler.start(given)
                 chains = Chains(sampler, n_draws, n_warmup)

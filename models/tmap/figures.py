@@ -1,5 +1,5 @@
 """Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install
-"portable-kernels[plot]"`)."""
+".[plot]"`)."""
 
 from __future__ import annotations
 

@@ -156,6 +156,7 @@ def fit(
     settings = {
         "resolution": runs.resolution,
         "orders": orders,
+        "start": [[model.alpha, model.orders, model.rates, model.switching] for model in first],
         "tol": tol,
         "seed": seed,
         "dtype": dtype.__name__,

@@ -25,6 +25,8 @@ _NODES = {
 def sources():
     """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
     layer, found = os.path.dirname(os.path.dirname(__file__)), hashlib.sha256()
+    if not os.path.isdir(layer):
+        return llvmlite.__version__ + _archived()
     backends = sorted(entry.path for entry in os.scandir(f"{layer}/backends") if entry.is_dir())
     for folder in (f"{layer}/compiler", *backends, layer):
         for name in sorted(os.listdir(folder)):
@@ -33,6 +35,20 @@ def sources():
                 found.update(os.read(file, 1 << 20))
                 os.close(file)
     return llvmlite.__version__ + found.hexdigest()
+
+
+def _archived():
+    """A hash of the layer in the archive that it was imported from."""
+    from importlib.resources import files
+
+    folders, found = [files(__package__.partition(".")[0])], hashlib.sha256()
+    for folder in folders:
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if entry.is_dir():
+                folders.append(entry)
+            elif entry.name.endswith((".py", ".pyc")):
+                found.update(entry.read_bytes())
+    return found.hexdigest()
 
 
 def written(tree, float_dtype):

@@ -183,21 +183,6 @@ def random_series(n_series, n_times):
     return np.random.default_rng(2).random((n_times, n_series)).astype(np.float32)
 
 
-@contextlib.contextmanager
-def local(n_workers, **options):
-    """A client of so many processes of one thread each, or of threads (`processes=False`), which begin at
-    once."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise InputError('scaleout wants dask.distributed: pip install ".[cluster]"') from error
-    with distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options
-    ) as cluster:
-        with distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client:
-            yield client
-
-
 # ---- compare scaleout
 def duels(space, n, quick):
     """Two GPUs beside one; else two workers beside one process; see `roofline.cases.Case`. `n` is the
@@ -208,7 +193,7 @@ def duels(space, n, quick):
     n = n or (20_000 if small else 10_000_000)
     stack = contextlib.ExitStack()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    client = stack.enter_context(local(2, memory_limit=0 if small else LIMIT, processes=not small))
+    client = stack.enter_context(cluster.private(2, memory_limit=0 if small else LIMIT, processes=not small))
     X = random_points(n, folder / "points.npy")
     runs = random_runs(n)
     makers = [
@@ -361,7 +346,7 @@ def measured(workers, quick, repeats, say=lambda text: None):
     rows, found = [], []
     for n_workers in workers:
         say(f"{n_workers} workers")
-        with local(n_workers, processes=not quick) as client:
+        with cluster.private(n_workers, processes=not quick) as client:
             rows += probe(client, n_workers, 5 * repeats, 2**16 if quick else 2**22)
             found += [
                 (step, n_workers, *watched(step.call, repeats)) for step in steps_of(quick, None, client)

@@ -2,6 +2,7 @@
 
 import configparser
 import importlib
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -75,3 +76,27 @@ def test_the_text_is_clean(command):
     program = [sys.executable, "-m", module]
     done = subprocess.run(program + arguments, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_what_is_to_be_installed_is_ours():
+    """Until a release no index has this project; another one there has its import name."""
+    extras, hint = (
+        SETUP["options.extras_require"],
+        re.compile(r"""pip install (?:-e )?['"]\.\[([\w, ]+)\]['"]"""),
+    )
+    files = [
+        path
+        for folder in ("portable", "models", "roofline", "docs", "tests")
+        for kind in ("py", "md", "ipynb", "html")
+        for path in (ROOT / folder).rglob(f"*.{kind}")
+    ]
+    named = set()
+    for path in [*files, *ROOT.glob("*.md")]:
+        text = path.read_text(errors="replace")
+        other = re.search(r"""pip install (-\S+ )*\S?portable(-kernels)?\b""", text)
+        assert other is None, f"{path}: {other[0]}"
+        named |= {extra.strip() for extras in hint.findall(text) for extra in extras.split(",")}
+    assert len(named) > 8 and named - set(extras) == set()
+    need = importlib.import_module("models.extras").need
+    with pytest.raises(portable.InputError, match=r"""pip install "\.\[files\]"$"""):
+        need("no_such_module", "files", "this")

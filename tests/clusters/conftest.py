@@ -33,7 +33,7 @@ def cluster_of():
                 n_workers=n_workers,
                 threads_per_worker=1,
                 processes=False,
-                dashboard_address=":0",
+                dashboard_address="127.0.0.1:0",
                 memory_limit=0,  # it would be of this process, with all that other tests left in it
             )
             made[n_workers] = distributed.Client(cluster, set_as_default=False), cluster
@@ -48,7 +48,9 @@ def cluster_of():
 @pytest.fixture(scope="package")
 def processes():
     """A client of two worker processes, which come back when they are killed."""
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             yield client
 

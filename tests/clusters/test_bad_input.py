@@ -123,7 +123,11 @@ def test_a_client_that_does_not_wait():
     async def fit():
         async with (
             distributed.LocalCluster(
-                n_workers=1, processes=False, dashboard_address=":0", asynchronous=True, memory_limit=0
+                n_workers=1,
+                processes=False,
+                dashboard_address="127.0.0.1:0",
+                asynchronous=True,
+                memory_limit=0,
             ) as own,
             distributed.Client(own, set_as_default=False, asynchronous=True) as client,
         ):
@@ -136,7 +140,7 @@ def test_a_client_that_does_not_wait():
 def test_a_client_without_workers(monkeypatch):
     monkeypatch.setattr(cluster, "WAIT_S", 0.2)
     with (
-        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as own,
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as own,
         distributed.Client(own, set_as_default=False) as client,
         pytest.raises(ClusterError, match="client has had no worker for 0.2 s"),
     ):
@@ -153,7 +157,7 @@ def test_a_job_that_ends_its_workers():
     """A message in the end, and no traceback of dask's. The result of job 0 may end with the worker."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as own,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as own,
         distributed.Client(own, set_as_default=False) as client,
         pytest.raises(ClusterError, match="job [01]: worker after worker ended"),
     ):
@@ -220,7 +224,7 @@ def test_a_scheduler_that_is_gone():
     """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile`
     has the stores."""
     with distributed.LocalCluster(
-        n_workers=1, processes=False, dashboard_address=":0", memory_limit=0
+        n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
     ) as own:
         client = distributed.Client(own, set_as_default=False)
         shards = sharding.Shards(Doubled, [np.ones(2)], client=client)
@@ -236,7 +240,7 @@ def test_a_worker_that_is_paused_for_want_of_memory(monkeypatch):
     monkeypatch.setattr(cluster, "PAUSED_S", 2.0)
     with (
         distributed.LocalCluster(
-            n_workers=1, processes=False, dashboard_address=":0", memory_limit="1 MiB"
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit="1 MiB"
         ) as own,
         distributed.Client(own, set_as_default=False) as client,
     ):

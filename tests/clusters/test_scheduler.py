@@ -25,7 +25,7 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
     with (
         dask.config.set(soon),
         distributed.LocalCluster(
-            n_workers=2, processes=False, dashboard_address=":0", memory_limit=0
+            n_workers=2, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
     ):
         with distributed.Client(cluster, set_as_default=False) as client:

@@ -4,6 +4,7 @@ word."""
 import gzip
 import io
 import json
+import os
 import zipfile
 import zlib
 
@@ -14,6 +15,8 @@ import portable as pk
 from models import hawkes, tmap
 from models.edm import files as edm_files
 from models.edm.__main__ import main as edm_main
+from models.edm.frames import choose
+from models.files import read_csv, read_json, read_npy, read_npz
 from models.hawkes.__main__ import main as hawkes_main
 from models.mixture import cytometry
 from models.mixture.__main__ import main as mixture_main
@@ -165,25 +168,78 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
     assert name in (said.out + said.err).replace("\n", "")
 
 
-@pytest.fixture(scope="module")
-def bomb():
-    """360 MB of text in less than a megabyte."""
-    packer, piece = zlib.compressobj(1, wbits=31), b"0," * (1 << 19)
-    content = b"".join(
-        [packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(360)), packer.flush()]
-    )
-    assert len(content) < 2 << 20
-    return content
-
-
+@pytest.mark.parametrize("n_mib, level, most", [(17, 9, 16_777_216), (360, 1, None)])
 @pytest.mark.parametrize("family", ["edm", "hawkes", "tmap", "mixture"])
-def test_bombs_are_refused(family, bomb, tmp_path):
-    (tmp_path / "bomb.csv.gz").write_bytes(bomb)
+def test_bombs_are_refused(family, n_mib, level, most, tmp_path):
+    """17 MB of text in 20 kB, 360 MB in two megabytes: more than 16 MB, and a hundred times as much."""
+    packer, piece = zlib.compressobj(level, wbits=31), b"0," * (1 << 19)
+    content = b"".join(
+        [packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(n_mib)), packer.flush()]
+    )
+    (tmp_path / "bomb.csv.gz").write_bytes(content)
+    most = most or 100 * len(content)
+    assert len(content) < 2 << 20
     with pytest.raises(
-        pk.InputError,
-        match="bomb.csv.gz' holds .* bytes, which unpack to more than 268,435,456: no such file",
+        pk.InputError, match=f"bomb.csv.gz' holds .* bytes, which unpack to more than {most:,}: no such file"
     ):
         READERS[family][0](tmp_path / "bomb.csv.gz")
+
+
+def test_text_that_packs_well_is_read(tmp_path):
+    """Zeros, which pack by a factor of some hundreds, up to 16 MB."""
+    with gzip.open(tmp_path / "zeros.csv.gz", "wb") as file:
+        file.write(b"a,b\n" + b"0.0,0.0\n" * 200_000)
+    assert edm_files.read(tmp_path / "zeros.csv.gz")["b"].shape == (200_000,)
+
+
+def test_wide_tables_take_time_with_their_columns(tmp_path, impatient):
+    """60,000 columns: with the square of them it took minutes."""
+    names = [f"channel number {k}" for k in range(60_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(names), *[",".join(["1.5"] * len(names))] * 2]) + "\n")
+    table = edm_files.read(path)
+    assert list(table) == names and choose(table, names).shape == (2, len(names))
+
+
+@pytest.mark.parametrize("where", ["external", "virtual"])
+def test_datasets_read_no_other_file(where, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    np.full(8, 7.0).tofile(tmp_path / "secret.bin")
+    h5(tmp_path / "other.h5", secret=np.full(8, 7.0))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        if where == "external":
+            file.create_dataset("x", (8,), "f8", external=[(str(tmp_path / "secret.bin"), 0, 64)])
+        else:
+            layout = h5py.VirtualLayout((8,), "f8")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "secret", (8,))
+            file.create_virtual_dataset("x", layout)
+        file["y"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "secret")
+    with pytest.raises(pk.InputError, match="x.h5': the numbers of '/x' are in other files, which are not"):
+        edm_files.read(tmp_path / "x.h5", "x")
+    with pytest.raises(pk.InputError, match="has no dataset 'y'"):
+        edm_files.read(tmp_path / "x.h5", "y")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.parametrize(
+    "read", [read_npz, read_npy, read_json, read_csv, tmap.TransientMAP.load, load_study]
+)
+def test_a_pipe_is_no_file(read, tmp_path, impatient):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(pk.InputError, match="pipe'.* no ordinary file|is no file"):
+        read(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': '<f8', 'shape': (True,), 'fortran_order': False, }", b"{" + 3 * b"'"]
+)
+def test_headers_that_are_no_literals(header, tmp_path):
+    body = header.ljust(117) + b"\n"
+    (tmp_path / "x.npy").write_bytes(
+        b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body + bytes(64)
+    )
+    with pytest.raises(pk.InputError, match="x.npy' cannot be read"):
+        edm_files.read(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("read", [hawkes.read_events, tmap.read, cytometry.read])

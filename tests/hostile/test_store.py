@@ -221,3 +221,135 @@ def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
         str(tmp_path / "run" / "a.npz"),
         str(tmp_path / "run"),
     ]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "pipe", "folder"])
+def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
+    """Which it would write over."""
+    thesis, kept = tmp_path / "thesis.txt", tmp_path / "run"
+    thesis.write_text("precious")
+    kept.mkdir()
+    lock = kept / "lock"
+    {
+        "link": lambda: lock.symlink_to(thesis),
+        "dangling": lambda: lock.symlink_to(tmp_path / "new.txt"),
+        "hard link": lambda: os.link(thesis, lock),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+    }[kind]()
+    words = "lock' cannot be written" if kind == "folder" else "lock' is a link, or no ordinary file"
+    with pytest.raises((InputError, StorageError), match=words):
+        opened(kept)
+    assert thesis.read_text() == "precious" and not (tmp_path / "new.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["a.npz", "run.json"])
+def test_no_part_is_written_through_a_link(tmp_path, name):
+    """Neither a damaged one, nor the key; the link is replaced."""
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("precious")
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.zeros(3))
+        store.put("b", rows=np.zeros(3))
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).symlink_to(thesis)
+    with pytest.warns(RuntimeWarning, match=f"{name}' is damaged"), opened(tmp_path / "run") as store:
+        assert (store.get("a") is None) == (name == "a.npz")
+        store.put("a", rows=np.ones(3))
+    assert thesis.read_text() == "precious" and not (tmp_path / "run" / name).is_symlink()
+    with opened(tmp_path / "run") as store:
+        np.testing.assert_array_equal(store.get("a")["rows"], np.ones(3))
+
+
+@pytest.mark.parametrize("name", ["a.npz", "run.json"])
+def test_a_pipe_in_the_place_of_a_part_does_not_wait(tmp_path, name, impatient):
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.zeros(3))
+        store.put("b", rows=np.zeros(3))
+    (tmp_path / "run" / name).unlink()
+    os.mkfifo(tmp_path / "run" / name)
+    with pytest.warns(RuntimeWarning, match=f"{name}' is damaged"), opened(tmp_path / "run") as store:
+        assert (store.get("a") is None) == (name == "a.npz")
+        store.put("a", rows=np.ones(3))
+        assert store.get("a") is not None and store.get("b") is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize("leave", ["exit", "error", "close"])
+def test_a_fork_that_leaves_takes_nothing_from_its_parent(tmp_path, leave):
+    """Neither the lock nor the file that is being written."""
+    with opened(tmp_path / "run") as store, replacing(tmp_path / "out.npy", shared=True) as beside:
+        beside.write_bytes(b"half")
+        child = os.fork()
+        if not child:
+            try:
+                store.close()
+                if leave != "close":
+                    with store, replacing(tmp_path / "own.npy"):
+                        raise SystemExit(0) if leave == "exit" else ValueError
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        with pytest.raises(InputError, match="in use by process"):
+            opened(tmp_path / "run")
+    assert (tmp_path / "out.npy").read_bytes() == b"half"
+    opened(tmp_path / "run").close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_that_unwinds_leaves_the_new_file(tmp_path):
+    text = (
+        "import os, sys\nfrom models.files import replacing\nfrom models.store import Store\n"
+        "with Store('run', 'job', {}), replacing('out.npy') as beside:\n"
+        "    beside.write_bytes(b'whole')\n    child = os.fork()\n    if not child: sys.exit()\n"
+        "    os.waitpid(child, 0)\n    assert beside.exists()\n    try: Store('run', 'job', {})\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True)
+    assert "in use by process" in done.stdout, done.stderr
+    assert (tmp_path / "out.npy").read_bytes() == b"whole"
+
+
+def test_a_closed_lock_is_not_another_file(tmp_path):
+    """A daemon closes what is open; the lock's number is that of a pipe then, which stays open."""
+    store = opened(tmp_path / "run")
+    os.close(store._lock)
+    ends = os.pipe()
+    assert store._lock in ends
+    store.close()
+    os.write(ends[1], b"x")
+    assert os.read(ends[0], 1) == b"x"
+    for end in ends:
+        os.close(end)
+
+
+def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
+    """Of two calls that write to one place, the second to finish is refused; where the system has no links,
+    too."""
+    path = tmp_path / "r.npy"
+
+    def meanwhile():
+        with pytest.raises(InputError, match="out is '.*r.npy', which another call has made meanwhile"):
+            with replacing(path, shared=True) as beside:
+                beside.write_text("mine")
+                if path.exists():
+                    path.unlink()
+                path.write_text("theirs")
+        assert path.read_text() == "theirs" and [file.name for file in tmp_path.iterdir()] == ["r.npy"]
+
+    meanwhile()
+    meanwhile()  # an own file that was replaced by theirs
+    with replacing(path, shared=True) as beside:
+        beside.write_text("mine")
+    assert path.read_text() == "mine"
+
+    def link(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    path.unlink()
+    meanwhile()
+    path.unlink()
+    with replacing(path, shared=True) as beside:
+        beside.write_text("mine")
+    assert path.read_text() == "mine"

@@ -4,11 +4,19 @@ Both are built and looked at (`build`, `twine check`, `check-wheel-contents`: pi
 interpreter that is named, the wheel is installed with the extra `methods` into a fresh virtual environment,
 and `own_data` runs the README there, outside of the checkout. The last one installs the sdist, too, which
 builds a wheel of its own.
+
+With `--out dist` both stay there, beside, for each interpreter, what was installed with the wheel: with
+hashes (`pip install --require-hashes -r dist/requirements-cp311.txt` installs the same files) and as a bill
+of materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,16 +34,40 @@ def built(folder: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def tried(interpreter: str, package: Path, folder: Path) -> str:
-    """What the README's steps took, a line each, with a package installed for an interpreter."""
+def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None) -> str:
+    """What the README's steps took, a line each, with a package installed for an interpreter; `out` gets
+    lists of what was installed."""
     folder.mkdir()
     call([interpreter, "-m", "venv", folder / "venv"])
     python = folder / "venv" / "bin" / "python"
-    call([python, "-m", "pip", "install", "-q", f"{package}[methods]"])
+    report = folder / "report.json"
+    call([python, "-m", "pip", "install", "-q", "--report", report, f"{package}[methods]"])
+    if out is not None:
+        listed(python, json.loads(report.read_text()), out)
     work = folder / "work"
     work.mkdir()
     program = ROOT / "tests" / "platforms" / "own_data.py"
     return call([python, "-P", program, ROOT / "README.md", work], cwd=folder)
+
+
+def listed(python: Path, report: dict, out: Path) -> None:
+    """Write what pip has installed into an environment: versions with hashes, and a bill of materials."""
+    tag = call([python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"]).strip()
+    lines = [
+        f"{one['metadata']['name']}=={one['metadata']['version']} "
+        f"--hash=sha256:{one['download_info']['archive_info']['hashes']['sha256']}"
+        for one in report["install"]
+    ]
+    (out / f"requirements-{tag}.txt").write_text("\n".join(sorted(lines, key=str.lower)) + "\n")
+    how = ["--output-reproducible", "--of", "JSON", "-o", out / f"portable-kernels-{tag}.cdx.json"]
+    call([sys.executable, "-m", "cyclonedx_py", "environment", *how, python])
+
+
+def summed(folder: Path) -> None:
+    """Write SHA256SUMS of the files of a folder, which `sha256sum -c` checks."""
+    files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (folder / "SHA256SUMS").write_text("".join(lines))
 
 
 def call(command, **options):
@@ -48,17 +80,30 @@ def call(command, **options):
     return done.stdout
 
 
-def main(interpreters: list[str]) -> int:
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.platforms.installed", description=__doc__)
+    parser.add_argument("interpreters", nargs="*", default=[sys.executable], metavar="PYTHON")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="keep what was built, and lists of the rest"
+    )
+    options = parser.parse_args(argv)
+    if options.out is not None:
+        options.out.mkdir()  # what is there already might be uploaded, too
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         wheel, sdist = built(folder / "dist")
         print(f"{wheel.name} ({wheel.stat().st_size:,} bytes), {sdist.name} ({sdist.stat().st_size:,} bytes)")
+        interpreters = options.interpreters
         tasks = [(name, wheel) for name in interpreters] + [(interpreters[-1], sdist)]
         for number, (name, package) in enumerate(tasks):
             print(f"{name}, {package.suffix}", flush=True)
-            print(tried(name, package, folder / str(number)), flush=True)
+            out = options.out if package == wheel else None
+            print(tried(name, package, folder / str(number), out), flush=True)
+        if options.out is not None:
+            shutil.copy(wheel, options.out), shutil.copy(sdist, options.out)
+            summed(options.out)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [sys.executable]))
+    sys.exit(main(sys.argv[1:]))

@@ -204,3 +204,113 @@ def test_many_processes_at_once(folder):
 
 def cache_files(folder):
     return list((folder / "cache" / "kernels").iterdir())
+
+
+AS_MANY = textwrap.dedent("""
+    import numpy as np, portable as pk
+    from portable import cache
+    @pk.kernel
+    def fill(i, x): x[i] = 7.0
+    x = np.zeros(4)
+    pk.parallel_for(pk.RangePolicy(0, 4, space="serial"), fill, x)
+    assert (x == 7.0).all()
+    print(cache.hits, cache.misses)
+""")
+
+
+def program(folder, search=None, before="", **environment):
+    """Hits and misses of a process that launches a kernel."""
+    (folder / "program.py").write_text(before + AS_MANY)
+    base = {k: v for k, v in os.environ.items() if k not in ("PORTABLE_CACHE", "XDG_CACHE_HOME")}
+    if search is not None:
+        base["PYTHONPATH"] = str(search)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-P", "program.py"],
+        cwd=folder,
+        env=base | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return tuple(map(int, done.stdout.split()))
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o000, 0o022, 0o077, 0o177])
+def test_folders_that_are_made_are_of_one_user_alone(tmp_path, umask):
+    home, before = tmp_path / "home", f"import os; os.umask({umask})\n"
+    home.mkdir(mode=0o755)
+    assert program(tmp_path, before=before, HOME=str(home))[0] == 0
+    made = [path for path in home.rglob("*") if path.is_dir()]
+    assert len(made) >= 2 and {path.stat().st_mode & 0o777 for path in made} == {0o700}
+    assert program(tmp_path, before=before, HOME=str(home))[1] == 0
+
+
+def test_a_folder_that_others_can_write_to_is_mended_as_told(folder, monkeypatch):
+    (folder / "cache").mkdir()
+    (folder / "cache").chmod(0o775)
+    with pytest.warns(
+        UserWarning, match=r"others can write to .*cache \(if it is yours, `chmod go-w '.*cache'`"
+    ):
+        assert cache.folder() is None
+    (folder / "cache").chmod(0o755)
+    forget()
+    assert cache.folder() is not None
+
+
+def test_imported_from_an_archive(tmp_path):
+    import zipfile
+    from pathlib import Path
+
+    import portable
+
+    layer = Path(portable.__file__).parent
+    with zipfile.ZipFile(tmp_path / "portable.zip", "w") as archive:
+        for path in layer.rglob("*.py"):
+            archive.write(path, path.relative_to(layer.parent))
+    kept = {"search": tmp_path / "portable.zip", "PORTABLE_CACHE": str(tmp_path / "cache")}
+    assert program(tmp_path, **kept)[0] == 0
+    assert program(tmp_path, **kept)[1] == 0
+    with zipfile.ZipFile(tmp_path / "portable.zip", "a") as archive:
+        archive.writestr("portable/compiler/more.py", "# another compiler")
+    assert program(tmp_path, **kept)[1] > 0
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders are not opened here")
+@pytest.mark.parametrize("then", ["nothing", "folders", "files"])
+def test_a_descriptor_that_was_closed_is_not_used(folder, then):
+    """A daemon closes all that it has inherited; then its number is that of what is opened next."""
+    cache.put("first", b"one")
+    (folder / "foreign").mkdir()
+    (folder / "file").write_bytes(b"precious")
+    os.close(cache._directory()[0])
+    opened = []
+    if then != "nothing":
+        path = folder / ("foreign" if then == "folders" else "file")
+        opened = [os.open(path, os.O_RDONLY) for _ in range(3)]
+    try:
+        assert cache.get("first") == b"one"
+        cache.put("second", b"two")
+        assert cache.get("second") == b"two"
+        assert os.listdir(folder / "foreign") == [] and (folder / "file").read_bytes() == b"precious"
+        assert sorted(os.listdir(cache.folder())) == ["first", "second"]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def test_a_closed_descriptor_does_not_lead_to_an_exchanged_folder(folder):
+    cache.put("first", b"one")
+    os.close(cache._directory()[0])
+    cache.folder().rename(folder / "mine")
+    cache.folder().mkdir(mode=0o700)
+    (cache.folder() / "first").write_bytes(cache._seal(b"planted"))
+    assert cache.get("first") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_in_the_place_of_a_file_does_not_wait(folder, impatient):
+    cache.folder()
+    os.mkfifo(cache.folder() / "first")
+    assert cache.get("first") is None
+    cache.put("first", b"one")
+    assert cache.get("first") == b"one"

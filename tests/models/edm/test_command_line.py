@@ -123,7 +123,7 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["embed", str(tmp_path / "x.parquet"), "--columns", "a"]) == 2
     said = capsys.readouterr().err
-    assert "x.parquet' needs pandas and pyarrow: pip install 'portable-kernels[files]'" in said
+    assert "x.parquet' needs pandas and pyarrow: pip install '.[files]'" in said
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 import portable as pk
 from models import edm
+from models.edm import cross
 from models.edm import reference
 from models.edm.frames import open_matrix
 
@@ -205,6 +206,47 @@ def test_other_files_are_never_replaced(tmp_path):
     np.testing.assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, same):
+    """Whichever finishes first keeps its file, whole, though both write at once; then and later."""
+    x, out = logistic_maps(60, 6), tmp_path / "r.npy"
+    put = cross._Target.put
+    theirs = []
+
+    def meanwhile(target, rho):
+        monkeypatch.setattr(cross._Target, "put", put)
+        edm.cross_map(x, 2 if same else 3, out=out, checkpoint=tmp_path / "b", space="serial")
+        theirs.append(out.read_bytes())
+        put(target, rho)
+
+    monkeypatch.setattr(cross._Target, "put", meanwhile)
+    with pytest.raises(ValueError, match="out is '.*r.npy', which another call has made meanwhile"):
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+    assert out.read_bytes() == theirs[0]
+    if not same:
+        with pytest.raises(ValueError, match="out is '.*r.npy', which exists and is not of this run"):
+            edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+    assert out.read_bytes() == theirs[0]
+    found = edm.cross_map(x, 2, out=tmp_path / "s.npy", checkpoint=tmp_path / "a", space="serial")
+    np.testing.assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
+
+
+def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
+    x, out = logistic_maps(60, 6), tmp_path / "r.npy"
+
+    def killed(target, rho):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(cross._Target, "put", killed)
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+    edm.cross_map(x, 3, out=out, checkpoint=tmp_path / "b", space="serial")
+    theirs = out.read_bytes()
+    with pytest.raises(ValueError, match="out is '.*r.npy', which exists and is not of this run"):
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+    assert out.read_bytes() == theirs
+
+
 def test_names_come_back():
     pandas = pytest.importorskip("pandas")
     x = logistic_maps(60, 3)
@@ -239,6 +281,7 @@ def test_memory_of_a_whole_brain():
 from pathlib import Path
 import numpy as np
 from models import edm
+from models.edm import cross
 
 def most():
     lines = Path("/proc/self/status").read_text().splitlines()

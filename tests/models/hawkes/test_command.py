@@ -173,7 +173,7 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
 
     monkeypatch.setattr("models.hawkes.__main__.sample_posterior", drawn)
     assert main([command, str(events_csv), "--out", str(tmp_path), "--space", "serial"]) == 2
-    assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().err.split("\n"))
+    assert f'pip install ".[{extra}]"' in "".join(capsys.readouterr().err.split("\n"))
 
 
 def test_simulate_asks_for_its_folder_first(tmp_path, capsys):

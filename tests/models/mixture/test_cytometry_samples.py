@@ -257,7 +257,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "flowio", None)
     with pytest.raises(
         pk.InputError,
-        match=r"the module 'flowio' is not installed. pip install \"portable-kernels\[cytometry\]\"",
+        match=r"the module 'flowio' is not installed. pip install \"\.\[cytometry\]\"",
     ):
         cytometry.read(tmp_path / "x.fcs")
 

@@ -304,7 +304,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
     # an import then fails as if it were not installed
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.png"]) == 2
-    assert 'pip install "portable-kernels[plot]"' in " ".join(capsys.readouterr().err.split())
+    assert 'pip install ".[plot]"' in " ".join(capsys.readouterr().err.split())
 
 
 def test_figures(tmp_path):
