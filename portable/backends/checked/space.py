@@ -58,7 +58,8 @@ class Entry(entry.Entry):
 
     @functools.cached_property
     def code(self):
-        return Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
+        with self.room():
+            return Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
 
     @functools.cached_property
     def foldings(self):
