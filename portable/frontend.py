@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .depth import room
 from .errors import LanguageError, SourceError
 
 BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
@@ -69,7 +70,14 @@ class Text:
     @property
     def has_loops(self):
         """Whether this text, or a function of the user's that it calls, has a loop."""
-        return _has_loops(self, set())
+        loops = ast.For, ast.While
+        return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in reached(self))
+
+    @property
+    def returns_something(self):
+        """The first return of a value; None if there is none."""
+        returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
+        return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
 
     def where(self, node=None):
         """'file:line' of a node, or of the kernel's def line."""
@@ -132,6 +140,11 @@ def lines_of(fn):
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
     place = check_function(fn, kind)
+    with room(place):
+        return _read(fn, kind, place)
+
+
+def _read(fn, kind, place):
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
@@ -180,22 +193,31 @@ def scope_of(fn):
     return _scopes[fn]
 
 
-def _has_loops(text, seen):
-    seen.add(text.name)
-    for node in text.nodes:
-        if isinstance(node, (ast.For, ast.While)):
-            return True
-        callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
-        if hasattr(callee, "py_func"):  # a function that numba compiles, which may do anything
-            return True
-        if (
-            hasattr(callee, "portable_text")
-            and callee.__name__ not in seen
-            and not callee.__module__.startswith("portable.")
-        ):
-            if _has_loops(callee.portable_text, seen):
-                return True
-    return False
+def writes(text):
+    """Whether a text, or a function of the user's that it calls, may change memory."""
+    return any(found is None or any(map(_changes, found.nodes)) for found in reached(text))
+
+
+def _changes(node):
+    """Whether a node of a tree stores to an element, is an atomic, or a call for its effect."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return stored or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
+
+
+def reached(text):
+    """A text, and those of the user's functions that it reaches by calls; None for one that numba compiles,
+    which may do anything."""
+    found = [text]
+    for text in found:
+        yield text
+        for node in text.nodes:
+            callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+            if hasattr(callee, "py_func"):
+                yield None
+            elif hasattr(callee, "portable_text") and not callee.__module__.startswith("portable."):
+                if callee.portable_text not in found:
+                    found.append(callee.portable_text)
 
 
 def _meant(node, scope):
@@ -252,11 +274,13 @@ class _Webs:
 
     def __init__(self, text):
         self.text, self.parent, self.reads = text, [], {}
-        self.local = {a.arg for a in text.tree.args.args}
+        self.params = {a.arg for a in text.tree.args.args}
+        self.local = set(self.params)
         for node in text.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.local.add(node.id)
         self.path, self.n_blocks, self.loops = (), 0, []
+        self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
 
     def run(self):
         self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
@@ -299,6 +323,23 @@ class _Webs:
         if id(node) not in self.nodes:
             self.nodes[id(node)] = [node, first, False, self.path, self.order, node.id]
             self.order += 1
+
+    def assigns(self, s, target, *read):
+        """Note a statement that assigns to a parameter, and what names it reads besides those of its value."""
+        if isinstance(target, ast.Name) and target.id in self.params:
+            self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
+
+    def _look_for_lost(self, entries):
+        """LanguageError where a parameter is assigned and nothing reads it, but for what is assigned to it."""
+        stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
+        own = set().union(*(read for _, read in stores))
+        if stores and all(defines or id(node) in own for node, _, defines, *_ in entries):
+            s, name = stores[0][0], entries[0][5]
+            raise LanguageError(
+                f"kernel '{self.text.name}' ({self.text.where(s)}): `{by_users_names(ast.unparse(s))}` changes"
+                f" what '{name}' means at this index alone, and nothing reads it. For a sum over indices return"
+                f" the value and launch with pk.parallel_reduce; else write to an element, {name}[...]"
+            )
 
     # statements: state maps a name to the definitions that reach here; None after an exit
     def block(self, body, state):
@@ -369,12 +410,14 @@ class _Webs:
         self.expression(s.value, state)
         for t in s.targets:
             self.targets(t, state)
+            self.assigns(s, t)
         return state
 
     def stmt_AnnAssign(self, s, state):
         self.expression(s.value, state)
         if s.value is not None:
             self.targets(s.target, state)
+            self.assigns(s, s.target)
         return state
 
     def stmt_AugAssign(self, s, state):
@@ -390,6 +433,7 @@ class _Webs:
         d = self.define(s.target, s.target.id)
         self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
         state[s.target.id] = frozenset([d])
+        self.assigns(s, s.target, load)
         return state
 
     def stmt_If(self, s, state):
@@ -443,6 +487,7 @@ class _Webs:
         taken = set()
         for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
             entries.sort(key=lambda e: e[4])
+            self._look_for_lost(entries)
             base = unique = entries[0][5]
             count = 1
             while unique in taken:
