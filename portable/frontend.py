@@ -165,7 +165,7 @@ def _read(fn, kind, place):
     text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
-    _Webs(text).run()
+    _Webs(text, kind == "kernel" or text.returns_something is None).run()
     text.always_returns = _always_returns(tree.body)
     returns = [n for n in text.nodes if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
@@ -272,8 +272,9 @@ def _check_signature(text, kind):
 class _Webs:
     """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
 
-    def __init__(self, text):
+    def __init__(self, text, gives_nothing):
         self.text, self.parent, self.reads = text, [], {}
+        self.gives_nothing = gives_nothing  # to a caller, or as a kernel: no parameter is a place of its own
         self.params = {a.arg for a in text.tree.args.args}
         self.local = set(self.params)
         for node in text.nodes:
@@ -333,7 +334,11 @@ class _Webs:
         """LanguageError where a parameter is assigned and nothing reads it, but for what is assigned to it."""
         stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
         own = set().union(*(read for _, read in stores))
-        if stores and all(defines or id(node) in own for node, _, defines, *_ in entries):
+        if (
+            self.gives_nothing
+            and stores
+            and all(defines or id(node) in own for node, _, defines, *_ in entries)
+        ):
             s, name = stores[0][0], entries[0][5]
             raise LanguageError(
                 f"kernel '{self.text.name}' ({self.text.where(s)}): `{by_users_names(ast.unparse(s))}` changes"

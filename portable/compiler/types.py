@@ -138,9 +138,11 @@ def rounded(number, dtype):
 
 
 def meant(number, dtype, to, own):
-    """A constant of `dtype` as what makes a number of dtype `to` of it, in a kernel whose own floats are `own`: a
-    weak float is one of these, but for what is float64."""
-    return rounded(number, own) if dtype == "float" and to != "float64" else number
+    """A constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float is one of
+    these, but for what is float64. Whether a literal integer fits is not looked at."""
+    if dtype == "float" and to != "float64":
+        number = rounded(number, own)
+    return number if dtype == "int" or is_weak(to) else converted(number, to)
 
 
 def converted(number, dtype):
