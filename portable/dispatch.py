@@ -58,6 +58,7 @@ _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  #
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
+_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that float32 rounds to infinity
 _MOST_STATICS = 4096
 _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
@@ -153,12 +154,18 @@ def parts_of(a):
 
 def _block(words, pack_weak):
     """The argument block of a launch."""
-    return b"".join(
-        [
-            w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
-            for w in words
+    try:
+        return b"".join(
+            [
+                w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
+                for w in words
+            ]
+        )
+    except OverflowError:  # of a float beyond float32, for which struct knows no infinity
+        given = [
+            math.copysign(math.inf, w) if w.__class__ is float and abs(w) >= _TOO_LARGE else w for w in words
         ]
-    )
+        return _block(given, pack_weak)
 
 
 def _compiler_specs(specs, space, kernel, names):

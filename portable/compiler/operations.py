@@ -116,7 +116,7 @@ class Operations:
         """`a` where the condition holds, else `b`, without a branch."""
         chosen = a if condition.const else b
         if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
-            return self.cast(chosen, t.promote(a.dtype, b.dtype))
+            return self.rounded(self.cast(chosen, t.promote(a.dtype, b.dtype)))
         return self.operation("select", condition, a, b)
 
     def extreme(self, op, a, b, nan_wins):

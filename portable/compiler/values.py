@@ -396,8 +396,9 @@ class Ops:
     def select(self, condition, a, b):
         """`a` where the condition holds, else `b`, without a branch."""
         if condition.const is not None:
-            chosen = a if condition.const else b
-            return self.cast(chosen, t.promote(a.dtype, b.dtype))
+            chosen = self.cast(a if condition.const else b, t.promote(a.dtype, b.dtype))
+            # no product, as of one that is chosen later
+            return Value(chosen.dtype, chosen.kind, chosen.ir, chosen.const, chosen.step, chosen.aligned)
         dtype = t.promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)

@@ -1,7 +1,6 @@
 """Step 31, texts: kernels of an index alone, ranges with steps of every kind, texts of many levels."""
 
 import dataclasses
-import linecache
 import sys
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 
 import portable as pk
 
+from ..fuzz.program import load
 from ..launching import launch_for, launch_reduce, move
 
 
@@ -82,14 +82,9 @@ def test_steps_that_vary_between_ends_that_are_known(space, dtype, packed):
 
 
 # ---- texts of many levels
-def kernel_of(text, name="k"):
+def kernel_of(text):
     """A kernel of a text that is in no file."""
-    file = f"<text {len(text)} {hash(text)}>"
-    text = f"import portable as pk\n{text}"
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    namespace = {"__name__": "texts"}
-    exec(compile(text, file, "exec"), namespace)  # noqa: S102
-    return namespace[name]
+    return load(f"import portable as pk\n{text}", f"<text {len(text)} {hash(text)}>")["k"]
 
 
 def many(n):
