@@ -67,8 +67,8 @@ _AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered
 
 
 def _describe(args, level=0):
-    """(specs, words, weak) of arguments, or of the parts of one at some `level`; the words of a weak float are
-    the float itself (`weak`), of a tuple a list."""
+    """(specs, words, weak) of arguments, or of the parts of one at some `level`; the words of a weak float
+    are the float itself (`weak`), of a tuple a list."""
     specs, words, weak = [], [], False
     for a in args:
         kind = type(a)
@@ -120,11 +120,7 @@ def _describe_rare(a, kind, level):
         spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
         return spec, pack(a.item())
     if is_record(a):
-        if level == _MOST_LEVELS:
-            raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
-        names, parts = parts_of(a)
-        specs, words, _ = _describe(parts, level + 1)
-        return ("tuple", specs, names), words
+        return _describe_record(a, level)
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
     if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
@@ -135,6 +131,14 @@ def _describe_rare(a, kind, level):
         " pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of"
         " other libraries)"
     )
+
+
+def _describe_record(a, level):
+    if level == _MOST_LEVELS:
+        raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
+    names, parts = parts_of(a)
+    specs, words, _ = _describe(parts, level + 1)
+    return ("tuple", specs, names), words
 
 
 def is_record(a):
@@ -328,8 +332,8 @@ def _prepare(policy_kind, space, kernel, specs, reducers, key):
 
 
 def refuse_results(kernel):
-    """LanguageError for a kernel that does nothing but return a value, of which parallel_for has no use; a warning
-    for one of the user's that also writes."""
+    """LanguageError for a kernel that does nothing but return a value, of which parallel_for has no use; a
+    warning for one of the user's that also writes."""
     lost = kernel.portable_text.returns_something
     if lost is None:
         return

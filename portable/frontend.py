@@ -326,12 +326,12 @@ class _Webs:
             self.order += 1
 
     def assigns(self, s, target, *read):
-        """Note a statement that assigns to a parameter, and what names it reads besides those of its value."""
+        """Note a statement that assigns to a parameter; `read`: names besides those of its value."""
         if isinstance(target, ast.Name) and target.id in self.params:
             self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
 
     def _look_for_lost(self, entries):
-        """LanguageError where a parameter is assigned and nothing reads it, but for what is assigned to it."""
+        """LanguageError where a parameter is assigned, and nothing reads it but what is assigned to it."""
         stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
         own = set().union(*(read for _, read in stores))
         if (
@@ -340,10 +340,11 @@ class _Webs:
             and all(defines or id(node) in own for node, _, defines, *_ in entries)
         ):
             s, name = stores[0][0], entries[0][5]
+            said = by_users_names(ast.unparse(s))
             raise LanguageError(
-                f"kernel '{self.text.name}' ({self.text.where(s)}): `{by_users_names(ast.unparse(s))}` changes"
-                f" what '{name}' means at this index alone, and nothing reads it. For a sum over indices return"
-                f" the value and launch with pk.parallel_reduce; else write to an element, {name}[...]"
+                f"kernel '{self.text.name}' ({self.text.where(s)}): `{said}` changes what '{name}' means at"
+                " this index alone, and nothing reads it. For a sum over indices return the value and launch"
+                f" with pk.parallel_reduce; else write to an element, {name}[...]"
             )
 
     # statements: state maps a name to the definitions that reach here; None after an exit

@@ -195,12 +195,14 @@ class Expressions(Complexes):
     def power(self, base, exponent, node):
         n = exponent.const
         if base.const is not None and n is not None:
-            if n >= 0 and not t.is_float(t.promote(base.dtype, exponent.dtype)):
-                return self._constant_power(base, exponent, node)
-            base = base if t.is_float(base.dtype) else self.cast(base, "float")
-            mantissa, places = math.frexp(abs(base.const))
-            if n == 0 or mantissa == 0.5 and float(n).is_integer() and -1075 < (places - 1) * n < 1024:
-                return self.strong_const(float(base.const) ** n, base.dtype)  # exact
+            base = (
+                base
+                if t.is_float(base.dtype) or self._whole_power(base, exponent)
+                else self.cast(base, "float")
+            )
+            known = self._constant_power(base, exponent, node)
+            if known is not None:
+                return known
         if isinstance(n, int) and 0 <= n <= 64:
             result = None
             while n:
@@ -218,8 +220,18 @@ class Expressions(Complexes):
         )
         return self.operation("math", base, exponent, attr=("pow", False))
 
+    @staticmethod
+    def _whole_power(base, exponent):
+        """Whether a power of constants is of whole numbers, and whole."""
+        return exponent.const >= 0 and not t.is_float(t.promote(base.dtype, exponent.dtype))
+
     def _constant_power(self, base, exponent, node):
+        """A power of constants that is exact; None of others, which run time rounds."""
         a, n = base.const, exponent.const
+        if not self._whole_power(base, exponent):
+            mantissa, places = math.frexp(abs(a))  # of a power of two
+            some = mantissa == 0.5 and float(n).is_integer() and -1075 < (places - 1) * n < 1024
+            return self.strong_const(float(a) ** n, base.dtype) if some or n == 0 else None
         dtype = t.promote(base.dtype, exponent.dtype)
         if int(a).bit_length() * n > 128:
             self.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")

@@ -11,8 +11,8 @@ from .types import UNIFORM
 
 
 class Operations:
-    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`, and the kernel's
-    own `float_dtype`."""
+    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`, and the
+    kernel's own `float_dtype`."""
 
     def put(self, node):
         """Add a node at this place."""

@@ -102,8 +102,8 @@ def whole(number, dtype):
 
 
 class Weak(float):
-    """A number made of weak floats in a kernel whose own are float32: of float64, and `single`, of float32, where
-    another comes of that. What it meets decides."""
+    """A number made of weak floats in a kernel whose own are float32: of float64, and `single`, of float32,
+    where another comes of that. What it meets decides."""
 
     def __new__(cls, double, single):
         self = float.__new__(cls, double)
@@ -128,7 +128,7 @@ def rounded(number, dtype):
         if isinstance(number, int) and number.bit_length() > 53:
             low = (
                 number.bit_length() - 50
-            )  # bits behind those that decide: that there are any is all that counts
+            )  # bits behind those that decide: whether any is set is all that counts
             some = bool(abs(number) & (1 << low) - 1)
             number = math.copysign(math.ldexp(abs(number) >> low | some, low), number)
         with np.errstate(over="ignore", under="ignore"):
@@ -138,8 +138,8 @@ def rounded(number, dtype):
 
 
 def meant(number, dtype, to, own):
-    """A constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float is one of
-    these, but for what is float64. Whether a literal integer fits is not looked at."""
+    """A constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float is one
+    of these, but for what is float64. Whether a literal integer fits is not looked at."""
     if dtype == "float" and to != "float64":
         number = rounded(number, own)
     return number if dtype == "int" or is_weak(to) else converted(number, to)
@@ -222,8 +222,8 @@ _FOLDS_INTEGERS = _FOLDS | {
 
 
 def folded(op, a, b, own):
-    """Arithmetic on two weak numbers known at compile time, in a kernel whose own floats are `own`; None where it
-    must wait for run time."""
+    """Arithmetic on two weak numbers known at compile time, in a kernel whose own floats are `own`; None
+    where it must wait for run time."""
     if op in ("/", "//", "%") and b == 0:
         return None
     if op == "/" or isinstance(a, float) or isinstance(b, float):

@@ -239,12 +239,24 @@ class Ops:
 
     kind_of = staticmethod(t.kind_of)
 
+    def known(self, node):
+        """The value of a constant of a typed tree; one that is a rounded product has its factors."""
+        factors = () if self.flags else tuple(map(self.known, node.args))
+        return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
+
+    def folded(self, op, a, b):
+        """Arithmetic on two weak constants, but for a sum that is rounded with a product; None of others."""
+        if a.const is None or b.const is None or op in "+-" and (a.factors or b.factors):
+            return None
+        weak = t.is_weak(a.dtype) and t.is_weak(b.dtype)
+        number = t.folded(op, a.const, b.const, self.float_dtype) if weak else None
+        return None if number is None else self.const(number)
+
     # ---- arithmetic
     def binary(self, op, a, b):
-        if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
-            folded = t.folded(op, a.const, b.const, self.float_dtype)
-            if folded is not None and not (op in "+-" and (a.factors or b.factors)):
-                return self.const(folded)
+        folded = self.folded(op, a, b)
+        if folded is not None:
+            return folded
         dtype = t.arithmetic(a.dtype, b.dtype, op)
         if op in ("//", "%") and t.is_float(dtype):
             return self.float_division(op, a, b, dtype)

@@ -1,4 +1,4 @@
-"""Step 32, constants: a number in the text, one from outside, pk.static and an argument mean the same, to the bit.
+"""Step 32, constants: a number in the text, from outside, as pk.static and as an argument means the same.
 
 The reference is NumPy's scalars. Where a sum with a product is rounded once there is none, and the four are
 compared with each other.

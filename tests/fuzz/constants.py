@@ -1,8 +1,7 @@
-"""Programs drawn three times: with numbers as arguments, as pk.static, and as constants of the text. They mean the
-same.
+"""Programs drawn three times: with numbers as arguments, as pk.static, and as constants of the text.
 
-In a kernel of float32 a literal that meets a float64 keeps its digits, which no argument has: there float64 is
-made of what is no weak float any more.
+They mean the same. In a kernel of float32 a literal that meets a float64 keeps its digits, which no argument
+has: there float64 is made of what is no weak float any more.
 """
 
 from __future__ import annotations
@@ -25,34 +24,36 @@ LARGE = [5, -1, 2**32 - 1, 2**53 + 1, -(2**62) - 1, 2**63 - 1, -(2**31) - 1, 2**
 SHAPES = {
     "v": templates(
         """n; m; n; m; 0.1; 3.0; {v} * {v}; {v} + {v}; {v} - {v}; {v} / {v}; {v} // {v}; {v} % {v};
-        {v} * {v} + {v}; {v} - {v} * {v}; -{v}; abs({v}); pk.float32({v}); abs(pk.float32({v})); min({v}, {v});
-        max({v}, {v}); pk.minimum({v}, {v}); pk.maximum({v}, {v}); pk.clip({v}, -1.5, 2.0); same({v} * {v});
-        {v} if {c} else {v}; pk.where({c}, {v}, {v}); {v} and {v}; {v} or {v}; pk.sqrt(abs({v})); np.floor({v});
-        np.rint({v}); w * {v}; w / 3; 1 / (w + 1); {v} + w; pk.float32(w); pk.float32(big); float(big);
-        float(pk.float32({v})); pk.fma({v}, {v}, {v}); float({i})"""
+        {v} * {v} + {v}; {v} - {v} * {v}; -{v}; abs({v}); pk.float32({v}); abs(pk.float32({v}));
+        min({v}, {v}); max({v}, {v}); pk.minimum({v}, {v}); pk.maximum({v}, {v}); pk.clip({v}, -1.5, 2.0);
+        same({v} * {v}); {v} if {c} else {v}; pk.where({c}, {v}, {v}); {v} and {v}; {v} or {v};
+        pk.sqrt(abs({v})); np.floor({v}); np.rint({v}); w * {v}; w / 3; 1 / (w + 1); {v} + w; pk.float32(w);
+        pk.float32(big); float(big); float(pk.float32({v})); pk.fma({v}, {v}, {v}); float({i})"""
     ),
     "f": templates(
-        """{v}; {v} * {v} + a[i]; a[i] - {v} * {v}; {v} * a[i] + {v}; {v} * a[i] - {v} * {v}; min({v}, a[i]);
-        pk.where(a[i] < {v}, {v}, a[i]); {v} if a[i] < {v} else a[i]; a[i] % {v}; a[i] // {v};
-        pk.float64(pk.float32({v})); pk.float64(pk.float32({v}) + pk.float32({v})); pk.float64({i});
-        pk.float64(pk.float32({v})) * 3.0; pk.float64({u}); pk.float64(pk.float32(big))"""
+        """{v}; {v} * {v} + a[i]; a[i] - {v} * {v}; {v} * a[i] + {v}; {v} * a[i] - {v} * {v};
+        min({v}, a[i]); pk.where(a[i] < {v}, {v}, a[i]); {v} if a[i] < {v} else a[i]; a[i] % {v};
+        a[i] // {v}; pk.float64(pk.float32({v})); pk.float64(pk.float32({v}) + pk.float32({v}));
+        pk.float64({i}); pk.float64(pk.float32({v})) * 3.0; pk.float64({u}); pk.float64(pk.float32(big))"""
     ),
     "i": templates(
-        """pk.int32({v}); pk.int64({v}); int({v}); math.floor({v}); math.ceil({v}); round({v}); math.trunc({v});
-        pk.int32(big); pk.int64(big); w // 7; w % 7; -w; ~w; w << 3; w >> 2; w & 5; abs(-w); pk.int32(w) * pk.int32(w);
-        -pk.int32(big); abs(pk.int32(big)); pk.int32(w) + pk.int32(w); True + w; w * (w % 9) - 3; min(w, 7); int({c});
-        pk.int32(w) // pk.int32(-2); pk.int32(w) % pk.int32(w); w if {c} else 5; -8 >> (w % 9); pk.int32(pk.uint32(big));
+        """pk.int32({v}); pk.int64({v}); int({v}); math.floor({v}); math.ceil({v}); round({v});
+        math.trunc({v}); pk.int32(big); pk.int64(big); w // 7; w % 7; -w; ~w; w << 3; w >> 2; w & 5;
+        abs(-w); pk.int32(w) * pk.int32(w); -pk.int32(big); abs(pk.int32(big)); pk.int32(w) + pk.int32(w);
+        True + w; w * (w % 9) - 3; min(w, 7); int({c}); pk.int32(w) // pk.int32(-2);
+        pk.int32(w) % pk.int32(w); w if {c} else 5; -8 >> (w % 9); pk.int32(pk.uint32(big));
         k[i] if w else k[i]; w % 99 * k[i]; pk.bits(pk.float32({v})) if {v} == {v} else 0"""
     ),
     "u": templates(
-        """pk.uint32({v}); pk.uint64({v}); pk.uint32(big); pk.uint64(big); pk.uint32(w) * pk.uint32(big); -pk.uint32(w);
-        ~pk.uint32(w); min(pk.uint32(w), u[i]); pk.uint32(w) // 3; pk.uint32(big) >> 3; pk.uint32(w) - pk.uint32(big);
-        u[i] + w; u[i] // (w + 1)"""
+        """pk.uint32({v}); pk.uint64({v}); pk.uint32(big); pk.uint64(big); pk.uint32(w) * pk.uint32(big);
+        -pk.uint32(w); ~pk.uint32(w); min(pk.uint32(w), u[i]); pk.uint32(w) // 3; pk.uint32(big) >> 3;
+        pk.uint32(w) - pk.uint32(big); u[i] + w; u[i] // (w + 1)"""
     ),
     "c": templates(
-        """{v} < {v}; pk.float32({v}) == {v}; {v} == pk.float32({v}); not {v}; bool({v}); {v} != {v}; w == {v}; w < {v};
-        big == {v}; big < {v}; pk.int32(w) == w; 0.0 < {v} <= {v}; pk.int32(big) < pk.int32(w); {c} and {c};
-        pk.uint32(big) < w; pk.isnan({v}); pk.isinf({v}); w != 3; pk.int64(big) == big"""
+        """{v} < {v}; pk.float32({v}) == {v}; {v} == pk.float32({v}); not {v}; bool({v}); {v} != {v};
+        w == {v}; w < {v}; big == {v}; big < {v}; pk.int32(w) == w; 0.0 < {v} <= {v};
+        pk.int32(big) < pk.int32(w); {c} and {c}; pk.uint32(big) < w; pk.isnan({v}); pk.isinf({v}); w != 3;
+        pk.int64(big) == big"""
     ),
 }
 
