@@ -7,11 +7,13 @@ first one.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import functools
 import math
 import struct
+import warnings
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -21,6 +23,7 @@ from .annotations import Arguments, Out, Policy
 from .backends import registry
 from .compiler.types import COMPLEX, HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
+from .frontend import by_users_names, writes
 from .kernel import Kernel
 from .policy import (
     KINDS,
@@ -54,16 +57,18 @@ _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  #
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
+_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that float32 rounds to infinity
 _MOST_STATICS = 4096
+_MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _REFUSED = InputError, struct.error
 _AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered by
 
 
-def _describe(args):
-    """(specs, words, weak) of arguments; the words of a weak float are the float itself (`weak`), of a tuple
-    a list."""
+def _describe(args, level=0):
+    """(specs, words, weak) of arguments, or of the parts of one at some `level`; the words of a weak float
+    are the float itself (`weak`), of a tuple a list."""
     specs, words, weak = [], [], False
     for a in args:
         kind = type(a)
@@ -89,7 +94,7 @@ def _describe(args):
             specs.append(spec)
             words.append(pack(a))
         else:
-            spec, w = _describe_rare(a, kind)
+            spec, w = _describe_rare(a, kind, level)
             specs.append(spec)
             words.append(w)
             weak = weak or w.__class__ is list
@@ -102,7 +107,7 @@ def _whole_static(number):
     return "static", number, repr(number)
 
 
-def _describe_rare(a, kind):
+def _describe_rare(a, kind, level):
     if kind is bool:
         return _NUMBER["bool"], _pack_int(a)
     if kind is ScatterView:
@@ -115,9 +120,7 @@ def _describe_rare(a, kind):
         spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
         return spec, pack(a.item())
     if is_record(a):
-        names, parts = parts_of(a)
-        specs, words, _ = _describe(parts)
-        return ("tuple", specs, names), words
+        return _describe_record(a, level)
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
     if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
@@ -128,6 +131,14 @@ def _describe_rare(a, kind):
         " pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of"
         " other libraries)"
     )
+
+
+def _describe_record(a, level):
+    if level == _MOST_LEVELS:
+        raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
+    names, parts = parts_of(a)
+    specs, words, _ = _describe(parts, level + 1)
+    return ("tuple", specs, names), words
 
 
 def is_record(a):
@@ -147,12 +158,18 @@ def parts_of(a):
 
 def _block(words, pack_weak):
     """The argument block of a launch."""
-    return b"".join(
-        [
-            w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
-            for w in words
+    try:
+        return b"".join(
+            [
+                w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
+                for w in words
+            ]
+        )
+    except OverflowError:  # of a float beyond float32, for which struct knows no infinity
+        given = [
+            math.copysign(math.inf, w) if w.__class__ is float and abs(w) >= _TOO_LARGE else w for w in words
         ]
-    )
+        return _block(given, pack_weak)
 
 
 def _compiler_specs(specs, space, kernel, names):
@@ -319,10 +336,30 @@ def _prepare(policy_kind, space, kernel, specs, reducers, key):
     single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
     backend = registry.launches(space.name)
     compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers) if key else None
+    # where its text was not read, its code was found on disk, and so it has been accepted
+    if key and not reducers and "portable_text" in vars(kernel):
+        refuse_results(kernel)
     known = backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
     if key:
         kernel.compiled[key] = known
     return known
+
+
+def refuse_results(kernel):
+    """LanguageError for a kernel that does nothing but return a value, of which parallel_for has no use; a
+    warning for one of the user's that also writes."""
+    lost = kernel.portable_text.returns_something
+    if lost is None:
+        return
+    message = (
+        f"kernel '{kernel.name}' ({kernel.portable_text.where(lost)}): parallel_for drops what"
+        f" `{by_users_names(ast.unparse(lost))}` gives; store it in an element of an array, or launch with"
+        " pk.parallel_reduce or pk.parallel_scan"
+    )
+    if not writes(kernel.portable_text):
+        raise LanguageError(message)
+    if not kernel.fn.__module__.startswith("portable."):
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):

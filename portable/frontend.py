@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import locks
+from .depth import room
 from .errors import LanguageError, SourceError
 
 BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
@@ -70,7 +71,14 @@ class Text:
     @property
     def has_loops(self):
         """Whether this text, or a function of the user's that it calls, has a loop."""
-        return _has_loops(self, set())
+        loops = ast.For, ast.While
+        return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in reached(self))
+
+    @property
+    def returns_something(self):
+        """The first return of a value; None if there is none."""
+        returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
+        return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
 
     def where(self, node=None):
         """'file:line' of a node, or of the kernel's def line."""
@@ -133,6 +141,11 @@ def lines_of(fn):
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
     place = _check_length(fn, kind)
+    with room(place):
+        return _read(fn, kind, place)
+
+
+def _read(fn, kind, place):
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
@@ -153,7 +166,7 @@ def read(fn, kind="kernel"):
     text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
-    _Webs(text).run()
+    _Webs(text, kind == "kernel" or text.returns_something is None).run()
     text.always_returns = _always_returns(tree.body)
     returns = [n for n in text.nodes if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
@@ -191,22 +204,31 @@ def scope_of(fn):
     return _scopes[fn]
 
 
-def _has_loops(text, seen):
-    seen.add(text.name)
-    for node in text.nodes:
-        if isinstance(node, (ast.For, ast.While)):
-            return True
-        callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
-        if hasattr(callee, "py_func"):  # a function that numba compiles, which may do anything
-            return True
-        if (
-            hasattr(callee, "portable_text")
-            and callee.__name__ not in seen
-            and not callee.__module__.startswith("portable.")
-        ):
-            if _has_loops(callee.portable_text, seen):
-                return True
-    return False
+def writes(text):
+    """Whether a text, or a function of the user's that it calls, may change memory."""
+    return any(found is None or any(map(_changes, found.nodes)) for found in reached(text))
+
+
+def _changes(node):
+    """Whether a node of a tree stores to an element, is an atomic, or a call for its effect."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return stored or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
+
+
+def reached(text):
+    """A text, and those of the user's functions that it reaches by calls; None for one that numba compiles,
+    which may do anything."""
+    found = [text]
+    for text in found:
+        yield text
+        for node in text.nodes:
+            callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+            if hasattr(callee, "py_func"):
+                yield None
+            elif hasattr(callee, "portable_text") and not callee.__module__.startswith("portable."):
+                if callee.portable_text not in found:
+                    found.append(callee.portable_text)
 
 
 def _meant(node, scope):
@@ -261,14 +283,17 @@ def _check_signature(text, kind):
 class _Webs:
     """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
 
-    def __init__(self, text):
+    def __init__(self, text, gives_nothing):
         self.text, self.parent, self.reads = text, [], {}
-        self.local = {a.arg for a in text.tree.args.args}
+        self.gives_nothing = gives_nothing  # to a caller, or as a kernel: no parameter is a place of its own
+        self.params = {a.arg for a in text.tree.args.args}
+        self.local = set(self.params)
         for node in text.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.local.add(node.id)
         self.path, self.n_blocks, self.loops = (), 0, []
         self.known = {}  # id of a loop -> what reached it, and what was behind it then
+        self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
 
     def run(self):
         self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
@@ -311,6 +336,28 @@ class _Webs:
         if id(node) not in self.nodes:
             self.nodes[id(node)] = [node, first, False, self.path, self.order, node.id]
             self.order += 1
+
+    def assigns(self, s, target, *read):
+        """Note a statement that assigns to a parameter; `read`: names besides those of its value."""
+        if isinstance(target, ast.Name) and target.id in self.params:
+            self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
+
+    def _look_for_lost(self, entries):
+        """LanguageError where a parameter is assigned, and nothing reads it but what is assigned to it."""
+        stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
+        own = set().union(*(read for _, read in stores))
+        if (
+            self.gives_nothing
+            and stores
+            and all(defines or id(node) in own for node, _, defines, *_ in entries)
+        ):
+            s, name = stores[0][0], entries[0][5]
+            said = by_users_names(ast.unparse(s))
+            raise LanguageError(
+                f"kernel '{self.text.name}' ({self.text.where(s)}): `{said}` changes what '{name}' means at"
+                " this index alone, and nothing reads it. For a sum over indices return the value and launch"
+                f" with pk.parallel_reduce; else write to an element, {name}[...]"
+            )
 
     # statements: state maps a name to the definitions that reach here; None after an exit
     def block(self, body, state):
@@ -382,12 +429,14 @@ class _Webs:
         self.expression(s.value, state)
         for t in s.targets:
             self.targets(t, state)
+            self.assigns(s, t)
         return state
 
     def stmt_AnnAssign(self, s, state):
         self.expression(s.value, state)
         if s.value is not None:
             self.targets(s.target, state)
+            self.assigns(s, s.target)
         return state
 
     def stmt_AugAssign(self, s, state):
@@ -403,6 +452,7 @@ class _Webs:
         d = self.define(s.target, s.target.id)
         self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
         state[s.target.id] = frozenset([d])
+        self.assigns(s, s.target, load)
         return state
 
     def stmt_If(self, s, state):
@@ -466,6 +516,7 @@ class _Webs:
         taken = {}
         for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
             entries.sort(key=lambda e: e[4])
+            self._look_for_lost(entries)
             unique = base = entries[0][5]
             taken[base] = count = taken.get(base, 0) + 1
             if count > 1:

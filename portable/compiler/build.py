@@ -92,8 +92,8 @@ class Build(Names):
     scalar : (number, reason) pairs: if the number differs between lanes, packs do not pay
     """
 
-    def __init__(self, width, kernel_name, asserts=False):
-        self.W, self.kernel_name, self.asserts = width, kernel_name, asserts
+    def __init__(self, width, float_dtype, kernel_name, asserts=False):
+        self.W, self.float_dtype, self.kernel_name, self.asserts = width, float_dtype, kernel_name, asserts
         self.order, self.checks, self.chains, self.scalar = [], [], [], []
         self.block, self.frame, self.line, self.at, self.gone, self.unused = (
             Block(),
@@ -449,7 +449,14 @@ class Build(Names):
             s,
             "the bounds of team.thread_range must be the same for all members",
         )
-        loop = Loop("members", self.frame.call, start=start, stop=stop, breaks=_own_exit(s, ast.Break))
+        loop = Loop(
+            "members",
+            self.frame.call,
+            start=start,
+            stop=stop,
+            breaks=_own_exit(s, ast.Break),
+            at=(self.frame.text, call),
+        )
         loop.varying = self.W == 1 or loop.breaks
         loop.counter = Operation("member", attr=loop, dtype="int")
         self.loop(s, loop)

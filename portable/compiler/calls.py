@@ -78,9 +78,13 @@ class Calls(Expressions):
     def refuse_call(self, fn, node):
         """A call of what kernels do not know, with what could stand in its place."""
         name = ast.unparse(node.func)
-        hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
-        if getattr(fn, "__module__", None) in ("math", "cmath") or isinstance(fn, np.ufunc):
-            hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
+        hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
+        if (getattr(fn, "__module__", None) or "").startswith("portable."):
+            hint = ", where one index or team is at work; it is for the host, before or after a launch"
+        elif isinstance(fn, python_types.FunctionType):
+            hint = "; mark it with @pk.function"
+        elif name.startswith(("np.random.", "numpy.random.", "random.")):
+            hint = "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
 
     def foreign(self, callee, args):

@@ -148,7 +148,7 @@ class Emitter(Instructions):
         if node is None or node in self.values:
             return self.values.get(node)
         if node.op == "const":
-            return Value(node.dtype, UNIFORM, None, node.const)
+            return self.known(node)
         view, d = node.attr  # an extent: nothing else is asked for before it was emitted
         return self.length(self.values[view].shape[d])
 

@@ -67,11 +67,12 @@ class Emitted(Entry):
 
     @kept
     def text(self):
-        try:
-            self._emit()
-        except Unpacked as why:
-            self._one_lane(str(why))
-            self._emit()
+        with self.room():
+            try:
+                self._emit()
+            except Unpacked as why:
+                self._one_lane(str(why))
+                self._emit()
         links = self.lower.links
         return self.target.linked(str(self.module), links) if links else str(self.module)
 

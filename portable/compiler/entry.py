@@ -6,14 +6,16 @@ from __future__ import annotations
 import functools
 import math
 
+from ..depth import room
 from ..errors import DTypeError, LanguageError, ShapeError
+from ..frontend import reached
 from ..policy import WITH_PREFIXES, n_indices
 from ..reducer import Sum
 from . import types as t
 from .block import Launched, Results
 from .keys import sources, written
 from .signature import flatten
-from .team import aligned, finished, lifted, unwrapped, widened
+from .team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from .tree import Operation, View, described_number, flat
 from .types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
 from .typing import typed
@@ -51,6 +53,19 @@ class Entry(Launched):
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         super().__init__(kernel, policy_kind, specs, reducers)
+        with self.room():
+            self._read_text()
+
+    def room(self):
+        """Room for the levels of the kernel's text."""
+
+        def trees():
+            return [text.tree for text in reached(self.kernel.portable_text) if text is not None]
+
+        return room(f"kernel '{self.kernel.name}' ({self.kernel.place})", trees)
+
+    def _read_text(self):
+        kernel, policy_kind = self.kernel, self.policy_kind
         self.has_loops = kernel.portable_text.has_loops
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
@@ -62,7 +77,7 @@ class Entry(Launched):
         if self.tree.scalar and policy_kind != "team":
             self._one_lane(self.tree.scalar)
         self.scratch_static, self.scratch_open = _scratch(self.tree)
-        if reducers:
+        if self.reducers:
             self._type_reducers()
 
     @property
@@ -71,9 +86,11 @@ class Entry(Launched):
         steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
         identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
         trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
+        with self.room():
+            texts = [written(tree, self.signature.float_dtype) for tree in trees]
         return repr(
             (
-                [written(tree, self.signature.float_dtype) for tree in trees],
+                texts,
                 identities,
                 self.policy_kind,
                 self.signature.specs,
@@ -167,8 +184,9 @@ class Entry(Launched):
 
     def _given_contributions(self, result):
         """What the kernel returned, a number or tuple a reducer that was given."""
-        alone = len(self.given) == 1 and not (isinstance(result, tuple) and len(result) == 1)
-        values = (result,) if alone or not isinstance(result, tuple) else result
+        several = isinstance(result, tuple) and not isinstance(result, t.Complex)  # which is one number
+        alone = len(self.given) == 1 and not (several and len(result) == 1)
+        values = (result,) if alone or not several else result
         if (
             len(values) != len(self.given)
             or not all(_fits(*each) or self._is_complex(*each) for each in zip(self.given, values))
@@ -176,11 +194,13 @@ class Entry(Launched):
         ):
             wanted = sum(1 if r.lift else r.n_words for r in self.given)
             got = "nothing" if result is None else f"{len(flat(result))} value(s)"
-            got += (
-                ""
-                if result is None or self.kernel.portable_text.always_returns
-                else " on some paths and nothing on others"
-            )
+            if any(isinstance(value, t.Complex) for value in values):
+                got = (
+                    f"{len(values)} value(s), among them a complex number, which pk.Sum alone takes: give"
+                    " others, and scans, its parts z.real and z.imag"
+                )
+            elif result is not None and not self.kernel.portable_text.always_returns:
+                got += " on some paths and nothing on others"
             raise LanguageError(
                 f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
                 f"contribution; {wanted} number(s) wanted, it returns {got}"
@@ -204,8 +224,11 @@ def _shape(final):
 
 
 def _fits(reducer, value):
-    """True if a contribution is a number, or as many numbers as the reducer's states have."""
+    """True if a contribution is a number, or as many numbers as the reducer's states have; a complex number
+    is none of these, which a `lift` of the user's own may take."""
     parts = flat(value)
+    if isinstance(value, t.Complex) and not lifts_complex(reducer):
+        return False
     return all(isinstance(v, Number) for v in parts) and (
         reducer.lift is not None or len(parts) == reducer.n_words
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 
 import numpy as np
 
@@ -194,7 +195,14 @@ class Expressions(Complexes):
     def power(self, base, exponent, node):
         n = exponent.const
         if base.const is not None and n is not None:
-            return self._constant_power(base, exponent, node)
+            base = (
+                base
+                if t.is_float(base.dtype) or self._whole_power(base, exponent)
+                else self.cast(base, "float")
+            )
+            known = self._constant_power(base, exponent, node)
+            if known is not None:
+                return known
         if isinstance(n, int) and 0 <= n <= 64:
             result = None
             while n:
@@ -212,14 +220,19 @@ class Expressions(Complexes):
         )
         return self.operation("math", base, exponent, attr=("pow", False))
 
+    @staticmethod
+    def _whole_power(base, exponent):
+        """Whether a power of constants is of whole numbers, and whole."""
+        return exponent.const >= 0 and not t.is_float(t.promote(base.dtype, exponent.dtype))
+
     def _constant_power(self, base, exponent, node):
+        """A power of constants that is exact; None of others, which run time rounds."""
         a, n = base.const, exponent.const
+        if not self._whole_power(base, exponent):
+            mantissa, places = math.frexp(abs(a))  # of a power of two
+            some = mantissa == 0.5 and float(n).is_integer() and -1075 < (places - 1) * n < 1024
+            return self.strong_const(float(a) ** n, base.dtype) if some or n == 0 else None
         dtype = t.promote(base.dtype, exponent.dtype)
-        if t.is_float(dtype) or n < 0:
-            with np.errstate(all="ignore"):
-                return self.strong_const(
-                    float(np.float64(a) ** np.float64(n)), dtype if t.is_float(dtype) else "float"
-                )
         if int(a).bit_length() * n > 128:
             self.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
         return self.strong_const(
@@ -290,7 +303,7 @@ class Expressions(Complexes):
         left lets it."""
         c = self.truth(left)
         if c.const is not None:
-            return evaluate() if c.const == conjunction else left
+            return self.rounded(evaluate() if c.const == conjunction else left)
         part = self._part(evaluate)
         return self.operation(
             "junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part]
@@ -299,7 +312,7 @@ class Expressions(Complexes):
     def expr_IfExp(self, node):
         c = self.condition(node.test)
         if c.const is not None:
-            return self.expr(node.body if c.const else node.orelse)
+            return mapped(self.rounded, self.expr(node.body if c.const else node.orelse))
         parts = [self._part(lambda side=side: self.numeric(side)) for side in (node.body, node.orelse)]
         if any(isinstance(value, t.Complex) for _, value in parts):
             return self.chosen(c, parts)
@@ -376,7 +389,9 @@ class Expressions(Complexes):
             node.slice,
         )
         dtype = functools.reduce(t.promote, (v.dtype for v in items))
-        return self.load(self.table(node.value, dtype, [len(items)], [v.const for v in items]), [index])
+        return self.load(
+            self.table(node.value, dtype, [len(items)], [self.known_as(v, dtype) for v in items]), [index]
+        )
 
     def tuple_item(self, base, node):
         """One item of a tuple, or a part of it."""

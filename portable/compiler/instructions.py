@@ -349,4 +349,4 @@ class Instructions(Memory):
 
 def rounded(v):
     """What crosses the end of a function: a product is a number like any other, which no sum takes apart."""
-    return Value(v.dtype, v.kind, v.ir) if isinstance(v, Value) and v.factors else v
+    return Value(v.dtype, v.kind, v.ir, v.const) if isinstance(v, Value) and v.factors else v

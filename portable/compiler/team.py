@@ -8,7 +8,7 @@ from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from ..team import Team
 from . import types as t
-from .known import Known
+from .known import Known, layers_own
 from .tree import Operation, View, mapped
 from .types import UNIFORM
 
@@ -139,9 +139,14 @@ class TeamHandle:
         if not isinstance(value, tuple):
             build.number_of(value, node.args[0])
         if reducer.with_index:
-            if not isinstance(value, tuple) or len(value) != 2:
+            if not isinstance(value, tuple) or isinstance(value, t.Complex) or len(value) != 2:
                 build.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
             value, index = value
+        if isinstance(value, t.Complex) and reducer is not Sum and not lifts_complex(reducer):
+            build.fail(
+                node,
+                f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves",
+            )
         state = lifted(build, reducer, value, index)
         if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, t.Complex)):
             build.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
@@ -208,6 +213,11 @@ def combine_states(lower, reducer, a, b):
             f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)"
         )
     return tuple(lower.cast(r, x.dtype) for r, x in zip(result, a))
+
+
+def lifts_complex(reducer):
+    """Whether a reducer's `lift`, which is not the layer's, may make a state of a complex number."""
+    return reducer.lift is not None and not layers_own(reducer.lift.fn)
 
 
 def lifted(lower, reducer, value, index):

@@ -184,6 +184,7 @@ class Loop:
     varying_continue: bool = False
     free: list = ()
     line: str = ""
+    at: tuple | None = None
 
     @property
     def masked(self):
@@ -193,7 +194,8 @@ class Loop:
     def few(self):
         """Whether it is known to have few trips."""
         ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
-        return None not in ends and len(range(*map(int, ends), self.step)) <= 1024
+        least = abs(self.step) if isinstance(self.step, int) else 1
+        return None not in ends and abs(int(ends[1]) - int(ends[0])) <= 1024 * least
 
     def innermost(self):
         """Whether no trip runs a loop of many trips."""

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
+from fractions import Fraction
+
+import numpy as np
 
 UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
 FLOATS = ("float32", "float64", "float", "float16", "bfloat16")
@@ -75,6 +79,14 @@ def bounds(dtype):
     return (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
+def check_fits(number, dtype):
+    """TypeClash for an integer beyond the type of what it meets."""
+    if not is_float(dtype) and dtype != "bool" and not bounds(dtype)[0] <= number <= bounds(dtype)[1]:
+        raise TypeClash(
+            f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)"
+        )
+
+
 def wrapped(number, bits):
     """The signed integer with the same lowest bits."""
     number &= 2**bits - 1
@@ -89,13 +101,57 @@ def whole(number, dtype):
     return low if number < low else high if number >= high else int(number)
 
 
+class Weak(float):
+    """A number made of weak floats in a kernel whose own are float32: of float64, and `single`, of float32,
+    where another comes of that. What it meets decides."""
+
+    def __new__(cls, double, single):
+        self = float.__new__(cls, double)
+        self.single = single
+        return self
+
+    def __repr__(self):
+        return f"{float.__repr__(self)} ({self.single!r} in float32)"
+
+    def __neg__(self):
+        return Weak(-float(self), -self.single)
+
+    def __abs__(self):
+        return Weak(abs(float(self)), abs(self.single))
+
+
+def rounded(number, dtype):
+    """A Python number as a float of `dtype`, rounded once; infinite beyond it."""
+    try:
+        if held(dtype) != "float32":
+            return float(number)
+        if isinstance(number, int) and number.bit_length() > 53:
+            low = (
+                number.bit_length() - 50
+            )  # bits behind those that decide: whether any is set is all that counts
+            some = bool(abs(number) & (1 << low) - 1)
+            number = math.copysign(math.ldexp(abs(number) >> low | some, low), number)
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.float32(getattr(number, "single", number)))
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def meant(number, dtype, to, own):
+    """A constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float is one
+    of these, but for what is float64. Whether a literal integer fits is not looked at."""
+    if dtype == "float" and to != "float64":
+        number = rounded(number, own)
+    return number if dtype == "int" or is_weak(to) else converted(number, to)
+
+
 def converted(number, dtype):
     """What a Python number becomes as `dtype`, at compile time as at run time: integers wrap, floats are held
     between the ends."""
     if dtype == "bool":
         return bool(number)
     if is_float(dtype):
-        return float(number)
+        return rounded(number, dtype)
     if isinstance(number, float):
         return whole(number, dtype)
     low, high = bounds(dtype)
@@ -148,27 +204,48 @@ def check_operator(op, dtype):
         raise TypeClash(f"'{op}' needs integers, got {dtype}")
 
 
-def folded(op, a, b):
-    """Arithmetic on two numbers known at compile time; None where it must wait for run time."""
-    both_int = isinstance(a, int) and isinstance(b, int)
+_FOLDS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+_FOLDS_INTEGERS = _FOLDS | {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+
+
+def folded(op, a, b, own):
+    """Arithmetic on two weak numbers known at compile time, in a kernel whose own floats are `own`; None
+    where it must wait for run time."""
     if op in ("/", "//", "%") and b == 0:
         return None
-    table = {
-        "+": lambda: a + b,
-        "-": lambda: a - b,
-        "*": lambda: a * b,
-        "/": lambda: a / b,
-        "//": lambda: a // b,
-        "%": lambda: a % b,
-    }
-    if both_int:
-        table |= {"&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}
-        if 0 <= b < 64:
-            table |= {"<<": lambda: a << b, ">>": lambda: a >> b}
-    result = table[op]() if op in table else None
-    if isinstance(result, int) and not isinstance(result, bool) and not -(2**63) <= result < 2**64:
+    if op == "/" or isinstance(a, float) or isinstance(b, float):
+        return _folded_floats(_FOLDS[op], a, b, own) if op in _FOLDS else None
+    if op in ("<<", ">>") and not 0 <= b < 64:
         return None
-    return None if isinstance(result, float) and not math.isfinite(result) else result
+    result = _FOLDS_INTEGERS[op](a, b)
+    return None if not isinstance(result, bool) and not -(2**63) <= result < 2**64 else result
+
+
+def _folded_floats(operation, a, b, own):
+    with np.errstate(all="ignore"):
+        double = float(operation(*(np.float64(rounded(v, "float64")) for v in (a, b))))
+        single = float(operation(*(np.float32(rounded(v, "float32")) for v in (a, b))))
+    if not math.isfinite(double) or own == "float32" and not math.isfinite(single):
+        return None
+    return Weak(double, single) if own == "float32" and rounded(double, own) != single else double
+
+
+def exact(product, a, b, own):
+    """Whether a product of two constants, as an own float, was not rounded."""
+    return Fraction(rounded(a, own)) * Fraction(rounded(b, own)) == Fraction(rounded(product, own))
 
 
 HOLDS = {

@@ -31,7 +31,7 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
     key = described, width, step, float_dtype, asserts, apart
     tree = text.trees.get(key)
     if tree is None:
-        build = Build(width, kernel_name, asserts)
+        build = Build(width, float_dtype, kernel_name, asserts)
         tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
         _Types(build, step, float_dtype).solve()
         _check(build)
@@ -381,7 +381,7 @@ def _check(build):
 
 
 class _Collectives:
-    """Refuses collectives that only some of the members get to."""
+    """Refuses collectives, and shares of a range, that only some of the members get to."""
 
     def __init__(self, build):
         self.build = build
@@ -406,6 +406,17 @@ class _Collectives:
                     if branch is not None:
                         self.block(branch, apart or branch.split)
             elif s.__class__ is Loop:
+                if s.form == "members" and apart:
+                    text, node = s.at
+                    self.build.fail(
+                        node,
+                        f"`{ast.unparse(node)}` gives each member a share, but only some get here (another"
+                        " thread_range around it, a condition or an early return that differs between"
+                        " members): theirs is a part of it. Share out pairs as one range, `for e in"
+                        " team.thread_range(n * m)` with e // m and e % m, or write range(...) here",
+                        CollectiveError,
+                        text,
+                    )
                 for trip in s.trips or (s.body,):
                     self.block(trip, apart or trip.split)
             elif s.__class__ is Call:

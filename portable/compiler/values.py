@@ -164,7 +164,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self.constant(v.const, dtype)
+            number = self.constant(t.meant(v.const, v.dtype, dtype, self.float_dtype), dtype)
             return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -180,13 +180,9 @@ class Ops:
         if dtype == "bool":
             return int(bool(number))
         if t.is_float(dtype):
-            return float(number)
-        low, high = t.bounds(dtype)
+            return t.rounded(number, dtype)
         number = t.whole(number, dtype) if isinstance(number, float) else int(number)
-        if not low <= number <= high:
-            raise t.TypeClash(
-                f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)"
-            )
+        t.check_fits(number, dtype)
         return t.wrapped(number, t.BITS[dtype])
 
     def _convert(self, x, a, b):
@@ -234,7 +230,8 @@ class Ops:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            return Value(dtype, UNIFORM, None, t.converted(v.const, dtype))
+            number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
+            return Value(dtype, UNIFORM, None, t.converted(number, self.strong(dtype)))
         if v.kind == LINEAR and dtype in t.CONSECUTIVE and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
         kind = VARYING if v.kind == LINEAR else v.kind
@@ -242,12 +239,24 @@ class Ops:
 
     kind_of = staticmethod(t.kind_of)
 
+    def known(self, node):
+        """The value of a constant of a typed tree; one that is a rounded product has its factors."""
+        factors = () if self.flags else tuple(map(self.known, node.args))
+        return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
+
+    def folded(self, op, a, b):
+        """Arithmetic on two weak constants, but for a sum that is rounded with a product; None of others."""
+        if a.const is None or b.const is None or op in "+-" and (a.factors or b.factors):
+            return None
+        weak = t.is_weak(a.dtype) and t.is_weak(b.dtype)
+        number = t.folded(op, a.const, b.const, self.float_dtype) if weak else None
+        return None if number is None else self.const(number)
+
     # ---- arithmetic
     def binary(self, op, a, b):
-        if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
-            folded = t.folded(op, a.const, b.const)
-            if folded is not None:
-                return self.const(folded)
+        folded = self.folded(op, a, b)
+        if folded is not None:
+            return folded
         dtype = t.arithmetic(a.dtype, b.dtype, op)
         if op in ("//", "%") and t.is_float(dtype):
             return self.float_division(op, a, b, dtype)
@@ -399,8 +408,9 @@ class Ops:
     def select(self, condition, a, b):
         """`a` where the condition holds, else `b`, without a branch."""
         if condition.const is not None:
-            chosen = a if condition.const else b
-            return self.cast(chosen, t.promote(a.dtype, b.dtype))
+            chosen = self.cast(a if condition.const else b, t.promote(a.dtype, b.dtype))
+            # no product, as of one that is chosen later
+            return Value(chosen.dtype, chosen.kind, chosen.ir, chosen.const, chosen.step, chosen.aligned)
         dtype = t.promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)

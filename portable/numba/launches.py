@@ -35,6 +35,7 @@ from ..backends.cpu.lower import Entry
 from ..backends.cpu.scan import ScanEntry
 from ..compiler.block import EXTRA
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
+from ..frontend import writes
 from ..kernel import Kernel
 from ..policy import n_indices
 from ..reducer import Reducer, Sum
@@ -136,6 +137,8 @@ class Launch:
             self.entry = (_Scan if kind.startswith("scan") else _Plain)(
                 self.written, kind, specs, self.reducers
             )
+            if self.pattern == "for" and not writes(self.written.portable_text):
+                dispatch.refuse_results(self.written)
             self.name = name_of(self.written, self.entry.identity_of_code)
         self.shapes, dtypes = (
             (self.entry.results.shapes, self.entry.results.dtypes) if self.reducers else ([], [])

@@ -23,8 +23,8 @@ def watch(frame, event, argument):
 
 sys.path.insert(0, {root!r})
 import portable
-from portable.backends.cpu import engine
-engine.sequence()  # whose code is loaded before that of any kernel
+from portable.backends.cpu import stop
+stop.known()  # whose code is loaded before that of any kernel
 sys.setprofile(watch)
 exec(compile(open({program!r}).read(), {program!r}, "exec"))
 sys.setprofile(None)

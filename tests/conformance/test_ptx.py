@@ -306,3 +306,33 @@ def test_what_a_scan_reads_in_loops_is_left_to_the_cache():
     entry = ScanEntry(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], "summed")
     assert "cache_hint" not in ptx and ".cs." not in ptx
+
+
+@pk.kernel
+def handed_on(team, x, k, out):
+    for j in team.thread_range(x.shape[0]):
+        out[j] = 0.0
+    n = team.rank
+    for value in (
+        team.broadcast(n / 3),
+        team.broadcast(0.5 if n > 2 else 1.5, team.size - 1),
+        team.broadcast(float(n), k[0] % team.size),
+        team.broadcast(n + 1),
+        team.broadcast(n > 1),
+        team.broadcast(x[n % 5]),
+        team.broadcast(k[n % 5]),
+        team.reduce(n / 3, pk.Max),
+        team.scan(n / 3),
+        team.reduce((n / 3, n), pk.MinLoc)[0],
+    ):
+        out[n % 5] += value
+
+
+@pytest.mark.parametrize("size", [32, 64, 128, 1024])
+@pytest.mark.parametrize("real, whole", [("float32", "int32"), ("float32", "int64"), ("float64", "uint32")])
+def test_numbers_of_all_widths_go_from_member_to_member(real, whole, size, tmp_path):
+    """Weak ones too, which are of the kernel's own float."""
+    views = tuple(("view", dtype, 1, True, False) for dtype in (real, whole, real))
+    ptx = engine.ptx(Entry(handed_on, "team", views, (), size).text, CAPABILITIES[-1], "handed_on")
+    assert real == "float64" or ".f64" not in ptx
+    assemble(ptx, CAPABILITIES[-1], tmp_path)

@@ -137,6 +137,7 @@ def row_moments(team, a, out):
     return mean * members
 
 
+@pytest.mark.filterwarnings("ignore:.*parallel_for drops what `return mean")
 def test_members_of_a_team_lift_and_finish_too(space):
     a = np.random.default_rng(11).random((3, 8)) * 100
     policy = pk.TeamPolicy(3, 8)

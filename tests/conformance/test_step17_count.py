@@ -306,7 +306,7 @@ def test_accesses_name_their_argument(x):
 def test_stamps_tell_the_time_between(space):
     earlier = pk.stamp(space)
     pk.parallel_for(
-        pk.RangePolicy(0, 0, space=space), product, pk.zeros(1, space=space), pk.zeros(1, space=space)
+        pk.RangePolicy(0, 0, space=space), until_small, pk.zeros(1, space=space), pk.zeros(1, space=space)
     )
     assert 0.0 <= pk.stamp(space).seconds_since(earlier) < 10.0
 
@@ -316,7 +316,7 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
     views = pk.copy_of(x, space), pk.empty((N,), np.float64, space)
     policy = pk.RangePolicy(0, N, space=space)
     with pk.capture(space) as graph:
-        pk.parallel_for(policy, product, views[0], views[0], label="once")
+        pk.parallel_for(policy, until_small, views[0], views[1], label="once")
     with pk.listening(lambda phase, what, launch: heard.append((phase, launch))):
         pk.parallel_scan(policy, product, views[0], views[0], out=views[1])
         graph.replay()

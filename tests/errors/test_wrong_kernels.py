@@ -46,6 +46,13 @@ TABLE = [
     (wrong.local_of_unknown_size, (X,), LoweringError, ["local", "compile time"]),
     (wrong.adds_a_number_too_large, (np.ones(5, np.int32),), LoweringError, ["4294967296", "int32"]),
     (wrong.index_as_team, (X,), LanguageError, ["league_rank"]),
+    (wrong.adds_to_a_number, (X, 0.0), LanguageError, ["`s += x[i]`", "nothing reads", "parallel_reduce"]),
+    (wrong.adds_to_a_number_in_a_loop, (X, 0.0), LanguageError, ["`s = s + x[j]`", "nothing reads"]),
+    (wrong.assigns_to_an_array_s_name, (X, X), LanguageError, ["`y = 2.0 * x[i]`", "y[...]"]),
+    (wrong.returns_from_parallel_for, (X,), LanguageError, ["`return 2.0 * x[i]`", "parallel_reduce"]),
+    (wrong.returns_early_from_parallel_for, (X,), LanguageError, ["`return x[i]`", "drops"]),
+    (wrong.launches, (X,), LanguageError, ["pk.parallel_for", "for the host"]),
+    (wrong.draws_by_numpy, (X,), LanguageError, ["np.random.rand", "pk.random"]),
 ]
 TEAM_TABLE = [
     (wrong.barrier_for_some, (X,), LanguageError, ["barrier", "every member"]),
@@ -58,6 +65,12 @@ TEAM_TABLE = [
     (wrong.scratch_in_a_branch, (X,), LanguageError, ["scratch", "top level"]),
     (wrong.scratch_of_no_size, (X,), LoweringError, ["scratch", "positive"]),
     (wrong.asks_the_team_for_more, (X,), LanguageError, ["vector_length", "league_rank"]),
+    (wrong.shares_a_share_out, (X,), LanguageError, ["thread_range(2)", "a part", "n * m"]),
+    (wrong.shares_a_share_out_by_a_function, (X,), LanguageError, ["thread_range(2)", "a part", "n * m"]),
+    (wrong.shares_for_one_member, (X,), LanguageError, ["thread_range(4)", "a part", "condition"]),
+    (wrong.shares_after_some_left, (X,), LanguageError, ["thread_range(4)", "a part", "return"]),
+    (wrong.reduces_a_complex_number_by_max, (X,), LoweringError, ["pk.Max", "complex", "z.real"]),
+    (wrong.places_a_complex_number, (X,), LoweringError, ["pk.MinLoc", "(value, index)"]),
 ]
 
 
@@ -94,7 +107,7 @@ def test_wrong_text(space, kernel, args, exception, words):
 def test_wrong_team_text(space, kernel, args, exception, words):
     with pytest.raises(KernelError) as error:
         pk.parallel_for(pk.TeamPolicy(2, space=space), kernel, *(move(arg, space) for arg in args))
-    check(error, kernel, exception, words, line_of_the_mark(kernel))
+    check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.fills_a_share))
 
 
 @pytest.mark.parametrize("n", [0, 5])
@@ -135,6 +148,39 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
 def test_a_reduction_wants_a_value_for_each_reducer(space):
     with pytest.raises(LanguageError, match=r"kernel 'returns_two' \(.*wrong_kernels.py:\d+\)"):
         pk.parallel_reduce(pk.RangePolicy(0, 5, space=space), wrong.returns_two, move(X, space))
+
+
+def test_a_function_that_gives_nothing_has_no_place_for_a_sum(space):
+    with pytest.raises(LanguageError, match=r"'adds_in_vain' \(.*wrong_kernels.py:\d+\): `s \+= v`"):
+        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.adds_by_a_function, move(X, space), 0.0)
+
+
+def test_a_kernel_that_writes_and_returns_is_warned_of(space):
+    """It may be for parallel_reduce as well; what it returns is left alone by pk.check."""
+    policy, x = pk.RangePolicy(0, 5, space=space), move(X, space)
+    kernel = pk.kernel(wrong.writes_and_returns.fn)
+    with pytest.warns(
+        RuntimeWarning, match=r"'writes_and_returns' \(.*wrong_kernels.py:\d+\): parallel_for drops"
+    ):
+        kernel.portable_text  # noqa: B018  (code that is on disk was warned of before)
+        pk.parallel_for(policy, kernel, x)
+    assert pk.parallel_reduce(policy, kernel, x) == 15.0
+    assert pk.check(5, wrong.returns_from_parallel_for, X).ok
+
+
+@pytest.mark.parametrize(
+    "reducer", [(pk.Sum, pk.Max), (pk.Sum, pk.Sum), pk.Max, pk.MaxLoc, pk.LogSumExp, "Pair"]
+)
+def test_a_complex_number_is_one_contribution(space, reducer):
+    z, reducer = move(np.arange(4) + 1j, space), wrong.Pair if reducer == "Pair" else reducer
+    with pytest.raises(
+        LanguageError, match=r"'a_complex_number' .* it returns 1 value\(s\), among them a complex"
+    ):
+        pk.parallel_reduce(pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z, reducer=reducer)
+    lifted = pk.Reducer("Lifted", wrong.pairs_added, (0.0, 0.0), wrong.parts_of)
+    args = pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z
+    assert pk.parallel_reduce(*args, reducer=lifted) == (6.0, 4.0)
+    assert pk.parallel_reduce(*args) == 6 + 4j
 
 
 def test_variables_have_the_users_names(space):

@@ -275,3 +275,119 @@ def reuses_a_name(i, x):
     x[0] = t
     t = pk.uint32(1)
     x[i] = pk.int32(2) + t  # wrong
+
+
+@pk.kernel
+def adds_to_a_number(i, x, s):
+    s += x[i]  # wrong
+
+
+@pk.kernel
+def adds_to_a_number_in_a_loop(i, x, s):
+    for j in range(i):
+        s = s + x[j]  # wrong
+
+
+@pk.kernel
+def assigns_to_an_array_s_name(i, x, y):
+    y = 2.0 * x[i]  # wrong  # noqa: F841
+
+
+@pk.function
+def adds_in_vain(s, v):
+    s += v  # wrong
+
+
+@pk.kernel
+def adds_by_a_function(i, x, s):
+    adds_in_vain(s, x[i])
+
+
+@pk.kernel
+def returns_from_parallel_for(i, x):
+    return 2.0 * x[i]  # wrong
+
+
+@pk.kernel
+def returns_early_from_parallel_for(i, x):
+    if i < 2:
+        return
+    if i == 2:
+        return x[i]  # wrong
+
+
+@pk.kernel
+def launches(i, x):
+    pk.parallel_for(5, makes_a_dict, x)  # wrong
+
+
+@pk.kernel
+def draws_by_numpy(i, x):
+    x[i] = np.random.rand()  # wrong
+
+
+@pk.kernel
+def shares_a_share_out(team, x):
+    for a in team.thread_range(2):
+        for b in team.thread_range(2):  # wrong
+            x[2 * a + b] = 1.0
+
+
+@pk.function
+def fills_a_share(team, x, a):
+    for b in team.thread_range(2):  # wrong
+        x[2 * a + b] = 1.0
+
+
+@pk.kernel
+def shares_a_share_out_by_a_function(team, x):
+    for a in team.thread_range(2):
+        fills_a_share(team, x, a)
+
+
+@pk.kernel
+def shares_for_one_member(team, x):
+    if team.single():
+        for b in team.thread_range(4):  # wrong
+            x[b] = 1.0
+
+
+@pk.kernel
+def shares_after_some_left(team, x):
+    if team.rank > 2:
+        return
+    for b in team.thread_range(4):  # wrong
+        x[b] = 1.0
+
+
+@pk.kernel
+def reduces_a_complex_number_by_max(team, x):
+    x[0] = team.reduce(1j * x[1], pk.Max)  # wrong
+
+
+@pk.kernel
+def places_a_complex_number(team, x):
+    x[0], place = team.reduce(1j * x[1], pk.MinLoc)  # wrong
+    x[1] = place
+
+
+@pk.kernel
+def writes_and_returns(i, x):
+    x[i] += 1.0
+    return x[i]
+
+
+@pk.kernel
+def a_complex_number(i, z):
+    return z[i]
+
+
+def pairs_added(a, b):
+    return a[0] + b[0], a[1] + b[1]
+
+
+def parts_of(z):
+    return z.real, z.imag
+
+
+Pair = pk.Reducer("Pair", pairs_added, (0.0, 0.0))

@@ -24,7 +24,7 @@ def main(argv=None):
         "--kind", action="append", choices=list(campaign.KINDS), help="of this kind alone; may be repeated"
     )
     parser.add_argument("--seed", type=int, default=1, help="equal seeds draw equal programs")
-    parser.add_argument("--space", help="compare on this space alone: serial, threads, checked or cuda")
+    parser.add_argument("--space", help="compare on this space alone: serial, threads, checked, cuda or ptx")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument(
         "--files", type=Path, default=Path("fuzz_failures"), help="where files that replay a difference go"

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from . import edges, effects, launches, ranges, reductions, teams
-from .comparing import CPU, CUDA, Difference, Refused, RefusedBySpace, Undefined, compare
+from . import constants, edges, effects, launches, ranges, reductions, teams
+from .comparing import CPU, CUDA, LOWERED, Difference, Refused, RefusedBySpace, Undefined, compare
 from .program import replay
 
 KINDS = {
@@ -30,6 +30,7 @@ KINDS = {
     "effect": effects.programs,
     "launch": launches.programs,
     "reduction": reductions.programs,
+    "constant": constants.programs,
 }
 SHARES = (
     "range",
@@ -41,7 +42,7 @@ SHARES = (
     "effect",
     "launch",
     "reduction",
-    "effect",
+    "constant",
 )  # of each ten chunks
 SHRINKING_S = 40  # a failure is made smaller for this long at most
 CHUNK_OF_MUTANTS = 10  # programs, so that each kind comes early
@@ -77,12 +78,13 @@ class Outcome:
 
 
 def builds_of(space):
-    """The builds that a campaign compares: those of the CPU, or those of one space."""
+    """The builds that a campaign compares: those of the CPU and what is lowered for CUDA, or those of one
+    space."""
     if space is None:
-        return CPU
-    found = tuple(b for b in (*CPU, *CUDA) if b.space.partition(":")[0] == space)
+        return *CPU, LOWERED
+    found = tuple(b for b in (*CPU, *CUDA, LOWERED) if b.space.partition(":")[0] == space)
     if not found:
-        raise SystemExit(f"--space {space}: one of serial, threads, checked, cuda is wanted")
+        raise SystemExit(f"--space {space}: one of serial, threads, checked, cuda, ptx is wanted")
     return found
 
 

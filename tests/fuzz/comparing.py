@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from portable.errors import CheckError, LaunchError, PortableError
+from portable.errors import CheckError, LaunchError, LoweringError, PortableError
 
 from ..launching import move
 from .meaning import Refused, Undefined
+from .lowering import lower
 from .members import run
 from .program import launch, load, replay
 
@@ -57,9 +58,10 @@ CPU = (
     Build("checked", "checked", 0, CHECKED_TEAM),
 )
 CUDA = (Build("cuda", "cuda", 0, 32),)
+LOWERED = Build("cuda, lowered", "ptx", 0, 8)  # of all sizes of blocks, and without a GPU
 
 
-def compare(program, builds=CPU):
+def compare(program, builds=(*CPU, LOWERED)):
     """Run a program everywhere, and again with other constants where it says so.
 
     Returns
@@ -71,18 +73,17 @@ def compare(program, builds=CPU):
     Difference, Undefined, Refused
     """
     said, loaded = {}, {}
-    if not program.again:
-        return _everywhere(program, builds, loaded)
-    place, values = program.again
-    for value in values:
-        args = [("static", value) if k == place else a for k, a in enumerate(program.args)]
-        said |= _everywhere(dataclasses.replace(program, args=args, again=()), builds, loaded)
+    for other in program.again or (program,):
+        said |= _everywhere(other, builds, loaded.setdefault(other.text, {}))
     return said
 
 
 def _everywhere(program, builds, loaded):
     wanted, said = {}, {}
     for build in builds:
+        if build is LOWERED:
+            said[build.name] = _lower(program, loaded)
+            continue
         team = build.team if program.policy[0] == "team" else 0
         if (team, build.fused) not in wanted:
             twin = wanted.get((team, not build.fused))
@@ -95,6 +96,17 @@ def _everywhere(program, builds, loaded):
             loaded[wide] = load(program.text, f"<fuzz {next(_names)}>", wide)
         said[build.name] = _compare(program, build, loaded[wide], wide, *wanted[team, build.fused][:3])
     return said
+
+
+def _lower(program, loaded):
+    if not loaded:
+        loaded[False] = load(program.text, f"<fuzz {next(_names)}>")
+    try:
+        lower(program, next(iter(loaded.values())), next(_names))
+    except Exception as error:  # noqa: BLE001  (whatever leaves the compiler is a defect)
+        text = replay(program, LOWERED.name, False, True, [], None)
+        raise Difference(f"{LOWERED.name}: {type(error).__name__}: {error}", LOWERED, text) from error
+    return "same"
 
 
 def _compare(program, build, namespace, wide, arrays, result, overflow):
@@ -117,6 +129,8 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
         got_result = None
     except LaunchError:
         raise
+    except LoweringError as error:  # the programs drawn here stay inside of the language
+        raise Difference(f"{build.name}: {type(error).__name__}: {error}", build, with_file) from error
     except PortableError as error:
         raise RefusedBySpace(f"{type(error).__name__}: {error}", build.name, with_file) from error
     except Exception as error:  # noqa: BLE001  (whatever leaves a launch is a defect)
@@ -174,4 +188,14 @@ def same(a, b):
     return a == b
 
 
-__all__ = ["Build", "CPU", "CUDA", "Difference", "Refused", "RefusedBySpace", "Undefined", "compare"]
+__all__ = [
+    "Build",
+    "CPU",
+    "CUDA",
+    "LOWERED",
+    "Difference",
+    "Refused",
+    "RefusedBySpace",
+    "Undefined",
+    "compare",
+]

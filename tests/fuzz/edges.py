@@ -7,6 +7,7 @@ has one value.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -250,4 +251,6 @@ def programs(draw):
         np.array([10, 20], np.int32),
         np.zeros(1, np.int32),
     ]
-    return Program("edge", text, ("range", 0, N), args, again=(len(args) - 3, others))
+    program, place = Program("edge", text, ("range", 0, N), args), len(args) - 3
+    again = [[*args[:place], ("static", v), *args[place + 1 :]] for v in others]
+    return dataclasses.replace(program, again=tuple(dataclasses.replace(program, args=a) for a in again))

@@ -47,8 +47,8 @@ def run(program, team_size, fused):
     dtypes = {a.dtype.name for a in arrays if isinstance(a, np.ndarray)}
     own = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
     reader = Reader(program.text, own, fused)
-    types, values = zip(*(_argument(a, own) for a in arrays)) if arrays else ((), ())
     with np.errstate(all="ignore"):
+        types, values = zip(*(_argument(a, own) for a in arrays)) if arrays else ((), ())
         if program.policy[0] == "team":
             result = _teams(program, reader, types, values, team_size)
         else:

@@ -133,8 +133,8 @@ MENDS = [
         9,
         "powers of constants",
         EXPRESSIONS,
-        "            return self._constant_power(base, exponent, node)\n",
-        "            return self.const(base.const ** n)\n",
+        "            known = self._constant_power(base, exponent, node)\n",
+        "            known = self.const(base.const ** n)\n",
     ),
     (
         11,
@@ -159,5 +159,26 @@ MENDS = [
         return d[:1] + d[2:] if d[0] == "number" else (d[0], *map(untyped, d[1:])) if d[0] == "tuple" else d
     key = tuple(map(untyped, described)), width, step, float_dtype, asserts, apart
 """,
+    ),
+    (
+        13,
+        "the width of a weak float that goes from member to member",
+        "portable/backends/cuda/lanes.py",
+        "    bits = t.BITS[lower.strong(v.dtype)]\n",
+        "    bits = t.BITS[v.dtype]\n",
+    ),
+    (
+        14,
+        "casts of constants to float32",
+        "portable/compiler/types.py",
+        "    if is_float(dtype):\n        return rounded(number, dtype)\n",
+        "    if is_float(dtype):\n        return float(number)\n",
+    ),
+    (
+        14,
+        "products of constants in a sum",
+        "portable/compiler/operations.py",
+        "                    made.attr, made.args = op, [a, b]\n",
+        "                    pass\n",
     ),
 ]

@@ -30,10 +30,12 @@ class Program:
     Attributes
     ----------
     text : str, a module that defines `kernel`, whose last parameter is an array that it does not touch (see
-    `lanes`) policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size) args : list of
-    ndarray, numbers and ("static", number) again : (number of an argument, its values), of a kernel that is
-    launched again with other constants launch : "for", "reduce" or "scan"; the last argument of a scan is its
-    `out` reducers : names as the text writes them, "Sum" for pk.Sum
+    `lanes`)
+    policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size)
+    args : list of ndarray, numbers and ("static", number)
+    launch : "for", "reduce" or "scan"; the last argument of a scan is its `out`
+    reducers : names as the text writes them, "Sum" for pk.Sum
+    again : the Programs that are run in its place, one after the other: of other constants
     """
 
     kind: str
@@ -81,21 +83,32 @@ def launch(program, namespace, space, args, packed=True):
     import portable as pk
 
     kernel = namespace["kernel"] if packed is True else pk.kernel(namespace["kernel"].fn, packed=packed)
-    shape, *rest = program.policy
-    if shape == "team":
-        policy = pk.TeamPolicy(rest[0], rest[1], space=space)
-    else:
-        policy = (pk.RangePolicy if shape == "range" else pk.MDRangePolicy)(*rest, space=space)
+    policy = policy_of(program)(space)
     args = [pk.static(a[1]) if isinstance(a, tuple) else a for a in args]
     if program.launch == "for":
         return pk.parallel_for(policy, kernel, *args)
-    reducers = tuple(namespace.get(name) or getattr(pk, name) for name in program.reducers)
+    reducers = reducers_of(program, namespace)
     if program.launch == "scan":
         *args, out = args
         return pk.parallel_scan(
             policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive
         )
     return pk.parallel_reduce(policy, kernel, *args, reducer=reducers if len(reducers) > 1 else reducers[0])
+
+
+def policy_of(program):
+    """A function of a space's name: the policy of a program there."""
+    import portable as pk
+
+    shape, *rest = program.policy
+    kind = {"team": pk.TeamPolicy, "range": pk.RangePolicy, "box": pk.MDRangePolicy}[shape]
+    return lambda space: kind(*rest, space=space)
+
+
+def reducers_of(program, namespace):
+    import portable as pk
+
+    return tuple(namespace.get(name) or getattr(pk, name) for name in program.reducers)
 
 
 END = """

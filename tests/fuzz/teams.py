@@ -206,8 +206,9 @@ class TeamGrammar(Grammar):
         return [f"c = pk.{self.dtypes['i']}(team.scan({value}))"]
 
     def make_broadcast(self, depth):
-        with self.at("member"):
-            value = self.expr("F")
+        weak = ["({f} if {c} else -0.25)", "(1.5 if {c} else 2)", "({i} / 4)", "float({I})", "({c})"]
+        with self.at("member"):  # a weak float is of the kernel's own width
+            value = self.fill(self.pick(["{F}", "{F}", *weak]), 1)
         rank = self.pick(["", ", team.size - 1", ", w0 % team.size", ", 0"])
         return [f"u0 = pk.{self.dtypes['f']}(team.broadcast({value}{rank}))"]
 

@@ -9,7 +9,7 @@ from . import meaning
 from .campaign import KINDS, run_chunk
 from .mutants import taken_back
 
-SAMPLE = {"range": 17, "team": 18, "edge": 30, "effect": 11, "launch": 12, "reduction": 12}
+SAMPLE = {"range": 17, "team": 18, "edge": 30, "effect": 11, "launch": 12, "reduction": 12, "constant": 8}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -77,7 +77,7 @@ def number(value, dtype):
 def single(value):
     """A number as float32, rounded once."""
     if isinstance(value, int) and not -_EXACT <= value <= _EXACT:
-        value = np.int64(value) if value < 2**63 else np.uint64(value)
+        value = t.rounded(value, "float32")
     return np.float32(value)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import words
+from ... import depth, words
 from ...compiler import types as t
 from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
 from ...compiler.types import UNIFORM
@@ -179,7 +179,7 @@ class Code:
         with self.inside():
             self.block(tree.root.body)
             self.result([] if tree.result is None else flat(tree.result), to)
-        exec(compile("\n".join(self.lines), f"<checked {kernel_name}>", "exec"), self.scope)
+        exec(depth.compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
         self.function = self.scope["kernel"]
 
     @kept
@@ -222,7 +222,7 @@ class Code:
         """The text of a number as one of `dtype`; `what`: what it has to fit."""
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
-            return self.literal(o.const, to)
+            return self.literal(t.meant(o.const, o.dtype, to, self.float_dtype), to)
         x = f"{self.names[o.attr[0]]}.shape[{o.attr[1]}]" if o.op == "extent" else self.names[o]
         return x if own == to else self.converted(x, own, to, what or to)
 

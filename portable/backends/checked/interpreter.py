@@ -64,8 +64,9 @@ class Run(Numbers):
     def _take(self, args, names, leaves):
         """The arguments with watched memory."""
         args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names)), self)))
-        self.outs = flat(args[-1])  # of a scan
-        self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
+        self.outs = flat(tuple(args[-1:]))  # of a scan
+        with np.errstate(over="ignore"):  # a number beyond float32 is infinite there
+            self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
     # ---- running
     def results(self):

@@ -25,7 +25,9 @@ def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
 
 
 def _known(like, numbers):
-    return next(numbers) if like is None else ("tuple", (), *(_known(part, numbers) for part in like))
+    if like is None:
+        return next(numbers)
+    return "tuple", getattr(like, "names", ()), *(_known(part, numbers) for part in like)
 
 
 def _state(dtypes):

@@ -59,7 +59,8 @@ class Entry(entry.Entry):
     @kept
     def code(self):
         names = self.signature.float_dtype, self.kernel.name
-        return Code(self.tree, *names, combining, returns=bool(self.reducers))
+        with self.room():
+            return Code(self.tree, *names, combining, returns=bool(self.reducers))
 
     @kept
     def foldings(self):

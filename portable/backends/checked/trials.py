@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 from ... import dispatch
@@ -84,18 +85,20 @@ def reference(policy, kernel, args, reducers):
 
 def _compiled(policy, kernel, args, reducers):
     """(refusal, code): the refusals that a run explains better, and then code that is not refused."""
-    args = copied(args)
-    try:
-        return None, dispatch.bind(policy, kernel, args, reducers)[3]
-    except (CollectiveError, ReadOnlyError) as refusal:
+    with contextlib.suppress(RecursionError):  # of records within each other, which bind refuses
+        args = copied(args)
+    alone = not reducers and kernel.portable_text.returns_something  # which a launch would refuse
+
+    def code(apart):
         kind = kind_of(policy)
-        return refusal, Compiled(
-            kernel,
-            kind,
-            dispatch.compiler_specs(args, resolve("checked"), kernel, kind),
-            reducers,
-            apart=True,
-        )
+        specs = dispatch.compiler_specs(args, resolve("checked"), kernel, kind)
+        return Compiled(kernel, kind, specs, reducers, apart=apart)
+
+    try:
+        found = dispatch.bind(policy, kernel, args, reducers, compiles=not alone)[3]
+        return None, code(apart=False) if alone else found
+    except (CollectiveError, ReadOnlyError) as refusal:
+        return refusal, code(apart=True)
 
 
 def copied(args):

@@ -328,7 +328,7 @@ def _over_warps(lower, state, reducer, combine, n_warps, again):
 def _shuffled(lower, v, how, by, clamp):
     """The value of another lane of the warp."""
     b, x = lower.b, lower.get(v)
-    bits = t.BITS[v.dtype]
+    bits = t.BITS[lower.strong(v.dtype)]
     by = I32(by) if isinstance(by, int) else by
 
     def move(word):

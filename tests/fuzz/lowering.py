@@ -1,0 +1,42 @@
+"""Programs lowered for CUDA: what LLVM makes of them needs no GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+import portable as pk
+from portable import dispatch
+from portable.backends.cuda import engine
+from portable.backends.cuda.lower import Entry
+from portable.backends.cuda.scan import ScanEntry
+from portable.compiler.optimise import verified
+
+from .program import policy_of, reducers_of
+
+WARP, CAPABILITY = 32, (9, 0)
+SIZES = 1, 32, 64, 128, 1024  # members of a team, of which a block has whole warps
+
+
+def lower(program, namespace, turn):
+    """Lower a program for blocks of all sizes: LLVM looks at each, and makes PTX of one, which takes turns.
+
+    Raises
+    ------
+    PortableError, or whatever the compiler ends in
+    """
+    kernel = namespace["kernel"]
+    sizes = sorted({-(-n // WARP) * WARP for n in SIZES}) if program.policy[0] == "team" else [0]
+    args = [pk.static(a[1]) if isinstance(a, tuple) else a for a in program.args]
+    args = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    reducers = () if program.launch == "for" else reducers_of(program, namespace)
+    scan = ("inclusive" if program.inclusive else "exclusive") if program.launch == "scan" else None
+    policy = policy_of(dataclasses.replace(program, policy=(*program.policy[:2], 8)) if sizes[0] else program)
+    *_, kind, specs, reducers, _ = dispatch.describe_launch(policy("serial"), kernel, args, reducers, scan)
+    for k, size in enumerate(sizes):
+        text = (ScanEntry if scan else Entry)(kernel, kind, specs, reducers, size).text
+        if k == turn % len(sizes):
+            engine.ptx(text, CAPABILITY, kernel.name)
+        else:
+            verified(text, kernel.name)
