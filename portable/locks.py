@@ -51,14 +51,14 @@ class Lock:
 
 class Compiling(Lock):
     """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of
-    the other. `began`: when, in seconds; `slow`: whether it takes long; `told`: of which kernel a line said
-    so last."""
+    the other. `began`: when, in seconds; `due`: when Ctrl-C is next looked at; `slow`: whether it takes long;
+    `told`: of which kernel a line said so last."""
 
-    __slots__ = ("others", "began", "slow", "told")
+    __slots__ = ("others", "began", "due", "slow", "told")
 
     def __init__(self):
         super().__init__()
-        self.others, self.told = [], None
+        self.others, self.told, self.due = [], None, 0.0
 
     def __enter__(self):
         other = contextlib.nullcontext()
@@ -220,13 +220,15 @@ def look(name, more=0.0):
     name : str, the kernel's
     more : float, seconds that the next part will take
     """
-    if not compiling.held._is_owned():
+    now = time.monotonic()
+    if now < compiling.due and not more or not compiling.held._is_owned():
         return
+    compiling.due = now + 0.01
     handler = signal.getsignal(signal.SIGINT)
     heard = handler.__class__ is _Deferred and threading.current_thread() is threading.main_thread()
     if heard:
         handler.answer()
-    if not compiling.slow and time.monotonic() + more > compiling.began + SLOW:
+    if not compiling.slow and now + more > compiling.began + SLOW:
         compiling.slow = True
         if name != compiling.told:  # once for all parts
             compiling.told = name

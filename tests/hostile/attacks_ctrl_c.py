@@ -205,6 +205,8 @@ class _Rain:
 def ctrl_c_in_a_rain(random, times):
     """On short launches: a launch either raises or is complete, and what the handler raises arrives."""
     x, complete = np.zeros(100_000), 0
+    for space in HOST:  # compiled before: a compilation would not end in the rain
+        pk.parallel_for(on(space, len(x)), slow, x, 10)
     with _Rain(lambda: 0.04 * random.random()).falling() as rain:
         while rain.raised < times:
             x[:] = 0.0
