@@ -120,17 +120,21 @@ def is_name(target):
     )
 
 
-def matrix_like(dataset, matrix, rows, columns):
-    """A matrix with the names of libraries and targets, of the same library as the dataset."""
+def matrix_like(dataset, matrix, rows, columns, dims):
+    """A matrix with the names of libraries and targets, of the same library as the dataset; `attrs` holds the
+    dimensions, a list for each row."""
     if _module(dataset) == "pandas":
         import pandas
 
-        return pandas.DataFrame(
+        named = pandas.DataFrame(
             matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target")
         )
-    if _module(dataset) == "xarray":
-        return _array(matrix, rows, columns)
-    return matrix
+    elif _module(dataset) == "xarray":
+        named = _array(matrix, rows, columns)
+    else:
+        return matrix
+    named.attrs["E"] = dims.tolist()
+    return named
 
 
 def _array(matrix, rows, columns):
