@@ -13,7 +13,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ClientLike, Spaces, TableLike, Whole, Windows
+from ..annotations import ClientLike, Label, Spaces, TableLike, Whole, Windows
 from ..checks import check_choice, check_count, check_flag, check_seed, check_share
 from ..cluster import connected
 from ..progress import bar
@@ -21,7 +21,7 @@ from ..sharding import Shards, here
 from ..shown import Shown
 from .checks import DTYPES, DType, check_library_sizes, check_targets, without_variation
 from .cross import STEPS
-from .frames import Tabled, series_of
+from .frames import Tabled, is_label, series_of
 from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Kind, Surrogates, check_kinds
@@ -175,11 +175,11 @@ def ends_of(level):
 
 def ccm(
     library: TableLike,
-    target: TableLike | str,
+    target: TableLike | Label,
     E: Whole,
     *,
     library_sizes: npt.ArrayLike,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     n_samples: Whole = 100,
     tau: Whole = 1,
     Tp: Whole = 0,
@@ -211,7 +211,7 @@ def ccm(
     E : int
     library_sizes : sequence of int
         Embedded points in a library, from k = E + 1 to as many as there are.
-    columns : str or sequence of str, optional
+    columns : str, int or a sequence of them, optional
         Of a table: what is embedded.
     n_samples : int, default 100
         Libraries of each size. They are drawn without replacement, each set of points as likely as any other.
@@ -251,7 +251,7 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    name = [target] if isinstance(target, str) else None
+    name = [target] if is_label(target) else None
     library, target, _, names = series_of(library, columns, target)
     problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype, valid)
     several = np.ndim(target) == 2

@@ -131,7 +131,8 @@ def cross_map(
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of
     `models.edm`.
     """
-    given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
+    given = frames.timed(dataset, "dataset")
+    dataset = check_columns(given, "dataset", dtype=np.float32)
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
     libraries = check_libraries(libraries, names)

@@ -20,7 +20,7 @@ from .cross import STEPS, Cross
 from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
-from .surrogates import Kind, Surrogates, check_kinds
+from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     METHODS,
     NO_SURROGATE,
@@ -131,7 +131,8 @@ def cross_map_test(
     ----------
     J. Besag, P. Clifford: Sequential Monte Carlo p-values. Biometrika 78 (1991), 301-304.
     """
-    given, dataset = dataset, check_columns(dataset, "dataset")
+    given = frames.timed(dataset, "dataset")
+    dataset = check_columns(given, "dataset")
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
     libraries = check_libraries(libraries, names)
@@ -180,7 +181,12 @@ def cross_map_test(
     def group(form, chosen, n, memory):
         made = _Group(cross, source, points, chosen, form[chosen], dtype, memory)
         made.surrogates(
-            dataset[:, chosen], [kinds[c] for c in chosen], chosen, n, seed, {"block": block, "tau": cross.tau}
+            dataset[:, chosen],
+            [kinds[c] for c in chosen],
+            chosen,
+            n,
+            seed,
+            {"block": block, "tau": cross.tau},
         )
         return made
 
@@ -192,10 +198,11 @@ def cross_map_test(
             libraries,
             still,
             names,
-            surrogate,
+            in_words(kinds),
             n_surrogates,
             stop_after,
             n_max,
+            np.array(np.broadcast_to(cross.dims_of(libraries.rows), (len(libraries.rows), n_series))),
         )
 
     n_max = n_surrogates
@@ -294,7 +301,7 @@ class _Found:
             )
 
 
-def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max):
+def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max, E):
     rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
     reasons[np.isnan(rho)] = STILL_PREDICTIONS
     reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
@@ -319,6 +326,7 @@ def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates
         n_surrogates,
         stop_after,
         n_max,
+        E,
     )
 
 

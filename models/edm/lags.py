@@ -11,11 +11,11 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..annotations import NumberOrArray, Real, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
 from ..checks import check_count, check_seed
 from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
-from .frames import Tabled, series_of
+from .frames import Tabled, is_label, series_of
 from .neighbours import Problem
 from .surrogates import Kind, Surrogates, block_length, check_kinds
 
@@ -57,11 +57,11 @@ class LaggedMap(Tabled):
 
 def lagged_map(
     library: TableLike,
-    target: TableLike | str,
+    target: TableLike | Label,
     E: Whole,
     *,
     Tp: npt.ArrayLike = range(-8, 9),
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
@@ -113,7 +113,7 @@ def lagged_map(
     H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
     convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
-    name = [target] if isinstance(target, str) else None
+    name = [target] if is_label(target) else None
     library, target, _, names = series_of(library, columns, target)
     lags = _check_lags(Tp)
     ends = int(lags.min()), int(lags.max())
@@ -133,9 +133,7 @@ def lagged_map(
         for one, kind in zip(target.T, kinds or [None] * target.shape[1]):
             made = None
             if n_surrogates:
-                made = Surrogates(
-                    one[:, None], [kind], seed, block=block, E=problem.E, tau=problem.tau
-                )
+                made = Surrogates(one[:, None], [kind], seed, block=block, E=problem.E, tau=problem.tau)
             one = problem.segments.spread(one)
             predicted = problem.unpacked(problem.projected(*near, _shifted(one[:, None], lags)))[0]
             of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..annotations import TableLike, Whole, Windows
+from ..annotations import Label, TableLike, Whole, Windows
 from ..checks import as_numbers
 from . import frames
 from . import local_kernels as kernels
@@ -68,11 +68,11 @@ def smap(
     E: Whole = 1,
     *,
     theta: npt.ArrayLike,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
@@ -112,7 +112,9 @@ def smap(
     """
     theta = _check_theta(theta)
     library, target, index, names = frames.series_of(library, columns, target)
-    index = index if points is None else frames.index_of(points)
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64", valid)
     given, several = target is not None, np.ndim(target) == 2
     target = problem.targets(target)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import NumberOrArray, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
 from ..arrays import new_array
 from ..checks import check_choice, check_count
 from . import frames, kept, point_kernels, tree
@@ -461,7 +461,7 @@ def knn(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     k: Whole | None = None,
     points: TableLike | None = None,
@@ -480,7 +480,7 @@ def knn(
     library : array-like, shape (n_times,) or (n_times, n_columns)
         With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing
         value: points that would need it are no candidates. Also a table of pandas or xarray.
-    columns : str or sequence of str, optional
+    columns : str, int or a sequence of them, optional
         Of a table: what is embedded; all its columns if not given.
     E : int, at least 1
         Embedding dimension.
@@ -516,7 +516,9 @@ def knn(
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
     library, _, index, _ = frames.series_of(library, columns, None)
-    index = index if points is None else frames.index_of(points)
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
     with pk.use(pk.default_space() if space is None else space):
         distances, times = problem.neighbours()
@@ -534,11 +536,11 @@ def simplex(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
@@ -582,7 +584,9 @@ def simplex(
     1.0
     """
     library, target, index, names = frames.series_of(library, columns, target)
-    index = index if points is None else frames.index_of(points)
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
     given, several = target is not None, np.ndim(target) == 2
     target = problem.targets(target)

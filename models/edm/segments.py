@@ -87,7 +87,12 @@ class Segments:
         time[self.places(np.arange(self.n_times))] = np.arange(self.n_times)
         out = pk.empty((self.n_places, table.shape[1]), table.dtype)
         pk.parallel_for(
-            pk.MDRangePolicy((0, 0), out.shape), put_in_places, pk.copy_of(time), table, out, label="edm.spread"
+            pk.MDRangePolicy((0, 0), out.shape),
+            put_in_places,
+            pk.copy_of(time),
+            table,
+            out,
+            label="edm.spread",
         )
         return out
 
@@ -147,9 +152,7 @@ def lay_out(columns, lib, pred, valid, reach, horizons) -> Layout:
     if valid is not None:
         allowed &= valid
     masked = there if inside.all() else segments.spread(np.where(inside[:, None], columns, np.nan))
-    return Layout(
-        segments, there, masked, segments.places(np.flatnonzero(allowed)), segments.windows(pred)
-    )
+    return Layout(segments, there, masked, segments.places(np.flatnonzero(allowed)), segments.windows(pred))
 
 
 def segments_of(n_times, several, gap) -> Segments:
@@ -192,7 +195,9 @@ def found_in(points, library):
     asked = int(np.argmax(known))
     rows = np.flatnonzero((library[asked : len(library) - n + 1 + asked] == points[asked]).all(axis=1))
     for step in range(asked + 1, min(n, asked + FEW)):  # so that few rows are compared as a whole
-        same = (library[rows + step] == points[step]) | (np.isnan(library[rows + step]) & np.isnan(points[step]))
+        same = (library[rows + step] == points[step]) | (
+            np.isnan(library[rows + step]) & np.isnan(points[step])
+        )
         rows = rows[same.all(axis=1)]
     for row in rows[:FEW].tolist():
         if np.array_equal(library[row : row + n], points, equal_nan=True):

@@ -22,7 +22,9 @@ ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64
 
 
 @pk.kernel
-def rephase(team, n_rows, n_columns, n, first, width, seed, number, slot, amplitude, wave, rhythm, work, table):
+def rephase(
+    team, n_rows, n_columns, n, first, width, seed, number, slot, amplitude, wave, rhythm, work, table
+):
     """Series of given amplitudes with random phases, one team per surrogate at a time: 4 m (n_rows / 2 +
     n_columns) fused operations.
 

@@ -117,7 +117,9 @@ class Surrogates:
         self.parts = []
         for kind in sorted(set(kinds), key=str):
             slot = np.flatnonzero([one == kind for one in kinds])
-            self.parts.append(_OfKind(columns[:, slot], *kind, seed, block, E[slot], tau, numbers[slot], slot))
+            self.parts.append(
+                _OfKind(columns[:, slot], *kind, seed, block, E[slot], tau, numbers[slot], slot)
+            )
 
     def fill(self, table, first, n, width):
         """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
@@ -254,6 +256,12 @@ def check_kinds(columns, method, period, block, name, names=None):
     if method is not None:
         return [(method, period)] * columns.shape[1]
     return default_kinds(columns, names or list(range(columns.shape[1])), name)
+
+
+def in_words(kinds) -> str:
+    """The kinds of surrogates of some series, each once: "phase and seasonal (12 steps)"."""
+    found = [f"{kind} ({period} steps)" if period else kind for kind, period in kinds]
+    return " and ".join(sorted(set(found), key=found.index))
 
 
 def check_surrogates(columns, method, period, block, name, names=None):

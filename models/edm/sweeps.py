@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 import portable as pk
 
-from ..annotations import NumberOrArray, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_count
 from . import kept
 from .checks import DType, without_variation
-from .frames import Tabled, series_of
+from .frames import Tabled, series_of, timed
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .search import on_the_host
@@ -45,10 +45,10 @@ def embedding_dimension(
     library: TableLike,
     E_max: Whole = 20,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
@@ -77,6 +77,7 @@ def embedding_dimension(
     ShapeError, DTypeError, FiniteError, InputError
     """
     library, target, _, names = series_of(library, columns, target)
+    points = None if points is None else timed(points, "points")
     problem = Problem(
         library,
         points,
