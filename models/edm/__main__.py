@@ -227,7 +227,10 @@ def _simplex(options, table):
 
 
 def _dated(times):
-    """Dates as text, without hours where none has any; empty where it is unknown which follows the last."""
+    """Dates as text, without hours where none has any; empty where it is unknown which follows the last. Numbers
+    of a clock as they are."""
+    if times.dtype.kind != "M":
+        return [f"{time:.15g}" if isinstance(time, float) else time for time in times.tolist()]
     days = times.astype("datetime64[D]")
     shown = days if ((days == times) | np.isnat(times)).all() else times.astype("datetime64[us]")
     return np.where(np.isnat(times), "", shown.astype(str)).tolist()
@@ -309,7 +312,11 @@ def _pairs(options, table):
         )
     names = options.columns or table.series
     libraries, rows = _libraries(options, names)
-    return frames.choose(table, names), [printable(name) for name in names], libraries, rows
+    dataset = frames.choose(table, names)
+    if len(set(names)) == len(names):  # so that messages name the series
+        dataset = files.Table(dict(zip(names, dataset.T)), table.times)
+        dataset.clock = None
+    return dataset, [printable(name) for name in names], libraries, rows
 
 
 def _drivers(found, fdr, method):
@@ -339,6 +346,7 @@ def _dimensions(options, dataset, libraries, checkpoint):
     """Those asked for, or the best of each series in the windows, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
+    dataset = np.column_stack(list(dataset.values())) if isinstance(dataset, dict) else dataset
     names = "tau", "exclusion_radius", "lib", "pred"
     common = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 

@@ -74,6 +74,9 @@ def _check_known(columns, name, n_dims, low):
 
 def _numbers(values, name):
     """As `as_numbers`, but a table is told which of its columns holds something else."""
+    if isinstance(values, dict):  # a table from a file
+        chosen = getattr(values, "series", values)
+        values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])
     if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:

@@ -29,6 +29,8 @@ def names_of(dataset):
     """A name for each column: the table's own, else its number."""
     if _module(dataset) == "pandas":
         return [str(c) for c in (dataset.columns if hasattr(dataset, "columns") else [dataset.name])]
+    if isinstance(dataset, dict):
+        return [str(c) for c in getattr(dataset, "series", dataset)]
     if hasattr(dataset, "data_vars"):
         return [str(c) for c in dataset.data_vars]
     if _module(dataset) == "xarray" and dataset.ndim == 2:

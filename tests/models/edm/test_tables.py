@@ -8,6 +8,7 @@ import pytest
 import portable as pk
 from models import edm
 from models.edm import files
+from models.edm.__main__ import main
 
 from .series import logistic_maps
 
@@ -116,3 +117,17 @@ def test_the_clock_of_a_file(tmp_path):
     assert table.clock == "year" and table.series == ["a", "b"] and list(table) == ["year", "a", "b"]
     found = edm.simplex(table, 2, columns="a", space="threads")
     np.testing.assert_array_equal(found.index, 1902 + np.arange(59))
+    assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
+    given = ["simplex", str(tmp_path / "x.csv"), "--columns", "a", "-E", "2", "--space", "threads"]
+    assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[1].startswith("1902,") and lines[-1].startswith("1960,")
+
+
+def test_messages_of_the_command_name_the_series(tmp_path, capsys):
+    walk = np.cumsum(np.random.default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
+    noise = np.random.default_rng(2).normal(size=80)
+    np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
+    given = ["test", str(tmp_path / "x.csv"), "-E", "2", "--surrogates", "9", "--space", "threads"]
+    assert main(given) == 0
+    assert "dataset: 'b' may drift as a random walk does" in capsys.readouterr().err
