@@ -126,7 +126,7 @@ def default_kinds(columns, names, name):
     if drifting:
         warnings.warn(
             f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are right: of "
-            "independent ones some 10 % look coupled at 5 %. If it does, take differences",
+            "independent walks up to 10 % look coupled at 5 %. Differences have none of that",
             RuntimeWarning,
             stacklevel=4,
         )
