@@ -227,8 +227,9 @@ def _simplex(options, table):
 
 
 def _dated(times):
-    """Dates as text, without hours where none has any; empty where it is unknown which follows the last. Numbers
-    of a clock as they are."""
+    """Dates as text, without hours where none has any; empty where it is unknown which follows the last.
+    Numbers of a clock as they are.
+    """
     if times.dtype.kind != "M":
         return [f"{time:.15g}" if isinstance(time, float) else time for time in times.tolist()]
     days = times.astype("datetime64[D]")
@@ -304,10 +305,13 @@ def _test(options, table):
 
 
 def _pairs(options, table):
-    """The series to map, their names, what is mapped from, as numbers of columns (None: each), and its names."""
+    """The series to map, their names, what is mapped from, as numbers of columns (None: each), and its
+    names.
+    """
     if options.columns is None and table.clock is not None:
         print(
-            f"edm: '{printable(table.clock)}' counts the times, and is no series; --columns takes it all the same",
+            f"edm: '{printable(table.clock)}' counts the times, and is no series; --columns takes it "
+            "all the same",
             file=sys.stderr,
         )
     names = options.columns or table.series

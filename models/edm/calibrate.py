@@ -152,8 +152,9 @@ class Calibration(Shown):
     shares: dict[str, dict[str, float]]
 
     def outside(self) -> list[str]:
-        """Classes of `HELD` whose default rejects less than 3.5 % or more than 6.5 %; none where pairs are too few
-        to say so."""
+        """Classes of `HELD` whose default rejects less than 3.5 % or more than 6.5 %; none where pairs are
+        too few to say so.
+        """
         if self.n_pairs < ENOUGH:
             return []
         low, high = HOLDS
@@ -165,8 +166,8 @@ class Calibration(Shown):
         made = Table(
             "class",
             *kinds,
-            title=f"rejected at {LEVEL:.0%}: {self.n_pairs} pairs of each class, {self.n_times} times, E = {E}, "
-            f"{self.n_surrogates} surrogates; two standard errors of {LEVEL:.0%} are "
+            title=f"rejected at {LEVEL:.0%}: {self.n_pairs} pairs of each class, {self.n_times} times, "
+            f"E = {E}, {self.n_surrogates} surrogates; two standard errors of {LEVEL:.0%} are "
             f"{2 * np.sqrt(LEVEL * (1 - LEVEL) / self.n_pairs):.1%}",
         )
         for name, row in self.shares.items():

@@ -185,7 +185,8 @@ def check_valid(valid, n_times):
     flags = np.asarray(valid)
     if flags.dtype != bool:
         raise DTypeError(
-            f"valid must be True or False for each time, got dtype {flags.dtype}; `values > 0` makes such flags"
+            f"valid must be True or False for each time, got dtype {flags.dtype}; `values > 0` makes "
+            "such flags"
         )
     if flags.shape != (n_times,):
         raise ShapeError(f"valid has shape {flags.shape}; a flag for each time is wanted: shape ({n_times},)")

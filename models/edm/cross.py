@@ -73,10 +73,10 @@ def cross_map(
     dataset : array-like, shape (n_steps, n_series); also a pandas DataFrame or an xarray DataArray
         NaN is a missing value: what would need it is left out.
     dims : {"library", "target"} or array-like of int, default "library"
-        Embedding dimensions: of each library the one with which it is forecast best itself; of each target, as
-        in kEDM's paper; or given: one for all, shape (n_series,), for each target, or shape (n_libraries, 1),
-        for each library, or (n_libraries, n_series), for each pair. There, libraries are all series, or the
-        groups of `libraries`. A matrix with names tells what was chosen in `attrs["E"]`.
+        Embedding dimensions: of each library the one with which it is forecast best itself; of each target,
+        as in kEDM's paper; or given: one for all, shape (n_series,), for each target, or shape
+        (n_libraries, 1), for each library, or (n_libraries, n_series), for each pair. There, libraries are
+        all series, or the groups of `libraries`. A matrix with names tells what was chosen in `attrs["E"]`.
     E_max : int, optional
         The largest dimension that is tried; 20, or the square root of the number of times, if not given.
     tau : int, default 1

@@ -24,8 +24,8 @@ def check_dims(dims, n_series, libraries):
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
     if dims.ndim > 2 or (dims.ndim == 1 and len(dims) != n_series):
         raise ShapeError(
-            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for each as a "
-            f"target, or ({n_libraries}, 1), for each as a library"
+            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for "
+            f"each as a target, or ({n_libraries}, 1), for each as a library"
         )
     if dims.ndim == 2 and (dims.shape[0] != n_libraries or dims.shape[1] not in (1, n_series)):
         raise ShapeError(

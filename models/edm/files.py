@@ -24,8 +24,8 @@ class Table(dict):
     Attributes
     ----------
     times : ndarray, shape (n_times,), or None
-        The dates of the rows, datetime64[us], or the numbers of the column `clock`. What is computed of a table
-        keeps them where pandas is installed.
+        The dates of the rows, datetime64[us], or the numbers of the column `clock`. What is computed of a
+        table keeps them where pandas is installed.
     clock : str or None
         The first column, where it counts the times: numbers that rise by equal steps, or under such a name as
         "year".

@@ -83,8 +83,9 @@ def at_times(index, times):
 
 
 def counts_times(name, values):
-    """Whether a table's first column is the clock: dates, or numbers that rise or fall all the way, by equal steps
-    or under the name of a time."""
+    """Tell whether a table's first column is the clock: dates, or numbers that rise or fall all the way, by
+    equal steps or under the name of a time.
+    """
     values = np.asarray(values)
     if values.dtype.kind == "M":
         return True
@@ -109,8 +110,8 @@ def with_times(table, columns=None, name="library"):
         return table
     if columns is None:
         warnings.warn(
-            f"{name}: the first column, {str(label)!r}, counts the times, and is taken for their names, not for a "
-            "series; columns= takes it all the same",
+            f"{name}: the first column, {str(label)!r}, counts the times, and is taken for their names, "
+            "not for a series; columns= takes it all the same",
             UserWarning,
             stacklevel=4,
         )
@@ -139,8 +140,8 @@ def check_times(index, name):
     if not (steps > 0).all():
         t = int(np.argmin(steps > 0))
         warnings.warn(
-            f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they are taken as "
-            "they stand. sort_index() puts them in order",
+            f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they "
+            "are taken as they stand. sort_index() puts them in order",
             UserWarning,
             stacklevel=4,
         )
@@ -159,7 +160,7 @@ def check_times(index, name):
 
 
 def _by_calendar(index):
-    """Whether dates follow a rule of the calendar, such as working days."""
+    """Tell whether dates follow a rule of the calendar, such as working days."""
     import pandas
 
     with warnings.catch_warnings():
@@ -213,7 +214,7 @@ def series_of(library, columns, target):
 
 
 def is_label(value):
-    """Whether this may be the name of one column: text, or a whole number as pandas counts columns."""
+    """Tell whether this may be the name of one column: text, or a whole number as pandas counts columns."""
     return isinstance(value, (str, numbers.Integral)) and not isinstance(value, bool)
 
 
@@ -420,8 +421,8 @@ def _by_target(found, values, keys, columns):
 
 
 def choose(table, names, what="columns"):
-    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names); columns that
-    are numbered may be named by their numbers.
+    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names); columns
+    that are numbered may be named by their numbers.
     """
     names = listed(names)
     if hasattr(table, "columns") or hasattr(table, "data_vars") or isinstance(table, dict):

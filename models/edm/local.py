@@ -145,9 +145,9 @@ def smap(
     still = without_variation(library=problem.columns, target=target if given else None)
     if at.n_free and not still:
         warnings.warn(
-            f"{at.n_free} of {len(theta) * len(asked) * target.shape[1]} predictions are of points that lie off "
-            "their candidates in a direction in which these do not vary: no slope is known there, and none is "
-            "taken. A smaller E or theta, or a longer library, is wanted",
+            f"{at.n_free} of {len(theta) * len(asked) * target.shape[1]} predictions are of points that "
+            "lie off their candidates in a direction in which these do not vary: no slope is known "
+            "there, and none is taken. A smaller E or theta, or a longer library, is wanted",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -226,11 +226,12 @@ class _Points:
 
 
 def _by_singular_values(triangle):
-    """Solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n, n_rows, n_rows + 1).
+    """Solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n, n_rows,
+    n_rows + 1).
 
-    The first unknown, which is the prediction, is not made smaller by what the slopes lack: candidates that do not
-    vary predict the mean of their targets. Last comes whether the point lies off the candidates in a direction in
-    which they do not vary, so that its prediction is such a mean.
+    The first unknown, which is the prediction, is not made smaller by what the slopes lack: candidates that
+    do not vary predict the mean of their targets. Last comes whether the point lies off the candidates in a
+    direction in which they do not vary, so that its prediction is such a mean.
     """
     r, z = triangle[..., 1:, 1:-1], triangle[..., 1:, -1]
     sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are compared at their own scale

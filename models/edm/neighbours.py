@@ -104,7 +104,8 @@ class Prediction(frames.Tabled):
 class Problem:
     """Checked arguments of a search: which candidates, which points, and what they are made of.
 
-    Times are places of `segments`, and those of points are places of `point_segments`: see `models.edm.segments`.
+    Times are places of `segments`, and those of points are places of `point_segments`: see
+    `models.edm.segments`.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class Problem:
 
     @property
     def times(self):
-        """When what is predicted of each point is, counted in times of the points' series."""
+        """Times of what is predicted of each point, on the points' series."""
         times = new_array(len(self.points), np.int64)
         return np.add(self.point_segments.times(self.points), self.Tp, out=times)
 
@@ -205,8 +206,7 @@ class Problem:
         return self.segments.spread(check_targets(target, self.n_times))
 
     def observed(self, target, given):
-        """What predictions of each target are compared with, a list of arrays, shape (n_points,); NaN where that
-        is unknown."""
+        """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
         truth = target if self.same else None if given else self.point_columns[:, :1]
         places = self.points + self.Tp
         return [observed_at(places, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
@@ -501,7 +501,8 @@ def knn(
         window. Where two windows touch, a segment ends and another begins: no point and no target reaches
         across. Windows that overlap are one.
     valid : array-like of bool, shape (n_times,), optional
-        Times at which a candidate may end; all if not given. It takes no coordinate from others, as NaN would.
+        Times at which a candidate may end; all if not given. It takes no coordinate from others, as NaN
+        would.
     dtype : {"float64", "float32"}
         What distances are computed in.
     space : str or Space, optional
@@ -605,7 +606,7 @@ def simplex(
 
 
 def _run_on(times):
-    """Whether ascending times follow one another."""
+    """Tell whether ascending times follow one another."""
     return not len(times) or times[-1] - times[0] == len(times) - 1
 
 

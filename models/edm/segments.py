@@ -1,14 +1,14 @@
 """Segments of a time line, and how series are laid out so that no point reaches from one into another.
 
-Windows that touch, as those of replicates do, begin a segment each. Within the module series lie in *places*: each
-segment is followed by places without a value, more than the lags of a point, its horizon and its exclusion radius
-reach over. So lags, targets and radii end where their segment ends, on every space and in every method.
+Windows that touch, as those of replicates do, begin a segment each. Within the module series lie in
+*places*: each segment is followed by places without a value, more than the lags of a point, its horizon and
+its exclusion radius reach over. So lags, targets and radii end where their segment ends, on every space and
+in every method.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 import portable as pk
+
+from .surrogate_kernels import put_in_places
 
 FEW = 64
 COPIES = 0.05  # share of the points, above which copies of candidates are no chance
@@ -48,7 +50,7 @@ class Segments:
 
     @property
     def plain(self) -> bool:
-        """Whether each time is its own place."""
+        """Tell whether each time is its own place."""
         return self.n_places == self.n_times
 
     def places(self, times):
@@ -104,12 +106,6 @@ class Segments:
         return [tuple(window) for window in ends.tolist()]
 
 
-@pk.kernel
-def put_in_places(i, c, time, table, out):
-    """Place i of a column: the value of its time, or NaN. 20 bytes an element."""
-    out[i, c] = table[max(time[i], 0), c] if time[i] >= 0 else math.nan
-
-
 class Layout(NamedTuple):
     """A library in places, its candidates, and the windows of points.
 
@@ -117,7 +113,8 @@ class Layout(NamedTuple):
     ----------
     segments : Segments
     columns, masked : ndarray, shape (n_places, n_columns)
-        The series, and the same without what lies outside the library's windows; one array where nothing does.
+        The series, and the same without what lies outside the library's windows; one array where nothing
+        does.
     candidates : ndarray of int64, ascending
         Places of the times that may be candidates: the valid ones whose targets lie in their own window.
     pred : list of (begin, end)
@@ -166,8 +163,9 @@ def segments_of(n_times, several, gap) -> Segments:
 
 @functools.lru_cache(maxsize=1)
 def all_times(n_times):
-    """All times, which nothing writes to: calls that come again share them, as new memory costs more than what
-    is written there."""
+    """All times, which nothing writes to: calls that come again share them, as new memory costs more than
+    what is written there.
+    """
     times = np.arange(n_times)
     times.flags.writeable = False
     return times
@@ -217,8 +215,8 @@ def warn_of_copies(library, points, front, column, lag):
     copies = sum(row.tobytes() in kept for row in asked)
     if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
         warnings.warn(
-            f"{copies} of {len(asked)} points are those of the library: they find themselves, at distance 0, and "
-            "skill says nothing. Leave `points` out, or give other times",
+            f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
+            "distance 0, and skill says nothing. Leave `points` out, or give other times",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -173,6 +173,12 @@ def walk_twins(c, s, first, width, seed, number, slot, n_points, shift, begin, t
 
 
 @pk.kernel
+def put_in_places(i, c, time, table, out):
+    """Place i of a column: the value of its time, or NaN. 20 bytes an element."""
+    out[i, c] = table[max(time[i], 0), c] if time[i] >= 0 else math.nan
+
+
+@pk.kernel
 def open_pairs(b, q, target_of, rho, still_open, counts):
     """Before the first surrogate: a pair is open if it has a skill to be compared with.
 

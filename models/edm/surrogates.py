@@ -56,11 +56,12 @@ def surrogates(
     method : {"phase", "mirror", "seasonal", "twin", "block", "random"}, default "phase"
         "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random
         phase: the null hypothesis is a stationary linear process. "mirror" does so with the series and its
-        reverse behind it, and takes the first half: the ends of a slow series, which differ, then meet. "seasonal" keeps the mean cycle of `period`
-        steps and does so with what is left. "twin" walks along the attractor and goes on from a point or from
-        any that has the same neighbours: another trajectory of the same, also nonlinear, dynamics. "block"
-        joins blocks of successive values. "random" shuffles, which destroys all autocorrelation: a test
-        against it mistakes autocorrelated series for coupled ones.
+        reverse behind it, and takes the first half: the ends of a slow series, which differ, then meet.
+        "seasonal" keeps the mean cycle of `period` steps and does so with what is left. "twin" walks along
+        the attractor and goes on from a point or from any that has the same neighbours: another trajectory
+        of the same, also nonlinear, dynamics. "block" joins blocks of successive values. "random" shuffles,
+        which destroys all autocorrelation: a test against it mistakes autocorrelated series for coupled
+        ones.
     period : int, optional
         Steps of a cycle, for "seasonal".
     block : int, optional
@@ -276,8 +277,8 @@ def check_surrogates(columns, method, period, block, name, names=None):
             else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
         )
         raise InputError(
-            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps along, as "
-            "tests without surrogate= do for such series"
+            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps "
+            "along, as tests without surrogate= do for such series"
         )
     if method == "seasonal":
         if period is None:

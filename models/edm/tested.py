@@ -188,8 +188,8 @@ class CrossMapTest(Shown):
     def drivers(self, fdr: float = 0.05, method: Adjustment = "bh") -> list[str]:
         """Name who drives whom, a sentence for each pair that is rejected, the largest skill first.
 
-        The history of what is driven holds its driver: where library X predicts target Y better than surrogates
-        of Y, Y drives X.
+        The history of what is driven holds its driver: where library X predicts target Y better than
+        surrogates of Y, Y drives X.
 
         Parameters
         ----------

@@ -125,8 +125,8 @@ def default_kinds(columns, names, name):
             drifting += [label] if found.drifting else []
     if drifting:
         warnings.warn(
-            f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are right: of "
-            "independent walks up to 10 % look coupled at 5 %. Differences have none of that",
+            f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are "
+            "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
             RuntimeWarning,
             stacklevel=4,
         )

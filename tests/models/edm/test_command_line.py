@@ -377,7 +377,7 @@ def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
 
 
 def test_the_textbook_example_names_the_driver(tmp_path, capsys):
-    """Two logistic maps (Sugihara et al. 2012): the hare drives the lynx by 0.1, the lynx the hare by 0.02."""
+    """Logistic maps (Sugihara et al. 2012): the hare drives the lynx by 0.1, the lynx the hare by 0.02."""
     hare, lynx = np.empty((2, 600))
     hare[0], lynx[0] = 0.4, 0.2
     for t in range(599):

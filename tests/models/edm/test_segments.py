@@ -1,4 +1,5 @@
-"""Segments: where windows touch, no point and no target reaches across; masks of candidates, and copied points.
+"""Segments: where windows touch, no point and no target reaches across; masks of candidates, and copied
+points.
 
 The reference is a loop over points that shares no code with the methods.
 """

@@ -127,7 +127,9 @@ def test_traits():
 
 
 def test_the_default_is_chosen_by_series():
-    """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's sake."""
+    """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's
+    sake.
+    """
     t, random = np.arange(200), np.random.default_rng(3)
     plain, gaps = autoregressive(200, 0.5, 5), autoregressive(200, 0.5, 7)
     gaps[20:23] = np.nan

@@ -273,7 +273,9 @@ def test_smap_of_candidates_that_do_not_vary(space, theta):
 
 
 def test_smap_of_candidates_on_a_line(space):
-    """Two coordinates, of which one is constant in the library: slopes of the other are those of one coordinate."""
+    """Two coordinates, of which one is constant in the library: slopes of the other are those of one
+    coordinate.
+    """
     x = logistic_maps(40, 1)[:, 0]
     both = np.column_stack([x, np.r_[np.full(20, 2.0), np.full(20, 3.0)]])
     with pytest.warns(RuntimeWarning, match="no slope is known there"):
