@@ -57,7 +57,17 @@ def choose_dimensions(of, dataset, libraries, E_max, keys):
 
 
 def best_dimension(series, E_max, keys):
-    """The best dimension of a series in forecasts of itself; 1 where none has a skill."""
-    n = len(series) if keys.get("valid") is None else np.count_nonzero(keys["valid"])
-    most = min(E_MAX, math.isqrt(n)) if E_max is None else check_count(E_max, "E_max")
-    return max(1, embedding_dimension(series, max(1, most), **keys).best)
+    """The best dimension of a series in forecasts of itself; 1 where none has a skill.
+
+    If E_max is None, so many are tried as its length is worth, and its gaps leave points for.
+    """
+    if E_max is not None:
+        return max(1, embedding_dimension(series, check_count(E_max, "E_max"), **keys).best)
+    most = min(E_MAX, math.isqrt(len(series)))
+    while True:
+        try:
+            return max(1, embedding_dimension(series, most, **keys).best)
+        except InputError:
+            if most == 1:
+                raise
+            most = max(1, 2 * most // 3)

@@ -207,7 +207,8 @@ class Problem:
 
     def observed(self, target, given):
         """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
-        truth = target if self.same else None if given else self.point_columns[:, :1]
+        own = self.same or (given and self.radius is not None)  # points of the library share its places
+        truth = target if own else None if given else self.point_columns[:, :1]
         places = self.points + self.Tp
         return [observed_at(places, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
 
@@ -291,7 +292,7 @@ class Problem:
             out,
             label="edm.project",
         )
-        if self.same:
+        if self.same or (target is not None and self.radius is not None):
             self._correlate(times, of.values, n_targets, out)
         elif target is None:
             self._correlate(times, self.there["points"], n_targets, out)

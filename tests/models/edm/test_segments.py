@@ -167,6 +167,11 @@ def test_points_that_are_the_library_leave_themselves_out(first, last):
     wide = edm.simplex(x, 2, points=x[first:last], exclusion_radius=5, space="threads")
     radius = edm.simplex(x, 2, pred=(first + 1, last), exclusion_radius=5, space="threads")
     np.testing.assert_array_equal(wide.predicted, radius.predicted)
+    y = np.random.default_rng(1).random(200)
+    other = edm.simplex(x, 2, points=x[first:last], target=y, space="threads")
+    seen = edm.simplex(x, 2, pred=(first + 1, last), target=y, space="threads")
+    assert other.rho == pytest.approx(seen.rho, abs=1e-12)
+    np.testing.assert_array_equal(other.observed, seen.observed)
     assert edm.embedding_dimension(x, 3, points=x[first:last], space="threads").rho.max() < 0.4
     assert abs(edm.smap(x, 2, theta=8.0, points=x[first:last], space="threads").rho[0]) < 0.4
 
