@@ -51,7 +51,7 @@ class Segments:
     @property
     def plain(self) -> bool:
         """Tell whether each time is its own place."""
-        return self.n_places == self.n_times
+        return not self.lead and len(self.begins) == 1
 
     def places(self, times):
         """The place of each time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,22 @@ def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
     if len(known) < 4 * FEWEST_BESIDE or known.min() == known.max():
         return Traits(0, False, False)
     known = (known - known.mean()) / known.std()
-    return Traits(_period(known, LINE / n_series), _is_intermittent(known), _drifts(known))
+    return Traits(_season(known, LINE / n_series), _is_intermittent(known), _drifts(known))
+
+
+def _season(x, line):
+    """Steps of a cycle: the period of the highest line, and of those that are left once its cycle is taken
+    away. A season of any shape has lines at shares of its period, too, whose multiple it is.
+    """
+    season = found = _period(x, line)
+    while found:
+        cycle = np.array([x[k::season].mean() for k in range(season)])
+        found = _period(x - cycle[np.arange(len(x)) % season], line)
+        both = math.lcm(season, found) if found else season
+        if both == season or both > len(x) // FEWEST_CYCLES:
+            break
+        season = both
+    return season
 
 
 def _period(x, line):

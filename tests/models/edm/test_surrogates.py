@@ -126,6 +126,22 @@ def test_traits():
     assert edm.traits(logistic_maps(400, 1)[:, 0]) == edm.Traits(0, False, False)
 
 
+@pytest.mark.parametrize(
+    "cycle", [[0, 0, 0, 4] + [0] * 8, [0, 0, 0.5, 1.5, 2.5, 1.5, 0.5, 0, 0, -1, -2, -0.5]]
+)
+def test_a_season_may_have_any_shape(cycle):
+    """Its lines are at 12, 6, 4 ... steps: surrogates with half of the cycle miss what two series share."""
+    rejected = 0
+    for seed in range(40):
+        x = np.array(cycle)[np.arange(400) % 12][:, None] + np.column_stack(
+            [0.87 * autoregressive(400, 0.5, 2 * seed), 0.87 * autoregressive(400, 0.5, 2 * seed + 1)]
+        )
+        assert edm.traits(x[:, 0]).period in (12, 24, 36, 48, 60, 84, 96)
+        found = edm.cross_map_test(x, 3, libraries=[0], n_surrogates=19, stop_after=None, space="threads")
+        rejected += found.p_values[0, 1] <= 0.05
+    assert rejected <= 7  # of 2 expected; by chance in one of 1,000 such tests
+
+
 def test_the_default_is_chosen_by_series():
     """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's
     sake.
