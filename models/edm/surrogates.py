@@ -151,12 +151,13 @@ class _OfKind:
             self._twins(columns, E, tau)
 
     def _transform(self, columns, period):
-        rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns, period)
-        rest = columns - rhythm[np.arange(self.n_times) % len(rhythm)]
         if self.method == "mirror":
-            rest = np.concatenate([rest, rest[::-1]])
-        self.shape = _factors(len(rest))
+            columns = np.concatenate([columns, columns[::-1]])
+        # of whole cycles, so that surrogates of the rest have none of the season, as the rest itself
+        self.shape = _factors(len(columns), period or 1)
         m = self.shape[0] * self.shape[1]
+        rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns[:m], period)
+        rest = columns[:m] - rhythm[np.arange(m) % len(rhythm)]
         amplitude = abs(np.fft.rfft(rest[:m], axis=0)).T * (2.0 / m)
         amplitude[:, 0] = rest[:m].mean(axis=0)
         if m % 2 == 0:
@@ -318,15 +319,15 @@ def mean_cycle(columns, period):
     return rhythm - columns.mean(axis=0)
 
 
-def _factors(n_times):
-    """(a, b) with the largest a b <= n_times where b / a is small: the length of the transform, in two
-    steps.
+def _factors(n_times, period):
+    """(a, b) with the largest a b <= n_times of whole periods where b / a is small: the length of the
+    transform, in two steps.
     """
-    for m in range(n_times, 0, -1):
+    for m in range(n_times - n_times % period, 0, -period):
         a = next(a for a in range(int(np.sqrt(m)), 0, -1) if m % a == 0)
         if m <= LEAST_FACTOR * a * a:
             return a, m // a
-    return 1, 1
+    return 1, period
 
 
 def _integers(values):
