@@ -139,6 +139,10 @@ def default_kinds(columns, names, name):
         else:
             kinds.append(("mirror" if found.drifting else "phase", None))
             drifting += [label] if found.drifting else []
+    periods = [period for _, period in kinds if period]
+    if periods:  # it may be in others, too, and too weak to be found: for those without it nothing is lost
+        shared = max(set(periods), key=periods.count)
+        kinds = [("seasonal", shared) if kind == ("phase", None) else kind for kind in kinds]
     if drifting:
         warnings.warn(
             f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are "

@@ -154,7 +154,8 @@ def test_the_default_is_chosen_by_series():
     x = np.column_stack([plain, season, gaps, bursts, walk])
     with pytest.warns(RuntimeWarning, match="dataset: '4' may drift as a random walk"):
         kinds = check_kinds(x, None, None, None, "dataset", list("01234"))
-    assert kinds == [("phase", None), ("seasonal", 8), ("block", None), ("block", None), ("mirror", None)]
+    assert kinds == [("seasonal", 8), ("seasonal", 8), ("block", None), ("block", None), ("mirror", None)]
+    assert check_kinds(x[:, :1], None, None, None, "dataset") == [("phase", None)]
     table = pk.empty((200, 5 * 3), np.float64)
     with pk.use("threads"):
         Surrogates(x, kinds, 1).fill(table, 0, 3, 3)
@@ -166,7 +167,7 @@ def test_the_default_is_chosen_by_series():
         # sums over one column and over several are rounded otherwise
         np.testing.assert_allclose(made[:, c], alone[:, c], rtol=0, atol=1e-10)
     found = edm.cross_map_test(x[:, :4], 2, n_surrogates=3, space="threads")
-    assert found.n_tests == 12 and found.surrogate == "phase and seasonal (8 steps) and block"
+    assert found.n_tests == 12 and found.surrogate == "seasonal (8 steps) and block"
 
 
 def test_no_table_of_independent_series_is_refused():
