@@ -382,7 +382,7 @@ def test_tables_with_names_and_dates():
     season = table.assign(c=np.sin(2 * np.pi * np.arange(60) / 6))
     both = {"columns": "a", "library_sizes": [20], "n_samples": 1, "n_surrogates": 3, "space": "threads"}
     mixed = edm.ccm(season, ["b", "c"], 2, **both)
-    alone = edm.ccm(season, ["b"], 2, **both, surrogate="phase")
+    alone = edm.ccm(season, ["b"], 2, **both, surrogate="seasonal", period=6)
     np.testing.assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
     # a season without weather is all that its surrogates are
     np.testing.assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
