@@ -24,6 +24,7 @@ class Shaped(Protocol):
 
 Whole: TypeAlias = Union[int, "np.integer[Any]"]
 Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
+Label: TypeAlias = Union[str, Whole]  # of a column: its name, or its number
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
 Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several work side by side
 # a distributed.Client, or "local"; its types are read by nobody who does not use dask

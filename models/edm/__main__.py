@@ -22,6 +22,7 @@ from models import command, edm, page
 from models.checks import check_outputs
 from models.cluster import add_cluster
 from models.edm import calibrate, figures, files, frames
+from models.edm.dimensions import OF, best_dimension
 from models.edm.paper import Paper
 from models.files import replacing
 from models.store import Store
@@ -31,12 +32,16 @@ _WINDOWS = {
     name: {
         "nargs": 2,
         "type": int,
+        "action": "append",
         "metavar": ("BEGIN", "END"),
-        "help": f"window of times of {what}, from 0, END excluded",
+        "help": f"window of times of {what}, from 0, END excluded; may be repeated",
     }
     for name, what in (("lib", "candidates"), ("pred", "points"))
 }
 _E = {"E": {"required": True, "type": int, "help": "embedding dimension"}}
+# crossmap tests so many pairs itself, against so many surrogates; lines of drivers that are printed
+TESTED_AT_ONCE, N_TESTED, MOST_TESTED, MOST_LINES = 150, 199, 2000, 20
+CROSS_ALONE = "out", "checkpoint", "progress", "client"  # what `cross_map` takes, and the test does not want
 _SURROGATES = "n_surrogates", "surrogate", "period", "block", "seed"
 
 
@@ -58,11 +63,12 @@ def _parser():
     one.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
     command.add(
         one,
-        calibrate.table,
+        calibrate.calibrate,
         "n_times",
         "n_surrogates",
         "seed",
-        n_pairs={"default": None, "help": "pairs of each class (default: 500; --quick: 20)"},
+        "kinds",
+        n_pairs={"default": None, "help": "pairs of each class (default: 1000; --quick: 20)"},
     )
     command.add(one, edm.simplex, "space")
     one.set_defaults(act=_calibrate)
@@ -153,9 +159,16 @@ def _add_dimensions(one):
         "-E",
         type=int,
         metavar="N",
-        help="dimension for all targets (default: the best of each up to --E-max)",
+        help="dimension for all pairs (default: the best of each up to --E-max, as --dims says)",
     )
-    command.add(one, edm.embedding_dimension, "E_max")
+    one.add_argument(
+        "--dims",
+        choices=OF,
+        default="library",
+        help="whose own best dimension is taken: the library's, or the target's as in kEDM's paper "
+        "(default: library)",
+    )
+    command.add(one, edm.cross_map, "E_max")
 
 
 def _add_test(commands):
@@ -214,7 +227,11 @@ def _simplex(options, table):
 
 
 def _dated(times):
-    """Dates as text, without hours where none has any; empty where it is unknown which follows the last."""
+    """Dates as text, without hours where none has any; empty where it is unknown which follows the last.
+    Numbers of a clock as they are.
+    """
+    if times.dtype.kind != "M":
+        return [f"{time:.15g}" if isinstance(time, float) else time for time in times.tolist()]
     days = times.astype("datetime64[D]")
     shown = days if ((days == times) | np.isnat(times)).all() else times.astype("datetime64[us]")
     return np.where(np.isnat(times), "", shown.astype(str)).tolist()
@@ -272,20 +289,49 @@ def _lagged(options, table):
 def _test(options, table):
     if options.out:
         frames.pandas_or_why()
-    names = options.columns or list(table)
-    dataset = frames.choose(table, names)
-    dims = _dimensions(options, dataset, options.checkpoint)
-    libraries, rows = _libraries(options, names)
-    given = command.given(options, edm.cross_map_test)
-    found = edm.cross_map_test(dataset, dims, libraries=libraries, **given)
-    names = [printable(name) for name in names]
+    dataset, names, libraries, rows = _pairs(options, table)
+    dims = _dimensions(options, dataset, libraries, options.checkpoint)
+    given = command.given(options, edm.cross_map_test) | {"dims": dims, "libraries": libraries}
+    found = edm.cross_map_test(dataset, **given)
     found = dataclasses.replace(found, libraries=rows, targets=names)
     if options.out:
         with replacing(options.out) as beside:
             found.to_pandas(options.method).to_csv(beside, index=False, errors="backslashreplace")
     else:
-        _matrix(names, found.adjusted(options.method), rows, f"q-values ({options.method})")
+        what = f"q-values ({options.method})"
+        _matrix(names, found.adjusted(options.method), rows, found.E, what)
     print(found.summary(options.fdr, options.method))
+    _drivers(found, options.fdr, options.method)
+
+
+def _pairs(options, table):
+    """The series to map, their names, what is mapped from, as numbers of columns (None: each), and its
+    names.
+    """
+    if options.columns is None and table.clock is not None:
+        print(
+            f"edm: '{printable(table.clock)}' counts the times, and is no series; --columns takes it "
+            "all the same",
+            file=sys.stderr,
+        )
+    names = options.columns or table.series
+    libraries, rows = _libraries(options, names)
+    dataset = frames.choose(table, names)
+    if len(set(names)) == len(names):  # so that messages name the series
+        dataset = files.Table(dict(zip(names, dataset.T)), table.times)
+        dataset.clock = None
+    return dataset, [printable(name) for name in names], libraries, rows
+
+
+def _drivers(found, fdr, method):
+    """Print who drives whom, as far as the test tells."""
+    lines = found.drivers(fdr, method)
+    for line in lines[:MOST_LINES]:
+        print(line)
+    if len(lines) > MOST_LINES:
+        print(f"and {len(lines) - MOST_LINES} more pairs: --out writes all")
+    if not lines:
+        print("No skill exceeds that of surrogates, so no driver is named")
 
 
 def _libraries(options, names):
@@ -300,17 +346,19 @@ def _libraries(options, names):
     return groups, [" + ".join(shown[c] for c in group) for group in groups]
 
 
-def _dimensions(options, dataset, checkpoint):
+def _dimensions(options, dataset, libraries, checkpoint):
     """Those asked for, or the best of each series in the windows, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
+    dataset = np.column_stack(list(dataset.values())) if isinstance(dataset, dict) else dataset
     names = "tau", "exclusion_radius", "lib", "pred"
     common = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
     def run(before, begin, end):
         found = []
         while begin < end and not (found and store.due()):
-            found.append(max(1, _best(dataset[:, begin], options, common)))
+            keys = common | {"space": options.space}
+            found.append(best_dimension(dataset[:, begin], options.E_max, keys))
             begin += 1
         return {"end": np.array(begin), "best": np.array(found)}
 
@@ -321,28 +369,35 @@ def _dimensions(options, dataset, checkpoint):
         {"dataset": dataset, "E_max": options.E_max} | common,
         "--checkpoint",
     ) as store:
-        return np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
-
-
-def _best(series, options, common):
-    return edm.embedding_dimension(series, options.E_max, space=options.space, **common).best
+        best = np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
+    if options.dims == "target":
+        return best
+    of = np.arange(len(best))[:, None] if libraries is None else np.array(libraries)
+    return best[of].max(axis=1)[:, None]
 
 
 def _calibrate(options):
-    n_pairs = options.n_pairs or (20 if options.quick else 500)
+    n_pairs = options.n_pairs or (20 if options.quick else 1000)
     with pk.use(options.space or pk.default_space()):
-        _print_whole(calibrate.table(n_pairs, options.n_times, options.n_surrogates, options.seed))
+        found = calibrate.calibrate(
+            n_pairs, options.n_times, options.n_surrogates, options.seed, options.kinds
+        )
+    _print_whole(found.table())
+    if not found.outside():
+        return 0
+    print(f"edm: outside of 3.5 to 6.5 %: {', '.join(found.outside())}", file=sys.stderr)
+    return 1
 
 
 def _crossmap(options, table):
-    names = options.columns or list(table)
-    dataset = frames.choose(table, names)
-    libraries, rows = _libraries(options, names)
-    names = [printable(name) for name in names]
-    dims = _dimensions(options, dataset, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
-    rho = edm.cross_map(dataset, dims, libraries=libraries, **command.given(options, edm.cross_map))
+    dataset, names, libraries, rows = _pairs(options, table)
+    beside = options.checkpoint or (options.out and f"{options.out}.checkpoint")
+    dims = _dimensions(options, dataset, libraries, beside)
+    given = command.given(options, edm.cross_map) | {"dims": dims, "libraries": libraries}
+    rho = edm.cross_map(dataset, **given)
     if not options.out:
-        _matrix(names, rho, rows)
+        _matrix(names, rho, rows, np.broadcast_to(dims, rho.shape))
+        _named(options, dataset, names, rows, given)
     _plot(
         options,
         figures.draw_cross_map,
@@ -352,14 +407,27 @@ def _crossmap(options, table):
     )
 
 
-def _matrix(names, rho, rows, what="skill"):
-    """Print a matrix with names."""
-    table = Table()
-    for name in ("", *names):
+def _named(options, dataset, names, rows, given):
+    """Print who drives whom, of a small table: that takes a test of each pair."""
+    if len(rows) * len(names) > TESTED_AT_ONCE:
+        print("`python -m models.edm test` says which skills are more than chance, and so who drives whom")
+        return
+    keys = {name: value for name, value in given.items() if name not in CROSS_ALONE}
+    found = edm.cross_map_test(dataset, n_surrogates=N_TESTED, max_surrogates=MOST_TESTED, **keys)
+    _drivers(dataclasses.replace(found, libraries=rows, targets=names), 0.05, "bh")
+
+
+def _matrix(names, values, rows, E, what="skill"):
+    """Print a matrix with names, and the dimensions: of each row, of each column, or of each pair."""
+    table, by_row = Table(), (E == E[:, :1]).all()
+    for name in ("", *(("E",) if by_row else ()), *names):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, row in zip(rows, rho):
-        table.add_row(name, *(f"{v:.4f}" for v in row))
-    _print_whole(f"{what}; rows: libraries, columns: targets", table)
+    for name, row, own in zip(rows, values, E):
+        table.add_row(name, *((str(own[0]),) if by_row else ()), *(f"{v:.4f}" for v in row))
+    if not by_row and (E == E[0]).all():
+        table.add_row("E", *map(str, E[0].tolist()))
+    print(f"{what}; row X, column Y: how well X's history finds Y, so Y drives X. E: embedding dimension")
+    _print_whole(table)
 
 
 def _print_whole(*parts):

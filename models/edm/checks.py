@@ -74,6 +74,9 @@ def _check_known(columns, name, n_dims, low):
 
 def _numbers(values, name):
     """As `as_numbers`, but a table is told which of its columns holds something else."""
+    if isinstance(values, dict):  # a table from a file
+        chosen = getattr(values, "series", values)
+        values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])
     if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
@@ -154,8 +157,8 @@ def check_horizon(Tp, n_times, E, tau):
 
 
 def check_windows(windows, name, n_times):
-    """(begin, end), or a sequence of such pairs, as a list; the end is not part of the window. All times if
-    None."""
+    """(begin, end), or a sequence of such pairs, as an ascending list; the end is not part of the window.
+    Windows that overlap are one, windows that touch are two. All times if None."""
     if windows is None:
         return [(0, n_times)]
     pairs = np.asarray(windows)
@@ -165,10 +168,29 @@ def check_windows(windows, name, n_times):
         raise ShapeError(f"{name} is {windows!r}; (begin, end) is wanted, or a sequence of such pairs")
     if pairs.dtype.kind not in "iu":
         raise DTypeError(f"{name} is {windows!r}; integers are wanted")
-    for begin, end in pairs.tolist():
+    apart = []
+    for begin, end in sorted(pairs.tolist()):
         if not 0 <= begin < end <= n_times:
             raise InputError(f"{name} holds ({begin}, {end}); 0 <= begin < end <= {n_times} is wanted")
-    return [tuple(pair) for pair in pairs.tolist()]
+        if apart and begin < apart[-1][1]:
+            begin, end = apart[-1][0], max(end, apart.pop()[1])
+        apart.append((begin, end))
+    return apart
+
+
+def check_valid(valid, n_times):
+    """The times that may be candidates, as a bool array; None if all may."""
+    if valid is None:
+        return None
+    flags = np.asarray(valid)
+    if flags.dtype != bool:
+        raise DTypeError(
+            f"valid must be True or False for each time, got dtype {flags.dtype}; `values > 0` makes "
+            "such flags"
+        )
+    if flags.shape != (n_times,):
+        raise ShapeError(f"valid has shape {flags.shape}; a flag for each time is wanted: shape ({n_times},)")
+    return flags
 
 
 def check_enough(valid, points, known, k, radius):

@@ -13,19 +13,18 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ClientLike, Spaces, TableLike, Whole, Windows
+from ..annotations import ClientLike, Label, Spaces, TableLike, Whole, Windows
 from ..checks import check_choice, check_count, check_flag, check_seed, check_share
 from ..cluster import connected
 from ..progress import bar
 from ..sharding import Shards, here
 from ..shown import Shown
-from .checks import DTYPES, DType, check_library_sizes, check_targets, check_windows, without_variation
+from .checks import DTYPES, DType, check_library_sizes, check_targets, without_variation
 from .cross import STEPS
-from .frames import Tabled, series_of
+from .frames import Tabled, is_label, series_of
 from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
-from .surrogates import Kind, Surrogates, check_surrogates
-from .traits import check_default
+from .surrogates import Kind, Surrogates, check_kinds
 
 N_BOOT = 1000
 _TOGETHER = 8  # samples of a shard
@@ -176,17 +175,18 @@ def ends_of(level):
 
 def ccm(
     library: TableLike,
-    target: TableLike | str,
+    target: TableLike | Label,
     E: Whole,
     *,
     library_sizes: npt.ArrayLike,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     n_samples: Whole = 100,
     tau: Whole = 1,
     Tp: Whole = 0,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     n_surrogates: Whole = 0,
     surrogate: Kind | None = None,
     period: Whole | None = None,
@@ -211,7 +211,7 @@ def ccm(
     E : int
     library_sizes : sequence of int
         Embedded points in a library, from k = E + 1 to as many as there are.
-    columns : str or sequence of str, optional
+    columns : str, int or a sequence of them, optional
         Of a table: what is embedded.
     n_samples : int, default 100
         Libraries of each size. They are drawn without replacement, each set of points as likely as any other.
@@ -220,11 +220,14 @@ def ccm(
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times from which libraries are drawn, and of the points that are predicted; as in
         `simplex`.
+    valid : array-like of bool, shape (n_times,), optional
+        As in `simplex`.
     n_surrogates : int, default 0
         Surrogates of each target, for p-values.
-    surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        Kind of surrogates. If not given, "phase", unless a target has a season, rare bursts or a drift, for
-        which it is wrong: then an InputError says what is wanted.
+    surrogate : {"phase", "mirror", "seasonal", "twin", "block", "random"}, optional
+        Kind of surrogates. If not given, each target has the kind that its traits ask for: "seasonal" where
+        there is a season, "block" where there are rare bursts or gaps, "mirror" where it may drift, which a
+        warning names, else "phase".
     period, block : int, optional
         As in `surrogates`.
     seed : int, default 0
@@ -248,9 +251,9 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    name = [target] if isinstance(target, str) else None
+    name = [target] if is_label(target) else None
     library, target, _, names = series_of(library, columns, target)
-    problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
+    problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype, valid)
     several = np.ndim(target) == 2
     target = check_targets(target, problem.n_times)
     n_samples, n_surrogates = (
@@ -259,11 +262,10 @@ def ccm(
     )
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
-    method = "phase" if surrogate is None else surrogate
+    labels = [str(c) for c in (name or names or range(target.shape[1]))]
+    kinds = None
     if n_surrogates or surrogate is not None:
-        check_surrogates(target, method, period, block, "target")
-    if n_surrogates and surrogate is None:
-        check_default(target, [str(c) for c in (name or names or range(target.shape[1]))], "target")
+        kinds = check_kinds(target, surrogate, period, block, "target", labels)
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
@@ -271,13 +273,12 @@ def ccm(
     with connected(client) as client, pk.use(here(client, space)):
         table = target[:, :, None]
         if n_surrogates:
-            made = Surrogates(target, method, seed, period=period, block=block, E=problem.E, tau=problem.tau)
+            made = Surrogates(target, kinds, seed, block=block, E=problem.E, tau=problem.tau)
             view = pk.empty((problem.n_times, n_targets * n_surrogates), np.float64)
             made.fill(view, 0, n_surrogates, n_surrogates)
             table = np.concatenate([table, view.to_numpy().reshape(problem.n_times, n_targets, -1)], axis=2)
-        table = np.ascontiguousarray(table.reshape(problem.n_times, -1))
+        table = problem.segments.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
         column, lag, n_columns = problem.by_lag()
-        windows = check_windows(pred, "pred", problem.n_times)
         args = (
             problem.masked,
             problem.columns,
@@ -285,7 +286,7 @@ def ccm(
             np.full(table.shape[1], len(lag)),
             lag,
             problem.Tp,
-            windows,
+            problem.pred,
             problem.radius,
             dtype,
             MEMORY_BYTES,

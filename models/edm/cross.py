@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
@@ -12,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from portable.errors import DTypeError, InputError, ShapeError, printable
+from portable.errors import DTypeError, InputError, printable
 
 from ..annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
-from ..checks import as_numbers, check_choice, check_flag, check_number
+from ..checks import check_choice, check_flag, check_number
 from ..cluster import connected
 from ..files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..progress import bar as bar_of
-from ..sharding import Shards
+from ..sharding import Shards, here
 from ..store import Store
 from . import frames
 from .checks import (
@@ -30,12 +31,14 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
+    check_valid,
     check_windows,
     extremes,
 )
+from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Maps, Sets
-from .neighbours import within_windows
+from .segments import lay_out
 
 SHARDS = 1024  # at most
 _ENDS = 1 << 20  # bytes at each end by which a file of this run is known
@@ -44,14 +47,16 @@ STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is
 
 def cross_map(
     dataset: TableLike,
-    dims: npt.ArrayLike,
+    dims: npt.ArrayLike | Of = "library",
     *,
+    E_max: Whole | None = None,
     tau: Whole = 1,
     Tp: Whole = 0,
     exclusion_radius: Whole = 0,
     libraries: npt.ArrayLike | None = None,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     dtype: DType = "float32",
     out: PathLike | None = None,
     checkpoint: PathLike | None = None,
@@ -62,16 +67,20 @@ def cross_map(
 ) -> TableOrArray:
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
-    Series i is embedded with the dimension of the target, and each of its points predicts the target's value
-    by simplex projection. A high rho[i, j] that grows with the length of the library is taken as a sign that
-    j drives i.
+    Series i is embedded, and each of its points predicts the target's value by simplex projection. A high
+    rho[i, j] that grows with the length of the library is taken as a sign that j drives i.
 
     Parameters
     ----------
     dataset : array-like, shape (n_steps, n_series); also a pandas DataFrame or an xarray DataArray
         NaN is a missing value: what would need it is left out.
-    dims : array-like of int, shape (n_series,), or int
-        Embedding dimension for each target.
+    dims : {"library", "target"} or array-like of int, default "library"
+        Embedding dimensions: of each library the one with which it is forecast best itself; of each target,
+        as in kEDM's paper; or given: one for all, shape (n_series,), for each target, or shape
+        (n_libraries, 1), for each library, or (n_libraries, n_series), for each pair. There, libraries are
+        all series, or the groups of `libraries`. A matrix with names tells what was chosen in `attrs["E"]`.
+    E_max : int, optional
+        The largest dimension that is tried; 20, or the square root of the number of times, if not given.
     tau : int, default 1
         Steps between the coordinates of a point.
     Tp : int, default 0
@@ -84,6 +93,8 @@ def cross_map(
         `simplex`. Rows of the result follow them, and a checkpoint is for these groups.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
+    valid : array-like of bool, shape (n_steps,), optional
+        Times at which a candidate may end, as in `simplex`.
     dtype : {"float32", "float64"}
         What distances are computed in.
     out : str or Path, optional
@@ -122,52 +133,40 @@ def cross_map(
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of
     `models.edm`.
     """
-    given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
+    given = frames.timed(dataset, "dataset")
+    dataset = check_columns(given, "dataset", dtype=np.float32)
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
-    dims = check_dims(dims, n_series)
-    E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
-    Tp = check_horizon(Tp, n_times, E, tau)
-    radius = check_radius(exclusion_radius)
     libraries = check_libraries(libraries, names)
-    rows, width = libraries.rows, libraries.width
+    dims = given_dims = check_dims(dims, n_series, libraries)
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
-    masked, times = within_windows(dataset, lib, Tp)
-    column, lag = libraries.coordinates(E, tau)
-    check_library(masked, libraries, lag, times, E + 1, radius)
+    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
+    if isinstance(dims, str):
+        dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": here(client, space)})
+    cross = Cross(dataset, dims, libraries, Tp, **windows)
+    rows, width = libraries.rows, libraries.width
     out, checkpoint = _check_out(out, checkpoint, given, dataset)
     settings = {
         "dataset": dataset,
-        "dims": dims,
-        "tau": tau,
-        "Tp": Tp,
-        "exclusion_radius": radius,
+        "dims": given_dims,
+        "tau": cross.tau,
+        "Tp": cross.Tp,
+        "exclusion_radius": cross.radius,
         "dtype": dtype,
     }
-    settings |= {"lib": np.array(lib), "pred": np.array(pred)} | libraries.settings
+    settings |= cross.settings | libraries.settings
+    if isinstance(given_dims, str):
+        settings["E_max"] = E_max
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
         target = _Target(store, libraries, n_series, out, stack)
         client = stack.enter_context(connected(client))
         bar = stack.enter_context(bar_of(progress))
         task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
-        source = libraries.of(masked)
-        points = source if masked is dataset else libraries.of(dataset)
-        args = source, points, dataset, dims * width, lag, Tp, pred, radius, dtype, memory_bytes
-        missing = target.missing
-        together = max(-(-len(missing) // SHARDS), 1)
-        pieces = [Sets(missing[a : a + together] * width, None) for a in range(0, len(missing), together)]
-        shards = Shards(
-            functools.partial(Maps, args, {"column": column}, times[None]),
-            pieces,
-            client=client,
-            space=space,
-            label="cross_map",
-        )
-        constant = np.equal(*extremes(masked))
+        source, points = cross.sources()
+        constant = np.equal(*extremes(cross.masked))
         still = libraries.all_of(constant)
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
@@ -177,21 +176,80 @@ def cross_map(
                 RuntimeWarning,
                 stacklevel=2,
             )
-        size = (
-            max(len(pieces), 1)
-            if store.path is None and not progress
-            else -(-len(rows) // (STEPS * together))
-        )
-        for begin in range(0, len(pieces), size):
-            rho = np.concatenate(shards.map("rho", numbers=range(begin, min(begin + size, len(pieces)))))
-            rho[still[target.missing[: len(rho)]]] = np.nan
-            rho[:, constant] = np.nan
-            target.put(rho)
-            bar.update(task, completed=len(rows) - len(target.missing))
+        for form, of in cross.forms():
+            missing = np.intersect1d(of, target.missing)
+            if not len(missing):
+                continue
+            column, lag = libraries.coordinates(int(form.max()), cross.tau)
+            args = source, points, cross.columns, form * width, lag, cross.Tp, cross.pred, cross.radius
+            together = max(-(-len(missing) // SHARDS), 1)
+            parts = [missing[a : a + together] for a in range(0, len(missing), together)]
+            shards = Shards(
+                functools.partial(
+                    Maps, (*args, dtype, memory_bytes), {"column": column}, cross.candidates[None]
+                ),
+                [Sets(part * width, None) for part in parts],
+                client=client,
+                space=space,
+                label="cross_map",
+            )
+            whole = store.path is None and not progress
+            size = max(len(parts), 1) if whole else -(-len(rows) // (STEPS * together))
+            for begin in range(0, len(parts), size):
+                rho = np.concatenate(shards.map("rho", numbers=range(begin, min(begin + size, len(parts)))))
+                done = np.concatenate(parts[begin : begin + size])
+                rho[still[done]] = np.nan
+                rho[:, constant] = np.nan
+                target.put(done, rho)
+                bar.update(task, completed=len(rows) - len(target.missing))
         target.finish()
     if out is not None:
         return np.load(out, mmap_mode="r")
-    return frames.matrix_like(given, target.rho, [libraries.names[r] for r in rows], names)
+    labels = [libraries.names[r] for r in rows]
+    return frames.matrix_like(given, target.rho, labels, names, cross.dims_of(rows))
+
+
+class Cross:
+    """Checked arguments of a cross map, in places of `models.edm.segments`.
+
+    dataset : ndarray, shape (n_times, n_series)
+    dims : array of int, broadcasts to shape (n_libraries, n_series)
+    """
+
+    def __init__(self, dataset, dims, libraries, Tp, *, tau, exclusion_radius, lib, pred, valid):
+        n_times, self.n_series = dataset.shape
+        self.dims, self.libraries = dims, libraries
+        E, self.tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
+        self.Tp = check_horizon(Tp, n_times, E, self.tau)
+        self.radius = check_radius(exclusion_radius)
+        lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
+        valid = check_valid(valid, n_times)
+        self.settings = {"lib": np.array(lib), "pred": np.array(pred)}
+        if valid is not None:
+            self.settings["valid"] = valid
+        reach = max((E - 1) * self.tau, self.radius)
+        laid = lay_out(dataset, lib, pred, valid, reach, (self.Tp,))
+        self.segments, self.columns, self.masked, self.candidates, self.pred = laid
+        for form, of in self.forms():
+            largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
+            _, lag = libraries.coordinates(largest, self.tau)
+            check_library(self.masked, some, lag, self.candidates, largest + 1, self.radius)
+
+    def forms(self):
+        """(dimension of each target, libraries that are asked for) for libraries of the same dimensions."""
+        rows = np.unique(self.libraries.rows)
+        forms, number = np.unique(self.dims_of(rows), axis=0, return_inverse=True)
+        for k, form in enumerate(forms):
+            yield np.broadcast_to(form, self.n_series), rows[number.ravel() == k]
+
+    def dims_of(self, rows):
+        """Dimensions of some libraries, shape (n_rows, 1 or n_series)."""
+        return np.broadcast_to(self.dims, (len(self.libraries.columns), self.dims.shape[1]))[rows]
+
+    def sources(self):
+        """Columns of all libraries, of candidates and of points; one array where these do not differ."""
+        source = self.libraries.of(self.masked)
+        return source, source if self.masked is self.columns else self.libraries.of(self.columns)
 
 
 class _Target:
@@ -226,9 +284,9 @@ class _Target:
         for part in self._kept():
             self._fill(part["libraries"], part["rho"])
 
-    def put(self, rho):
-        """Take the next rows of what is missing."""
-        libraries, self.missing = self.missing[: len(rho)], self.missing[len(rho) :]
+    def put(self, libraries, rho):
+        """Take rows of what is missing."""
+        self.missing = np.setdiff1d(self.missing, libraries)
         self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
         self._fill(libraries, rho)
 
@@ -316,18 +374,3 @@ def _check_out(out, checkpoint, *arrays):
     if out.exists() and not os.path.exists(checkpoint):
         raise _exists(out)
     return out, checkpoint
-
-
-def check_dims(dims, n_series):
-    dims = as_numbers(dims, "dims")
-    dims = np.full(n_series, dims) if dims.ndim == 0 else dims
-    if dims.shape != (n_series,):
-        raise ShapeError(
-            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},)"
-        )
-    if dims.dtype.kind not in "iu":
-        raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")
-    if dims.min() < 1:
-        n = int(np.argmin(dims))
-        raise InputError(f"dims[{n}] is {dims[n]}; at least 1 is wanted")
-    return dims.astype(np.int64)

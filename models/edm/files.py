@@ -11,6 +11,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..extras import need
+from .frames import counts_times
 from ..files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
@@ -23,13 +24,25 @@ class Table(dict):
 
     Attributes
     ----------
-    times : ndarray of datetime64[us], shape (n_times,), or None
-        The dates of the rows. What is computed of a table keeps them where pandas is installed.
+    times : ndarray, shape (n_times,), or None
+        The dates of the rows, datetime64[us], or the numbers of the column `clock`. What is computed of a
+        table keeps them where pandas is installed.
+    clock : str or None
+        The first column, where it counts the times: numbers that rise by equal steps, or under such a name as
+        "year".
     """
 
     def __init__(self, columns: dict, times: np.ndarray | None = None) -> None:
         super().__init__(columns)
-        self.times = times
+        self.times, self.clock = times, None
+        first = next(iter(columns))
+        if times is None and len(columns) > 1 and counts_times(first, columns[first]):
+            self.times, self.clock = columns[first], first
+
+    @property
+    def series(self) -> list[str]:
+        """Names of the columns that do not count the times."""
+        return [name for name in self if name != self.clock]
 
 
 def read(path, dataset=None):

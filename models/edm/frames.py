@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import warnings
 from typing import Any
 
@@ -15,6 +16,11 @@ from ..files import read_npy
 from ..shown import Shown
 
 
+# names of a first column that rises or falls all the way: it counts the times
+TIME_NAMES = ("time", "times", "t", "date", "year", "month", "day", "hour", "step", "index", "timestamp")
+FEWEST_EQUAL = 20  # rows from which on equal steps alone show a clock
+
+
 def _module(value):
     return type(value).__module__.partition(".")[0]
 
@@ -23,6 +29,8 @@ def names_of(dataset):
     """A name for each column: the table's own, else its number."""
     if _module(dataset) == "pandas":
         return [str(c) for c in (dataset.columns if hasattr(dataset, "columns") else [dataset.name])]
+    if isinstance(dataset, dict):
+        return [str(c) for c in getattr(dataset, "series", dataset)]
     if hasattr(dataset, "data_vars"):
         return [str(c) for c in dataset.data_vars]
     if _module(dataset) == "xarray" and dataset.ndim == 2:
@@ -40,7 +48,7 @@ def index_of(table):
             import pandas
         except ImportError:
             return None
-        return pandas.DatetimeIndex(table.times)
+        return pandas.Index(table.times)
     if _module(table) == "xarray":
         first = next(iter(table.data_vars.values())) if hasattr(table, "data_vars") else table
         return first.indexes.get(first.dims[0]) if first.ndim else None
@@ -74,31 +82,123 @@ def at_times(index, times):
     return index[np.asarray(times) - first].to_numpy()
 
 
+def counts_times(name, values):
+    """Tell whether a table's first column is the clock: dates, or numbers that rise or fall all the way, by
+    equal steps or under the name of a time.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind == "M":
+        return True
+    if values.dtype.kind not in "iuf" or len(values) < 2:
+        return False
+    steps = np.diff(values.astype(np.float64))
+    if not ((steps > 0).all() or (steps < 0).all()):
+        return False
+    equal = len(values) >= FEWEST_EQUAL and np.allclose(steps, steps[0], rtol=1e-6, atol=0)
+    return equal or str(name).strip().lower() in TIME_NAMES
+
+
+def with_times(table, columns=None, name="library"):
+    """A pandas table whose first column is the clock, with that as its index; others as they are.
+
+    columns : what is asked for by name; None takes all columns, and a warning says that the clock is left out
+    """
+    if _module(table) != "pandas" or not hasattr(table, "columns") or table.shape[1] < 2 or not len(table):
+        return table
+    label = table.columns[0]
+    if not counts_times(label, table.iloc[:, 0]):
+        return table
+    if columns is None:
+        warnings.warn(
+            f"{name}: the first column, {str(label)!r}, counts the times, and is taken for their names, "
+            "not for a series; columns= takes it all the same",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif str(label) in map(str, columns):
+        return table
+    rest = table.iloc[:, 1:]
+    return rest.set_axis(table.iloc[:, 0].array, axis=0).rename_axis(label)
+
+
+def timed(table, name):
+    """A table without its clock, see `with_times`; its rows are looked at."""
+    table = with_times(table, None, name)
+    check_times(index_of(table), name)
+    return table
+
+
+def check_times(index, name):
+    """Warn of a table whose rows are not one step of time after the other.
+
+    index : pandas Index or None; names that are no numbers, dates or periods are not looked at
+    """
+    if index is None or len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
+        return
+    values = index.asi8 if hasattr(index, "asi8") else np.asarray(index)
+    steps = np.diff(values.astype(np.float64))
+    if not (steps > 0).all():
+        t = int(np.argmin(steps > 0))
+        warnings.warn(
+            f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they "
+            "are taken as they stand. sort_index() puts them in order",
+            UserWarning,
+            stacklevel=4,
+        )
+        return
+    usual = np.median(steps)
+    tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * usual
+    if tall.any() and not _by_calendar(index):
+        t = int(np.argmax(tall))
+        warnings.warn(
+            f"{name}: rows are missing between {index[t]} and {index[t + 1]}"
+            + (f", and in {int(tall.sum()) - 1} other places" if tall.sum() > 1 else "")
+            + "; points reach across. reindex() puts rows of NaN there",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _by_calendar(index):
+    """Tell whether dates follow a rule of the calendar, such as working days."""
+    import pandas
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return isinstance(index, pandas.DatetimeIndex) and pandas.infer_freq(index) is not None
+
+
 def series_of(library, columns, target):
     """What `columns` and `target` name in a table, and what the table calls its times.
 
-    columns : str or sequence of str; None takes the library as it is
+    columns : name or sequence of names; None takes the library as it is
     target : also array-like, or a table with the same times
 
     Returns
     -------
     library, target, index, and the names of several targets (None where there are none)
     """
-    table, index = library, index_of(library)
-    if columns is not None:
-        library = choose(table, columns)
-        library = library[:, 0] if isinstance(columns, str) else library
-    elif is_name(target) and len(names_of(table)) > 1:
+    table = library
+    if columns is None and is_name(target) and len(names_of(table)) > 1:
         raise InputError(
             f"target is {target!r}, a column of the library: say by columns= which of its series are embedded"
         )
+    asked = None if columns is None else (*listed(columns), *(listed(target) if is_name(target) else ()))
+    timed = with_times(table, asked)
+    index = index_of(timed)
+    check_times(index, "library")
+    library = timed
+    if columns is not None:
+        library = choose(table, columns)
+        library = library[:, 0] if is_label(columns) else library
     if is_name(target):
         chosen = choose(table, target, "target")
         return (
             (library, chosen[:, 0], index, None)
-            if isinstance(target, str)
-            else (library, chosen, index, list(target))
+            if is_label(target)
+            else (library, chosen, index, [str(name) for name in target])
         )
+    target = with_times(target, (), "target") if target is not None else None
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
@@ -113,24 +213,38 @@ def series_of(library, columns, target):
     return library, target, index, names_of(target) if several else None
 
 
+def is_label(value):
+    """Tell whether this may be the name of one column: text, or a whole number as pandas counts columns."""
+    return isinstance(value, (str, numbers.Integral)) and not isinstance(value, bool)
+
+
+def listed(names):
+    """One name, or several, as a list."""
+    return [names] if is_label(names) else list(names)
+
+
 def is_name(target):
     """Whether this is the name of a column, or several names."""
-    return isinstance(target, str) or (
+    return is_label(target) or (
         isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target)
     )
 
 
-def matrix_like(dataset, matrix, rows, columns):
-    """A matrix with the names of libraries and targets, of the same library as the dataset."""
+def matrix_like(dataset, matrix, rows, columns, dims):
+    """A matrix with the names of libraries and targets, of the same library as the dataset; `attrs` holds the
+    dimensions, a list for each row."""
     if _module(dataset) == "pandas":
         import pandas
 
-        return pandas.DataFrame(
+        named = pandas.DataFrame(
             matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target")
         )
-    if _module(dataset) == "xarray":
-        return _array(matrix, rows, columns)
-    return matrix
+    elif _module(dataset) == "xarray":
+        named = _array(matrix, rows, columns)
+    else:
+        return matrix
+    named.attrs["E"] = dims.tolist()
+    return named
 
 
 def _array(matrix, rows, columns):
@@ -307,22 +421,55 @@ def _by_target(found, values, keys, columns):
 
 
 def choose(table, names, what="columns"):
-    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names)."""
-    names = [names] if isinstance(names, str) else list(names)
+    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names); columns
+    that are numbered may be named by their numbers.
+    """
+    names = listed(names)
     if hasattr(table, "columns") or hasattr(table, "data_vars") or isinstance(table, dict):
-        there = [str(c) for c in (table.columns if hasattr(table, "columns") else table)]
+        labels = list(table.columns if hasattr(table, "columns") else table)
     elif _module(table) == "xarray":
-        there = names_of(table)
+        labels = names_of(table)
+    elif all(not isinstance(name, str) for name in names) and np.ndim(table) == 2:
+        labels = list(range(np.shape(table)[1]))
     else:
         raise DTypeError(
             f"{what} names {names}, but the data are of type {type(table).__name__}, without "
             "names; a table of pandas or "
             "xarray is wanted"
         )
-    place_of = {name: place for place, name in reversed([*enumerate(there)])}  # the first of each name
-    for name in names:
-        if name not in place_of:
-            raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(there)}")
-    if _module(table) == "xarray" and not hasattr(table, "data_vars"):
-        return np.ascontiguousarray(np.asarray(table)[:, [place_of[name] for name in names]])
-    return np.column_stack([np.asarray(table[name]) for name in names])
+    places = _places(labels)
+    return np.column_stack([_column(table, _place(labels, places, name, what)) for name in names])
+
+
+def _places(labels):
+    """Return where each label stands, as it is and as text; found at once, for tables have many columns."""
+    own, as_text = {}, {}
+    for place, label in enumerate(labels):
+        if is_label(label):
+            own.setdefault(label, []).append(place)
+        as_text.setdefault(str(label), []).append(place)
+    return own, as_text
+
+
+def _place(labels, places, name, what):
+    """Where in a table the column of a name is."""
+    own, as_text = places
+    found = (own.get(name) if is_label(name) else None) or as_text.get(str(name), [])
+    if not found:
+        raise InputError(
+            f"{what}: there is no column {name!r}; the columns are {', '.join(map(str, labels))}"
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{what}: there are {len(found)} columns {name!r}; names that differ are wanted, as by "
+            "`table.columns = [...]`"
+        )
+    return found[0]
+
+
+def _column(table, place):
+    if hasattr(table, "iloc"):
+        return np.asarray(table.iloc[:, place])
+    if hasattr(table, "data_vars") or isinstance(table, dict):
+        return np.asarray(table[list(table)[place]])
+    return np.asarray(table)[:, place]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,22 +16,12 @@ from ..fingerprints import digest
 from ..progress import bar
 from ..store import Store
 from . import frames, list_kernels, surrogate_kernels
-from .checks import (
-    DTYPES,
-    DType,
-    check_columns,
-    check_embedding,
-    check_horizon,
-    check_library,
-    check_radius,
-    check_windows,
-    extremes,
-)
-from .cross import STEPS, check_dims
+from .checks import DTYPES, DType, check_columns, extremes
+from .cross import STEPS, Cross
+from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
-from .neighbours import within_windows
-from .surrogates import Kind, Surrogates, check_surrogates
+from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     METHODS,
     NO_SURROGATE,
@@ -41,7 +33,6 @@ from .tested import (
     Adjustment,
     CrossMapTest,
 )
-from .traits import check_default
 
 STOP_AFTER = 10
 # surrogates of each target between two looks at which pairs are decided; the last for all that follow
@@ -51,8 +42,9 @@ _FOUND = "rho", "better", "tried"
 
 def cross_map_test(
     dataset: TableLike,
-    dims: npt.ArrayLike,
+    dims: npt.ArrayLike | Of = "library",
     *,
+    E_max: Whole | None = None,
     n_surrogates: Whole = 200,
     max_surrogates: Whole | None = None,
     fdr: Real = 0.05,
@@ -67,6 +59,7 @@ def cross_map_test(
     libraries: npt.ArrayLike | None = None,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     seed: Whole = 0,
     dtype: DType = "float32",
     checkpoint: PathLike | None = None,
@@ -84,8 +77,8 @@ def cross_map_test(
     Parameters
     ----------
     dataset : array-like, shape (n_steps, n_series); also a pandas DataFrame or an xarray DataArray
-    dims : array-like of int, shape (n_series,), or int
-        Embedding dimension for each target.
+    dims, E_max
+        As in `cross_map`.
     n_surrogates : int, default 200
         Surrogates of each target. The smallest p-value is 1 / (1 + n_surrogates), if no pair goes on.
     max_surrogates : int, optional
@@ -98,9 +91,10 @@ def cross_map_test(
         False discovery rate at which pairs are rejected.
     method : {"bh", "by"}, default "bh"
         How p-values are adjusted: Benjamini and Hochberg, or Benjamini and Yekutieli. See `adjust`.
-    surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        Kind of surrogates. If not given, "phase", unless a series has a season, rare bursts or a drift, for
-        which it is wrong: then an InputError says what is wanted.
+    surrogate : {"phase", "mirror", "seasonal", "twin", "block", "random"}, optional
+        Kind of surrogates. If not given, each target has the kind that its traits ask for: "seasonal" where
+        there is a season, "block" where there are rare bursts or gaps, "mirror" where it may drift, which a
+        warning names, else "phase".
     period, block : int, optional
         As in `surrogates`.
     stop_after : int or None, default 10
@@ -109,6 +103,8 @@ def cross_map_test(
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
+    valid : array-like of bool, shape (n_steps,), optional
+        Times at which a candidate may end, as in `simplex`.
     seed : int, default 0
     dtype : {"float32", "float64"}
     checkpoint : str or Path, optional
@@ -136,13 +132,12 @@ def cross_map_test(
     ----------
     J. Besag, P. Clifford: Sequential Monte Carlo p-values. Biometrika 78 (1991), 301-304.
     """
-    given, dataset = dataset, check_columns(dataset, "dataset")
+    given = frames.timed(dataset, "dataset")
+    dataset = check_columns(given, "dataset")
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
-    dims = check_dims(dims, n_series)
-    E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
-    Tp = check_horizon(Tp, n_times, E, tau)
-    radius, libraries = check_radius(exclusion_radius), check_libraries(libraries, names)
+    libraries = check_libraries(libraries, names)
+    dims = given_dims = check_dims(dims, n_series, libraries)
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
@@ -159,54 +154,40 @@ def cross_map_test(
     check_choice(method, "method", METHODS)
     never = max(n_surrogates, max_surrogates or 0) + 1
     stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
-    if surrogate is None:
-        surrogate = "phase"
-        check_surrogates(dataset, surrogate, period, block, "dataset", names)
-        check_default(dataset, names, "dataset")
-    else:
-        check_surrogates(dataset, surrogate, period, block, "dataset", names)
-    windows = check_windows(lib, "lib", n_times)
-    masked, times = within_windows(dataset, windows, Tp)
-    pred = check_windows(pred, "pred", n_times)
-    column, lag = libraries.coordinates(E, tau)
-    check_library(masked, libraries, lag, times, E + 1, radius)
-    source = libraries.of(masked)
-    points = source if masked is dataset else libraries.of(dataset)
+    kinds = check_kinds(dataset, surrogate, period, block, "dataset", names)
+    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
+    if isinstance(dims, str):
+        dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": space})
+    cross = Cross(dataset, dims, libraries, Tp, **windows)
+    source, points = cross.sources()
     settings = {
         "dataset": dataset,
-        "dims": dims,
+        "dims": given_dims,
         "n_surrogates": n_surrogates,
         "surrogate": surrogate,
         "period": period,
         "block": block,
         "stop_after": stop_after,
-        "tau": tau,
-        "Tp": Tp,
-        "exclusion_radius": radius,
-        "lib": windows,
-        "pred": pred,
+        "tau": cross.tau,
+        "Tp": cross.Tp,
+        "exclusion_radius": cross.radius,
         "seed": seed,
         "dtype": dtype,
         "memory_mb": memory_mb,
     } | libraries.settings
+    settings |= cross.settings
+    if isinstance(given_dims, str):
+        settings["E_max"] = E_max
 
-    def group(chosen, n, memory):
-        made = _Group(
-            source,
-            points,
-            dataset[:, chosen],
-            libraries.width,
-            dims[chosen],
-            column,
-            lag,
-            Tp,
-            pred,
-            radius,
-            dtype,
-            memory,
-        )
+    def group(form, chosen, n, memory):
+        made = _Group(cross, source, points, chosen, form[chosen], dtype, memory)
         made.surrogates(
-            dataset[:, chosen], chosen, n, surrogate, seed, {"period": period, "block": block, "tau": tau}
+            dataset[:, chosen],
+            [kinds[c] for c in chosen],
+            chosen,
+            n,
+            seed,
+            {"block": block, "tau": cross.tau},
         )
         return made
 
@@ -218,13 +199,14 @@ def cross_map_test(
             libraries,
             still,
             names,
-            surrogate,
+            in_words(kinds),
             n_surrogates,
             stop_after,
             n_max,
+            np.array(np.broadcast_to(cross.dims_of(libraries.rows), (len(libraries.rows), n_series))),
         )
 
-    n_max, order = n_surrogates, np.argsort(dims, kind="stable")
+    n_max = n_surrogates
     found = _Found(np.unique(libraries.rows), n_series)
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
@@ -233,27 +215,27 @@ def cross_map_test(
     ):
         found.shown, found.task = shown, shown.add_task("libraries tested", total=0)
         each = n_times * np.dtype(dtype).itemsize
-        found.fill(store, "", found.rows, order, n_surrogates, group, times, stop_after, memory, each)
+        forms = list(cross.forms())
+
+        def fill(name, n, going=None):
+            for form, rows in forms:
+                order = np.argsort(form, kind="stable")
+                if going is not None:
+                    own = going[np.searchsorted(found.rows, rows)]
+                    rows, order = rows[own.any(axis=1)], order[own.any(axis=0)[order]]
+                if len(rows):
+                    part = name if len(forms) == 1 else f"{name}{digest(form)[:12]}-"
+                    make = functools.partial(group, form)
+                    found.fill(store, part, rows, order, n, make, cross, stop_after, memory, each, going)
+
+        fill("", n_surrogates)
         while n_max < (max_surrogates or 0):
             result = judged()
             wanted = result.n_wanted(fdr, method)
             if not wanted:
                 break
             n_max = min(max_surrogates, max(wanted, 2 * n_max))
-            going = found.unmatched(libraries.rows, result)
-            found.fill(
-                store,
-                f"most-{n_max:012d}-",
-                found.rows[going.any(axis=1)],
-                order[going.any(axis=0)[order]],
-                n_max,
-                group,
-                times,
-                stop_after,
-                memory,
-                each,
-                going,
-            )
+            fill(f"most-{n_max:012d}-", n_max, found.unmatched(libraries.rows, result))
         return judged()
 
 
@@ -279,7 +261,7 @@ class _Found:
         _, first = np.unique(asked, return_index=True)
         return result.unmatched()[first]
 
-    def fill(self, store, name, rows, targets, n, group, times, stop, memory, each, going=None):
+    def fill(self, store, name, rows, targets, n, group, cross, stop, memory, each, going=None):
         """Test these libraries and targets against n surrogates, or read from the store what is there.
 
         group : callable, makes the `_Group` of some targets and n surrogates for a bound of memory
@@ -305,7 +287,7 @@ class _Found:
             while len(missing):
                 test = test or group(chosen, n, memory - each * len(chosen))
                 part, missing = missing[:size], missing[size:]
-                numbers = test.run(part, times[None], stop)
+                numbers = test.run(part, cross.candidates[None], stop)
                 self._take(chosen, part, numbers, going)
                 store.put(f"{part_name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
                 self.shown.advance(self.task, len(part))
@@ -320,7 +302,7 @@ class _Found:
             )
 
 
-def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max):
+def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max, E):
     rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
     reasons[np.isnan(rho)] = STILL_PREDICTIONS
     reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
@@ -345,37 +327,38 @@ def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates
         n_surrogates,
         stop_after,
         n_max,
+        E,
     )
 
 
 class _Group(Mapping):
     """Libraries mapped to a group of targets, and then to their surrogates, as long as pairs are open."""
 
-    def __init__(self, source, points, targets, width, dims, column, lag, Tp, windows, radius, dtype, memory):
-        most = int(dims.max()) * width
+    def __init__(self, cross, source, points, chosen, dims, dtype, memory):
+        self.width, self.segments = cross.libraries.width, cross.segments
+        column, lag = cross.libraries.coordinates(int(dims.max()), cross.tau)
         super().__init__(
             source,
             points,
-            targets,
-            dims * width,
-            lag[:most],
-            Tp,
-            windows,
-            radius,
+            cross.columns[:, chosen],
+            dims * self.width,
+            lag,
+            cross.Tp,
+            cross.pred,
+            cross.radius,
             dtype,
             memory,
-            column=None if column is None else column[:most],
+            column=column,
         )
-        self.width = width
 
-    def surrogates(self, columns, numbers, n, method, seed, make):
+    def surrogates(self, columns, kinds, numbers, n, seed, make):
         """Surrogates of all targets, in as many tables as there are stages."""
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)
         standard = standard[:, self.order]
         made = Surrogates(
             standard,
-            method,
+            [kinds[c] for c in self.order],
             seed,
             E=(self.dims // self.width)[self.search_of],
             numbers=numbers[self.order],
@@ -387,6 +370,7 @@ class _Group(Mapping):
             room = _width(width)
             table = pk.zeros((len(columns), self.n_targets * room), self.dtype)
             made.fill(table, first, width, room)
+            table = self.segments.spread_view(table)
             slices = {abreast: [] for abreast in (4, 2, 1)}
             for q, search in enumerate(self.search_of.tolist()):
                 for abreast, part in cut(search, q * room, width, q * room, q):

@@ -11,14 +11,13 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..annotations import NumberOrArray, Real, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
 from ..checks import check_count, check_seed
 from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
-from .frames import Tabled, series_of
+from .frames import Tabled, is_label, series_of
 from .neighbours import Problem
-from .surrogates import Kind, Surrogates, block_length, check_surrogates
-from .traits import check_default
+from .surrogates import Kind, Surrogates, block_length, check_kinds
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
 
@@ -58,15 +57,16 @@ class LaggedMap(Tabled):
 
 def lagged_map(
     library: TableLike,
-    target: TableLike | str,
+    target: TableLike | Label,
     E: Whole,
     *,
     Tp: npt.ArrayLike = range(-8, 9),
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     level: Real = 0.95,
     n_boot: Whole = 1000,
     n_surrogates: Whole = 0,
@@ -90,7 +90,7 @@ def lagged_map(
     E : int
     Tp : sequence of int, default -8 to 8
         Steps from a point's last coordinate to the predicted value.
-    columns, tau, exclusion_radius, lib, pred, dtype, space
+    columns, tau, exclusion_radius, lib, pred, valid, dtype, space
         As in `simplex`.
     level : float, default 0.95
         Of the intervals.
@@ -113,30 +113,28 @@ def lagged_map(
     H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
     convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
-    name = [target] if isinstance(target, str) else None
+    name = [target] if is_label(target) else None
     library, target, _, names = series_of(library, columns, target)
     lags = _check_lags(Tp)
-    problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype)
+    ends = int(lags.min()), int(lags.max())
+    problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype, valid, ends)
     several, target = np.ndim(target) == 2, check_targets(target, problem.n_times)
-    problem.leave_out(-int(lags.min()), int(lags.max()))
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
     n_surrogates = check_count(n_surrogates, "n_surrogates", 0)
-    method = "phase" if surrogate is None else surrogate
+    labels = [str(c) for c in (name or names or range(target.shape[1]))]
+    kinds = None
     if n_surrogates or surrogate is not None:
-        check_surrogates(target, method, period, block, "target")
-    if n_surrogates and surrogate is None:
-        check_default(target, [str(c) for c in (name or names or range(target.shape[1]))], "target")
+        kinds = check_kinds(target, surrogate, period, block, "target", labels)
     check_seed(seed)
     times, still = problem.points[:, None] + lags, without_variation(library=problem.columns, target=target)
     found = []
     with pk.use(pk.default_space() if space is None else space):
         near = problem.search(problem.k)
-        for one in target.T:
+        for one, kind in zip(target.T, kinds or [None] * target.shape[1]):
             made = None
             if n_surrogates:
-                made = Surrogates(
-                    one[:, None], method, seed, period=period, block=block, E=problem.E, tau=problem.tau
-                )
+                made = Surrogates(one[:, None], [kind], seed, block=block, E=problem.E, tau=problem.tau)
+            one = problem.segments.spread(one)
             predicted = problem.unpacked(problem.projected(*near, _shifted(one[:, None], lags)))[0]
             of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
             found.append(
@@ -165,7 +163,7 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
         n = min(each, n_surrogates - first)
         table = pk.empty((problem.n_times, n), np.float64)
         made.fill(table, first, n, n)
-        values = table.to_numpy()
+        values = problem.segments.spread(table.to_numpy())
         guessed = problem.unpacked(problem.projected(*near, _shifted(values, lags)))[0]
         seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
         out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T

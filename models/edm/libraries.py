@@ -75,6 +75,12 @@ def check_libraries(libraries, names: list) -> Libraries:
         unknown = [name for name in given.ravel().tolist() if name not in names]
         if unknown:
             raise InputError(f"libraries: there is no series {unknown[0]!r}; they are {', '.join(names)}")
+        twice = [name for name in given.ravel().tolist() if names.count(name) > 1]
+        if twice:
+            raise InputError(
+                f"libraries: there are {names.count(twice[0])} series {twice[0]!r}; numbers of columns "
+                "tell them apart"
+            )
         given = np.array([names.index(name) for name in given.ravel().tolist()]).reshape(given.shape)
     if given.dtype.kind not in "iu" or given.ndim > 2 or not given.size:
         raise DTypeError(

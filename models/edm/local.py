@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +13,17 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..annotations import TableLike, Whole, Windows
+from ..annotations import Label, TableLike, Whole, Windows
 from ..checks import as_numbers
 from . import frames
 from . import local_kernels as kernels
-from .checks import check_targets, without_variation
-from .neighbours import Problem, correlation, observed_at
+from .checks import without_variation
+from .neighbours import Problem, correlation
 from .search import power_of_two
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
+FREE = 1e-8  # share of a point's distance from its candidates that rounding leaves
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
 
 
@@ -39,8 +41,8 @@ class SMap(frames.Tabled):
         The intercept, then a coefficient for each coordinate: x[t], x[t - tau], ..., then those of the next
         column.
     rank : ndarray of int, shape (n_thetas, n_points)
-        Of the weighted least squares; below 1 + n_coordinates the solution is that of least norm about the
-        point.
+        Of the weighted least squares; below 1 + n_coordinates, the slopes are those of least norm. A
+        RuntimeWarning counts points that lie off their candidates where no slope is known.
     observed : ndarray, shape (n_points,)
     times : ndarray of int, shape (n_points,)
     rho : ndarray, shape (n_thetas,)
@@ -66,15 +68,16 @@ def smap(
     E: Whole = 1,
     *,
     theta: npt.ArrayLike,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     space: pk.SpaceLike | None = None,
 ) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their
@@ -84,7 +87,7 @@ def smap(
 
     Parameters
     ----------
-    library, E, columns, tau, points, exclusion_radius, lib, pred, space
+    library, E, columns, tau, points, exclusion_radius, lib, pred, valid, space
         As in `simplex`.
     target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
     library
@@ -109,10 +112,12 @@ def smap(
     """
     theta = _check_theta(theta)
     library, target, index, names = frames.series_of(library, columns, target)
-    index = index if points is None else frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64", valid)
     given, several = target is not None, np.ndim(target) == 2
-    target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
+    target = problem.targets(target)
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
@@ -120,10 +125,7 @@ def smap(
         problem.embedded(problem.masked / scale, valid),
         problem.embedded(problem.point_columns / scale, asked),
     )
-    times, truth = problem.points + problem.Tp, problem.truth(target, given)
-    observed = np.column_stack(
-        [observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
-    )
+    times, observed = problem.times, np.column_stack(problem.observed(target, given))
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
@@ -141,6 +143,14 @@ def smap(
         coefficients[..., q][:, problem.known] = solution[:, 2:].transpose(0, 2, 1)
         ranks[..., q][:, problem.known] = rank
     still = without_variation(library=problem.columns, target=target if given else None)
+    if at.n_free and not still:
+        warnings.warn(
+            f"{at.n_free} of {len(theta) * len(asked) * target.shape[1]} predictions are of points that "
+            "lie off their candidates in a direction in which these do not vary: no slope is known "
+            "there, and none is taken. A smaller E or theta, or a longer library, is wanted",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     rho = np.array(
         [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
     )
@@ -159,6 +169,7 @@ class _Points:
     def __init__(self, problem, valid, asked, x, y, limit, scale):
         self.problem, self.valid, self.y, self.scale = problem, valid, y, scale
         n_dims, n_points = y.shape
+        self.n_free = 0
         self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
         radius = -1 if problem.radius is None else problem.radius
         series = valid.astype(np.int64), asked.astype(np.int64), x, y, limit
@@ -186,7 +197,8 @@ class _Points:
             solution[part] = there.to_numpy()
             h, i = np.nonzero(~(solution[part, 1] > NEARLY_SINGULAR))
             if len(h):
-                exact, rank[part][h, i] = _by_singular_values(triangle.to_numpy()[h, :, :, i])
+                exact, rank[part][h, i], free = _by_singular_values(triangle.to_numpy()[h, :, :, i])
+                self.n_free += int(free.sum())
                 exact *= unit
                 solution[part][h, 0, i] = exact[:, 0]
                 solution[part][h, 2, i] = exact[:, 0] - (exact[:, 1:] * self.y.T[i]).sum(axis=1)
@@ -214,15 +226,28 @@ class _Points:
 
 
 def _by_singular_values(triangle):
-    """Solutions of least norm, and ranks, of many small triangles, shape (n, n_rows, n_rows + 1)."""
-    r, z = triangle[..., :-1], triangle[..., -1]
+    """Solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n, n_rows,
+    n_rows + 1).
+
+    The first unknown, which is the prediction, is not made smaller by what the slopes lack: candidates that
+    do not vary predict the mean of their targets. Last comes whether the point lies off the candidates in a
+    direction in which they do not vary, so that its prediction is such a mean.
+    """
+    r, z = triangle[..., 1:, 1:-1], triangle[..., 1:, -1]
     sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are compared at their own scale
-    sizes = np.where(sizes > 0, sizes, 1.0)
-    u, sizes_of, v = np.linalg.svd(r / sizes)
+    whole = np.sqrt((triangle[..., 1:-1] ** 2).sum(axis=-2, keepdims=True))  # with what the mean takes
+    nothing = sizes <= r.shape[-1] * np.finfo(float).eps * whole
+    sizes = np.where(nothing, 1.0, sizes)
+    u, sizes_of, v = np.linalg.svd(np.where(nothing, 0.0, r / sizes))
     kept = sizes_of > r.shape[-1] * np.finfo(float).eps * sizes_of[:, :1]
     inverse = np.divide(1.0, sizes_of, out=np.zeros_like(sizes_of), where=kept)
-    solution = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z))
-    return solution / sizes[:, 0], kept.sum(axis=1)
+    slopes = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z)) / sizes[:, 0]
+    first = triangle[:, 0, 0]
+    rest = triangle[:, 0, -1] - (triangle[:, 0, 1:-1] * slopes).sum(axis=1)
+    predicted = np.divide(rest, first, out=np.zeros_like(rest), where=first != 0)
+    free = np.einsum("nji,ni->nj", v, triangle[:, 0, 1:-1] / sizes[:, 0])
+    far = (abs(free) > FREE * abs(free).max(axis=1, keepdims=True)) & ~kept
+    return np.column_stack([predicted, slopes]), (first != 0) + kept.sum(axis=1), far.any(axis=1)
 
 
 def _check_theta(theta):

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import NumberOrArray, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
 from ..arrays import new_array
 from ..checks import check_choice, check_count
 from . import frames, kept, point_kernels, tree
@@ -28,11 +29,13 @@ from .checks import (
     check_horizon,
     check_radius,
     check_targets,
+    check_valid,
     check_windows,
     extremes,
     without_variation,
 )
 from .search import Columns, Library, Search, as_vector, coordinates, on_the_host, power_of_two
+from .segments import found_in, lay_out, segments_of, times_within, warn_of_copies
 
 FEW = 64  # neighbours that are kept sorted one by one
 # Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
@@ -99,40 +102,62 @@ class Prediction(frames.Tabled):
 
 
 class Problem:
-    """Checked arguments of a search: which candidates, which points, and what they are made of."""
+    """Checked arguments of a search: which candidates, which points, and what they are made of.
 
-    def __init__(self, library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype):
-        self.columns = check_columns(library, "library")
+    Times are places of `segments`, and those of points are places of `point_segments`: see
+    `models.edm.segments`.
+    """
+
+    def __init__(
+        self, library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid=None, horizons=None
+    ):
+        columns = check_columns(library, "library")
         self.same = points is None
-        self.point_columns = (
-            self.columns if self.same else check_columns(points, "points", self.columns.shape[1])
-        )
-        self.n_times, n_columns = self.columns.shape
+        n_columns = columns.shape[1]
+        asked = columns if self.same else check_columns(points, "points", n_columns)
+        self.n_times = len(columns)
         self.E, self.tau = check_embedding(E, tau, self.n_times)
         if not self.same:
-            check_embedding(E, tau, len(self.point_columns), "points")
+            check_embedding(E, tau, len(asked), "points")
         self.Tp = check_horizon(Tp, self.n_times, self.E, self.tau)
         radius = check_radius(exclusion_radius)
-        self.radius = radius if self.same else None
         self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
         self.column, self.lag = coordinates(n_columns, self.E, self.tau)
         self.k = self.E + 1 if k is None else check_count(k, "k")
-        self.windows = check_windows(lib, "lib", self.n_times)
-        pred = check_windows(pred, "pred", len(self.point_columns))
-        self.pred = pred
-        self.form = E, tau, Tp, self.k, self.radius, self.dtype, tuple(self.windows), tuple(pred)
-        self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
-        self.points = times_within(pred, (self.E - 1) * self.tau, len(self.point_columns))
+        windows, pred = check_windows(lib, "lib", self.n_times), check_windows(pred, "pred", len(asked))
+        valid, front = check_valid(valid, self.n_times), (self.E - 1) * self.tau
+        horizons = (self.Tp,) if horizons is None else horizons
+        found = 0 if self.same else found_in(asked, columns)
+        self.radius = None if found is None else radius
+        shifted = [] if found is None else [(begin + found, end + found) for begin, end in pred]
+        laid = lay_out(columns, windows, shifted, valid, max(front, radius), horizons)
+        self.segments, self.columns, self.masked, self.candidates, self.pred = laid
+        self.point_segments, self.point_columns = self.segments, self.columns
+        if not self.same:
+            if found is None:
+                warn_of_copies(columns, asked, front, self.column, self.lag)
+                self.point_segments = segments_of(len(asked), (pred,), max(front, abs(self.Tp)))
+            else:
+                self.point_segments = self.segments.part(found, len(asked))
+            self.point_columns = self.point_segments.spread(asked)
+            self.pred = self.point_segments.windows(pred)
+        self.points = self.point_segments.places(times_within(pred, front, len(asked)))
         if not self.points.size:
             raise InputError(
-                f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
-                f"{(E - 1) * tau}"
+                f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at {front}"
             )
+        if len(self.lag) == 1 and not _run_on(self.candidates):  # as `_search_line` wants them
+            self.masked = np.full_like(self.columns, np.nan)
+            self.masked[self.candidates] = self.columns[self.candidates]
+        self.form = (E, tau, self.Tp, self.k, self.radius, self.dtype, tuple(windows), tuple(pred))
+        self.form += (self.segments, self.point_segments, None if valid is None else valid.tobytes())
         every = self.known_at(self.point_columns)
         first, last = int(self.points[0]), int(self.points[-1]) + 1
         self.known = every[first:last] if last - first == len(self.points) else every[self.points]
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
-        self.leave_out(0, 0)
+        usable = np.zeros(len(self.columns), bool)
+        usable[self.candidates] = self.known_masked[self.candidates]
+        self.n_valid = check_enough(usable, self.points, self.known, self.k, self.radius)
 
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
@@ -146,14 +171,11 @@ class Problem:
             known[lag:] &= ~missing[: len(columns) - lag]
         return known
 
-    def leave_out(self, first, last):
-        """Take no candidates among so many first and last times."""
-        begin, end = np.searchsorted(self.candidates, (first, self.n_times - last)).tolist()
-        self.candidates, valid = self.candidates[begin:end], np.zeros(self.n_times, bool)
-        if begin < end:  # they follow one another
-            times = slice(int(self.candidates[0]), int(self.candidates[-1]) + 1)
-            valid[times] = self.known_masked[times]
-        self.n_valid = check_enough(valid, self.points, self.known, self.k, self.radius)
+    @property
+    def times(self):
+        """Times of what is predicted of each point, on the points' series."""
+        times = new_array(len(self.points), np.int64)
+        return np.add(self.point_segments.times(self.points), self.Tp, out=times)
 
     def by_lag(self):
         """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
@@ -177,9 +199,18 @@ class Problem:
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
 
-    def truth(self, target, given):
-        """What predictions of targets are compared with, on the points' times; None if unknown."""
-        return target if self.same else None if given else self.point_columns[:, :1]
+    def targets(self, target):
+        """Given targets in places, shape (n_places, n_targets); the library's first column if None."""
+        if target is None:
+            return self.columns[:, :1]
+        return self.segments.spread(check_targets(target, self.n_times))
+
+    def observed(self, target, given):
+        """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
+        own = self.same or (given and self.radius is not None)  # points of the library share its places
+        truth = target if own else None if given else self.point_columns[:, :1]
+        places = self.points + self.Tp
+        return [observed_at(places, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
 
     @functools.cached_property
     def inputs(self):
@@ -261,7 +292,7 @@ class Problem:
             out,
             label="edm.project",
         )
-        if self.same:
+        if self.same or (target is not None and self.radius is not None):
             self._correlate(times, of.values, n_targets, out)
         elif target is None:
             self._correlate(times, self.there["points"], n_targets, out)
@@ -431,7 +462,7 @@ def knn(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     k: Whole | None = None,
     points: TableLike | None = None,
@@ -439,6 +470,7 @@ def knn(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Neighbours:
@@ -449,7 +481,7 @@ def knn(
     library : array-like, shape (n_times,) or (n_times, n_columns)
         With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing
         value: points that would need it are no candidates. Also a table of pandas or xarray.
-    columns : str or sequence of str, optional
+    columns : str, int or a sequence of them, optional
         Of a table: what is embedded; all its columns if not given.
     E : int, at least 1
         Embedding dimension.
@@ -459,13 +491,19 @@ def knn(
         Neighbours; E + 1 if not given.
     points : array-like, shape (n_times_2,) or (n_times_2, n_columns), optional
         Series whose points are queried; the library itself if not given. Then a point is no neighbour of
-        itself.
+        itself, nor is it where this series is found in the library, from one row to another.
     Tp : int, default 0
         Candidates whose time, Tp later, lies outside the library are left out.
     exclusion_radius : int, default 0
-        Candidates at most so many times from the point are left out (where the library queries itself).
+        Candidates at most so many times from the point, in its own segment, are left out (where the library
+        queries itself).
     lib, pred : (begin, end) or a sequence of such pairs, optional
-        Windows of times for candidates and points. A candidate's coordinates all lie in one window.
+        Windows of times for candidates and points. A candidate's coordinates, and its target, all lie in one
+        window. Where two windows touch, a segment ends and another begins: no point and no target reaches
+        across. Windows that overlap are one.
+    valid : array-like of bool, shape (n_times,), optional
+        Times at which a candidate may end; all if not given. It takes no coordinate from others, as NaN
+        would.
     dtype : {"float64", "float32"}
         What distances are computed in.
     space : str or Space, optional
@@ -480,17 +518,19 @@ def knn(
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
     library, _, index, _ = frames.series_of(library, columns, None)
-    index = index if points is None else frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
     with pk.use(pk.default_space() if space is None else space):
         distances, times = problem.neighbours()
-    shift = (problem.E - 1) * problem.tau
+    shift, ends = (problem.E - 1) * problem.tau, problem.point_segments.times(problem.points)
     distances[~problem.known] = np.nan
     return Neighbours(
         distances,
-        np.where(times >= 0, times - shift, -1),
-        problem.points - shift,
-        frames.at_times(index, problem.points),
+        np.where(times >= 0, problem.segments.times(times) - shift, -1),
+        ends - shift,
+        frames.at_times(index, ends),
     )
 
 
@@ -498,15 +538,16 @@ def simplex(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Prediction:
@@ -514,7 +555,7 @@ def simplex(
 
     Parameters
     ----------
-    library, E, columns, tau, k, points, exclusion_radius, lib, pred, dtype, space
+    library, E, columns, tau, k, points, exclusion_radius, lib, pred, valid, dtype, space
         As in `knn`.
     Tp : int, default 1
         Steps from a point's last coordinate to what is predicted; negative looks back.
@@ -545,19 +586,16 @@ def simplex(
     1.0
     """
     library, target, index, names = frames.series_of(library, columns, target)
-    index = index if points is None else frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
+    if points is not None:
+        points = frames.timed(points, "points")
+        index = frames.index_of(points)
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
     given, several = target is not None, np.ndim(target) == 2
-    target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
+    target = problem.targets(target)
     with pk.use(pk.default_space() if space is None else space):
         out = problem.simplex(target if given else None)
         # what the host does meanwhile
-        times = new_array(len(problem.points), np.int64)
-        np.add(problem.points, problem.Tp, out=times)
-        truth = problem.truth(target, given)
-        observed = [
-            observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])
-        ]
+        times, observed = problem.times, problem.observed(target, given)
         constant = without_variation(library=problem.columns, target=target if given else None)
         predicted, variance, rho = problem.unpacked(out)
     if constant:
@@ -568,41 +606,9 @@ def simplex(
     return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
 
 
-@functools.lru_cache(maxsize=1)
-def _times(n_times):
-    """All times, which nobody writes to: calls that come again share them, as new memory costs more than what
-    is written there."""
-    times = np.arange(n_times)
-    times.flags.writeable = False
-    return times
-
-
-def times_within(windows, first, n_times):
-    """The times of windows from a first one on, ascending."""
-    if len(windows) == 1:
-        return _times(n_times)[max(windows[0][0], first) : windows[0][1]]
-    within = np.zeros(n_times, bool)
-    for begin, end in windows:
-        within[begin:end] = True
-    within[:first] = False
-    return np.flatnonzero(within)
-
-
-def within_windows(columns, windows, Tp):
-    """The columns without what lies outside the windows, and the times that may be candidates.
-
-    As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only
-    exist.
-    """
-    n_times = len(columns)
-    if windows == [(0, n_times)]:
-        return columns, _times(n_times)[max(0, -Tp) : max(n_times - max(Tp, 0), 0)]
-    masked = np.full_like(columns, np.nan)
-    for number, (begin, end) in enumerate(windows, 1):
-        end = max(begin, end - Tp) if Tp > 0 and number == len(windows) else end
-        masked[begin:end] = columns[begin:end]
-    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
-    return masked, np.arange(max(first, -Tp), min(last, n_times - max(Tp, 0)))
+def _run_on(times):
+    """Tell whether ascending times follow one another."""
+    return not len(times) or times[-1] - times[0] == len(times) - 1
 
 
 def observed_at(times, truth):

@@ -295,6 +295,7 @@ class Paper(page.Study):
             "The time of all pairs is n_series (a + b n_series): b is the time of lookups and correlations, "
             "and a",
             "of all else, neighbours of a library for all E above all. The printed CPUs have 128 cores.",
+            'Dimensions are those of the targets, as in the paper (dims="target"), not of the libraries.',
             f"Series longer than {self.size.most_steps:,} steps were cut to that, and their time is taken "
             f"as the",
             "square of the length. The other machine of the table: not run here.",

@@ -2,8 +2,9 @@
 
 Arguments that recur
     columns     the series, shape (n_times, n_series)
-    table       the surrogates, shape (n_times, n_series * width): surrogate number first + s of series c is
-                column c * width + s, s < n
+    slot        shape (n_series,), the place of each series in `table`
+    table       the surrogates, shape (n_times, n_slots * width): surrogate number first + s of series c is
+                column slot[c] * width + s, s < n
     number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of
     series c has the stream
                 number[c] 2^32 + k, whatever launch makes it
@@ -21,7 +22,9 @@ ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64
 
 
 @pk.kernel
-def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, wave, rhythm, work, table):
+def rephase(
+    team, n_rows, n_columns, n, first, width, seed, number, slot, amplitude, wave, rhythm, work, table
+):
     """Series of given amplitudes with random phases, one team per surrogate at a time: 4 m (n_rows / 2 +
     n_columns) fused operations.
 
@@ -32,7 +35,8 @@ def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, w
     amplitude : shape (n_series, m // 2 + 1), of frequencies 0, 1/m, ..., 1/2; that of 0 is the mean
     wave : shape (2, m), cosine and sine of 2 pi t / m
     rhythm : shape (period, n_series), is added, over and over
-    work : shape (n_teams, 4, m); times from m on, fewer than m, repeat those from 0 on
+    work : shape (n_teams, 4, m); times from m on, fewer than m, repeat those from 0 on; of a longer
+        transform the first times are taken
     """
     m = n_rows * n_columns
     half = m // 2
@@ -74,14 +78,16 @@ def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, w
                     at += q * n_rows
                     at = at - m if at >= m else at
                 t = p + n_rows * q
-                table[t, c * width + s] = value + rhythm[t % rhythm.shape[0], c]
+                at = slot[c] * width + s
+                if t < table.shape[0]:
+                    table[t, at] = value + rhythm[t % rhythm.shape[0], c]
                 if t + m < table.shape[0]:
-                    table[t + m, c * width + s] = value + rhythm[(t + m) % rhythm.shape[0], c]
+                    table[t + m, at] = value + rhythm[(t + m) % rhythm.shape[0], c]
         team.barrier()
 
 
 @pk.kernel
-def shuffle(c, s, first, width, seed, number, n_known, known, columns, table):
+def shuffle(c, s, first, width, seed, number, slot, n_known, known, columns, table):
     """The values in random order, each as likely as any other (Fisher and Yates); missing ones stay where
     they are.
 
@@ -89,7 +95,7 @@ def shuffle(c, s, first, width, seed, number, n_known, known, columns, table):
     value
     """
     stream = pk.int64(number[c]) * STREAMS + first + s
-    at = c * width + s
+    at = slot[c] * width + s
     for t in range(columns.shape[0]):
         table[t, at] = columns[t, c]
     for i in range(n_known[c] - 1, 0, -1):
@@ -101,7 +107,7 @@ def shuffle(c, s, first, width, seed, number, n_known, known, columns, table):
 
 
 @pk.kernel
-def draw_blocks(c, s, first, width, seed, number, block, columns, table):
+def draw_blocks(c, s, first, width, seed, number, slot, block, columns, table):
     """Blocks of `block` successive values, each from anywhere; the first value follows the last one."""
     n_times = columns.shape[0]
     stream = pk.int64(number[c]) * STREAMS + first + s
@@ -110,7 +116,7 @@ def draw_blocks(c, s, first, width, seed, number, block, columns, table):
         if t % block == 0:
             begin = pk.random.randint(seed, stream, t, n_times)
         at = begin + t % block
-        table[t, c * width + s] = columns[at if at < n_times else at - n_times, c]
+        table[t, slot[c] * width + s] = columns[at if at < n_times else at - n_times, c]
 
 
 @pk.function
@@ -143,7 +149,7 @@ def fingerprint(c, i, dims, tau, reach, columns, prints):
 
 
 @pk.kernel
-def walk_twins(c, s, first, width, seed, number, n_points, shift, begin, twins, columns, table):
+def walk_twins(c, s, first, width, seed, number, slot, n_points, shift, begin, twins, columns, table):
     """A walk over the points: from a point to what follows it, or what follows a twin; from the last one,
     without twins, anywhere.
 
@@ -157,13 +163,19 @@ def walk_twins(c, s, first, width, seed, number, n_points, shift, begin, twins, 
     n_times = columns.shape[0]
     at = pk.random.randint(seed, stream, n_times, n_points[c])
     for t in range(n_times):
-        table[t, c * width + s] = columns[at + shift[c], c]
+        table[t, slot[c] * width + s] = columns[at + shift[c], c]
         n_twins = begin[c, at, 1]
         if n_twins > 0:
             one = begin[c, at, 0] + pk.random.randint(seed, stream, t, n_twins)
             at = pk.int64(twins[c, one]) + 1
         else:
             at = pk.random.randint(seed, stream, t, n_points[c])
+
+
+@pk.kernel
+def put_in_places(i, c, time, table, out):
+    """Place i of a column: the value of its time, or NaN. 20 bytes an element."""
+    out[i, c] = table[max(time[i], 0), c] if time[i] >= 0 else math.nan
 
 
 @pk.kernel

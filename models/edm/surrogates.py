@@ -19,10 +19,12 @@ from ..annotations import Array, Whole
 from ..checks import check_choice, check_count, check_seed
 from . import surrogate_kernels as kernels
 from .checks import check_columns
+from .traits import default_kinds
 
-Kind: TypeAlias = Literal["phase", "seasonal", "twin", "block", "random"]
-SURROGATES = ("phase", "seasonal", "twin", "block", "random")
-COMPLETE = ("phase", "seasonal", "twin")  # what cannot be made of a series with missing values
+Kind: TypeAlias = Literal["phase", "mirror", "seasonal", "twin", "block", "random"]
+SURROGATES = ("phase", "mirror", "seasonal", "twin", "block", "random")
+SPECTRAL = ("phase", "mirror", "seasonal")
+COMPLETE = (*SPECTRAL, "twin")  # what cannot be made of a series with missing values
 TEAM = 32
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time
 WORK_BYTES = 1 << 28  # bound of what they keep
@@ -51,13 +53,15 @@ def surrogates(
     series : array-like, shape (n_times,) or (n_times, n_series); NaN is a missing value
     n_surrogates : int
         Of each series.
-    method : {"phase", "seasonal", "twin", "block", "random"}, default "phase"
+    method : {"phase", "mirror", "seasonal", "twin", "block", "random"}, default "phase"
         "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random
-        phase: the null hypothesis is a stationary linear process. "seasonal" keeps the mean cycle of `period`
-        steps and does so with what is left. "twin" walks along the attractor and goes on from a point or from
-        any that has the same neighbours: another trajectory of the same, also nonlinear, dynamics. "block"
-        joins blocks of successive values. "random" shuffles, which destroys all autocorrelation: a test
-        against it mistakes autocorrelated series for coupled ones.
+        phase: the null hypothesis is a stationary linear process. "mirror" does so with the series and its
+        reverse behind it, and takes the first half: the ends of a slow series, which differ, then meet.
+        "seasonal" keeps the mean cycle of `period` steps and does so with what is left. "twin" walks along
+        the attractor and goes on from a point or from any that has the same neighbours: another trajectory
+        of the same, also nonlinear, dynamics. "block" joins blocks of successive values. "random" shuffles,
+        which destroys all autocorrelation: a test against it mistakes autocorrelated series for coupled
+        ones.
     period : int, optional
         Steps of a cycle, for "seasonal".
     block : int, optional
@@ -76,7 +80,7 @@ def surrogates(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument. "phase", "seasonal" and "twin" want complete series.
+        Naming the argument. "phase", "mirror", "seasonal" and "twin" want complete series.
 
     References
     ----------
@@ -85,8 +89,9 @@ def surrogates(
     """
     columns = check_columns(series, "series")
     n = check_count(n_surrogates, "n_surrogates")
+    kinds = check_kinds(columns, method, period, block, "series")
     with pk.use(pk.default_space() if space is None else space):
-        made = Surrogates(columns, method, seed, period=period, block=block, E=E, tau=tau, name="series")
+        made = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau)
         table = pk.empty((len(columns), columns.shape[1] * n), np.float64)
         made.fill(table, 0, n, n)
         values = table.to_numpy().reshape(len(columns), columns.shape[1], n)
@@ -94,41 +99,46 @@ def surrogates(
 
 
 class Surrogates:
-    """Surrogates of some series, made when they are asked for, on the default space.
+    """Surrogates of some series, each of its own kind, made when they are asked for, on the default space.
 
     Parameters
     ----------
     columns : ndarray of float64, shape (n_times, n_series)
-    method, seed, period, block, E, tau
+    kinds : list of (kind, period)
+        Of each series, from `check_kinds`.
+    seed, block, E, tau
         As in `surrogates`.
     numbers : array of int, shape (n_series,), optional
         What tells the random numbers of one series from another's; counted from 0 if not given.
-    name : str
-        Of the argument that `columns` came from.
-    names : list of str, optional
-        Of the columns.
     """
 
-    def __init__(
-        self,
-        columns,
-        method,
-        seed,
-        *,
-        period=None,
-        block=None,
-        E=3,
-        tau=1,
-        numbers=None,
-        name="target",
-        names=None,
-    ):
-        check_surrogates(columns, method, period, block, name, names)
+    def __init__(self, columns, kinds, seed, *, block=None, E=3, tau=1, numbers=None):
+        numbers = np.arange(len(kinds)) if numbers is None else np.asarray(numbers)
+        E = np.broadcast_to(np.asarray(E), len(kinds))
+        self.parts = []
+        for kind in sorted(set(kinds), key=str):
+            slot = np.flatnonzero([one == kind for one in kinds])
+            self.parts.append(
+                _OfKind(columns[:, slot], *kind, seed, block, E[slot], tau, numbers[slot], slot)
+            )
+
+    def fill(self, table, first, n, width):
+        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
+        on.
+        """
+        for part in self.parts:
+            part.fill(table, first, n, width)
+
+
+class _OfKind:
+    """Surrogates of one kind; `slot` is where in a table each series goes."""
+
+    def __init__(self, columns, method, period, seed, block, E, tau, numbers, slot):
         self.method, self.seed = method, check_seed(seed)
         self.n_times, self.n_series = columns.shape
-        self.number = _integers(np.arange(self.n_series) if numbers is None else numbers)
-        if method in ("phase", "seasonal"):
-            self._transform(columns, period if method == "seasonal" else None)
+        self.number, self.slot = _integers(numbers), _integers(slot)
+        if method in SPECTRAL:
+            self._transform(columns, period)
             return
         self.columns = pk.copy_of(columns)
         if method == "random":
@@ -138,13 +148,16 @@ class Surrogates:
         elif method == "block":
             self.block = block_length(self.n_times, block)
         else:
-            self._twins(columns, np.broadcast_to(np.asarray(E), self.n_series), tau)
+            self._twins(columns, E, tau)
 
     def _transform(self, columns, period):
-        rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns, period)
-        rest = columns - rhythm[np.arange(self.n_times) % len(rhythm)]
-        self.shape = _factors(self.n_times)
+        if self.method == "mirror":
+            columns = np.concatenate([columns, columns[::-1]])
+        # of whole cycles, so that surrogates of the rest have none of the season, as the rest itself
+        self.shape = _factors(len(columns), period or 1)
         m = self.shape[0] * self.shape[1]
+        rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns[:m], period)
+        rest = columns[:m] - rhythm[np.arange(m) % len(rhythm)]
         amplitude = abs(np.fft.rfft(rest[:m], axis=0)).T * (2.0 / m)
         amplitude[:, 0] = rest[:m].mean(axis=0)
         if m % 2 == 0:
@@ -187,12 +200,9 @@ class Surrogates:
         self.begin, self.twins = pk.copy_of(begin), pk.copy_of(twins)
 
     def fill(self, table, first, n, width):
-        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
-        on.
-        """
         every = pk.MDRangePolicy((0, 0), (self.n_series, n))
-        common = first, width, self.seed, self.number
-        if self.method in ("phase", "seasonal"):
+        common = first, width, self.seed, self.number, self.slot
+        if self.method in SPECTRAL:
             m = self.shape[0] * self.shape[1]
             n_teams = int(
                 min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m)))
@@ -241,6 +251,21 @@ class Surrogates:
             )
 
 
+def check_kinds(columns, method, period, block, name, names=None):
+    """(kind, period) for each column: the one asked for, or the one that is right for it if that is None."""
+    asked = "phase" if method is None else method
+    check_surrogates(columns if method else np.zeros((len(columns), 1)), asked, period, block, name, names)
+    if method is not None:
+        return [(method, period)] * columns.shape[1]
+    return default_kinds(columns, names or list(range(columns.shape[1])), name)
+
+
+def in_words(kinds) -> str:
+    """The kinds of surrogates of some series, each once: "phase and seasonal (12 steps)"."""
+    found = [f"{kind} ({period} steps)" if period else kind for kind, period in kinds]
+    return " and ".join(sorted(set(found), key=found.index))
+
+
 def check_surrogates(columns, method, period, block, name, names=None):
     """Refuse surrogates that cannot be made of these columns; warn where the user asked for shuffled ones."""
     check_choice(method, "surrogate", SURROGATES)
@@ -253,9 +278,8 @@ def check_surrogates(columns, method, period, block, name, names=None):
             else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
         )
         raise InputError(
-            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes "
-            "gaps along, and "
-            "lib and pred choose windows"
+            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps "
+            "along, as tests without surrogate= do for such series"
         )
     if method == "seasonal":
         if period is None:
@@ -281,7 +305,7 @@ def check_surrogates(columns, method, period, block, name, names=None):
             "than 5 % look coupled "
             "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -295,15 +319,15 @@ def mean_cycle(columns, period):
     return rhythm - columns.mean(axis=0)
 
 
-def _factors(n_times):
-    """(a, b) with the largest a b <= n_times where b / a is small: the length of the transform, in two
-    steps.
+def _factors(n_times, period):
+    """(a, b) with the largest a b <= n_times of whole periods where b / a is small: the length of the
+    transform, in two steps.
     """
-    for m in range(n_times, 0, -1):
+    for m in range(n_times - n_times % period, 0, -period):
         a = next(a for a in range(int(np.sqrt(m)), 0, -1) if m % a == 0)
         if m <= LEAST_FACTOR * a * a:
             return a, m // a
-    return 1, 1
+    return 1, period
 
 
 def _integers(values):

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 
-from ..annotations import NumberOrArray, TableLike, Whole, Windows
+from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
 from ..checks import check_count
 from . import kept
-from .checks import DType, check_targets, without_variation
-from .frames import Tabled, series_of
+from .checks import DType, without_variation
+from .frames import Tabled, series_of, timed
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .search import on_the_host
@@ -44,14 +45,15 @@ def embedding_dimension(
     library: TableLike,
     E_max: Whole = 20,
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
-    target: TableLike | str | None = None,
+    target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
+    valid: npt.ArrayLike | None = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Dimensions:
@@ -63,7 +65,7 @@ def embedding_dimension(
         Of several columns, a point is E lags of each.
     E_max : int, default 20
         The largest embedding dimension that is tried.
-    columns, tau, Tp, target, points, exclusion_radius, lib, pred, dtype, space
+    columns, tau, Tp, target, points, exclusion_radius, lib, pred, valid, dtype, space
         As in `simplex`.
 
     Returns
@@ -75,11 +77,22 @@ def embedding_dimension(
     ShapeError, DTypeError, FiniteError, InputError
     """
     library, target, _, names = series_of(library, columns, target)
+    points = None if points is None else timed(points, "points")
     problem = Problem(
-        library, points, check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, dtype
+        library,
+        points,
+        check_count(E_max, "E_max"),
+        tau,
+        Tp,
+        None,
+        exclusion_radius,
+        lib,
+        pred,
+        dtype,
+        valid,
     )
     given, several = target is not None, np.ndim(target) == 2
-    target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
+    target = problem.targets(target)
     observed = None if problem.same or given else problem.point_columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
         rho = np.array([_skill(problem, values[:, None], observed) for values in target.T])

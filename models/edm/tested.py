@@ -44,9 +44,12 @@ class CrossMapTest(Shown):
         Places in `REASONS`; 0 where there is a p-value.
     libraries, targets : list of str
     surrogate : str
+        The kinds that were taken, in words.
     n_surrogates, stop_after : int
     n_max : int
         Surrogates of the pairs that went on; `n_surrogates` if none did.
+    E : ndarray of int, shape (n_libraries, n_targets), or None
+        The embedding dimension of each pair.
     """
 
     rho: np.ndarray
@@ -60,6 +63,7 @@ class CrossMapTest(Shown):
     n_surrogates: int
     stop_after: int
     n_max: int
+    E: np.ndarray | None = None
 
     @property
     def n_tests(self) -> int:
@@ -180,6 +184,39 @@ class CrossMapTest(Shown):
             `fdr` is no share, or there is no such method.
         """
         return 0 < self.n_needed(fdr, method) <= self.n_tests
+
+    def drivers(self, fdr: float = 0.05, method: Adjustment = "bh") -> list[str]:
+        """Name who drives whom, a sentence for each pair that is rejected, the largest skill first.
+
+        The history of what is driven holds its driver: where library X predicts target Y better than
+        surrogates of Y, Y drives X.
+
+        Parameters
+        ----------
+        fdr : float, default 0.05
+            The false discovery rate, between 0 and 1.
+        method : {"bh", "by"}
+            See `adjust`.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        InputError, DTypeError, FiniteError
+            `fdr` is no share, or there is no such method.
+        """
+        q = self.adjusted(method)
+        rejected = np.argwhere(self.rejected(fdr, method))
+        order = np.argsort([-self.rho[i, j] for i, j in rejected], kind="stable")
+        return [
+            f"{self.targets[j]} drives {self.libraries[i]}: its skill from {self.libraries[i]}'s history is "
+            f"{self.rho[i, j]:.4f}"
+            + (f" with E = {self.E[i, j]}" if self.E is not None else "")
+            + f", q = {q[i, j]:.3g}"
+            for i, j in rejected[order].tolist()
+        ]
 
     def summary(self, fdr: float = 0.05, method: Adjustment = "bh") -> str:
         """What a paper would say: tests, rejections, what was not tested and why, what would tell more.

@@ -1,19 +1,19 @@
-"""What in a series makes the default surrogates wrong for it: a season, rare bursts, a drift."""
+"""What in a series decides which surrogates are right for it: a season, rare bursts, a drift."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from portable.errors import InputError
-
 from ..shown import Shown
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
-LINE = 0.001  # false-alarm rate of a line in a smooth spectrum, over all frequencies of a series
+LINE = 0.001  # false-alarm rate of a line in a smooth spectrum, over all frequencies of all series
 LINE_SHARE = 0.05  # of the variance, below which a line is no season
 OCTAVES = 0.6  # to either side of a frequency, whose powers say what a smooth spectrum would hold there
 FEWEST_BESIDE = 6
@@ -43,13 +43,15 @@ class Traits(Shown):
     drifting: bool
 
 
-def traits(series: np.ndarray[Any, Any]) -> Traits:
+def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
     """Traits of a series, of what is known of it.
 
     Parameters
     ----------
     series : ndarray of float, shape (n_times,)
         NaN is a missing value.
+    n_series : int, default 1
+        Series of the table: chance shows a season in one of 1,000 tables.
 
     Returns
     -------
@@ -59,10 +61,25 @@ def traits(series: np.ndarray[Any, Any]) -> Traits:
     if len(known) < 4 * FEWEST_BESIDE or known.min() == known.max():
         return Traits(0, False, False)
     known = (known - known.mean()) / known.std()
-    return Traits(_period(known), _is_intermittent(known), _drifts(known))
+    return Traits(_season(known, LINE / n_series), _is_intermittent(known), _drifts(known))
 
 
-def _period(x):
+def _season(x, line):
+    """Steps of a cycle: the period of the highest line, and of those that are left once its cycle is taken
+    away. A season of any shape has lines at shares of its period, too, whose multiple it is.
+    """
+    season = found = _period(x, line)
+    while found:
+        cycle = np.array([x[k::season].mean() for k in range(season)])
+        found = _period(x - cycle[np.arange(len(x)) % season], line)
+        both = math.lcm(season, found) if found else season
+        if both == season or both > len(x) // FEWEST_CYCLES:
+            break
+        season = both
+    return season
+
+
+def _period(x, line):
     """Of the highest line in the spectrum, by how far it exceeds the median of its neighbours; 0 if it may be
     chance.
     """
@@ -80,7 +97,7 @@ def _period(x):
         level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0
         if level > 0.0 and power[k] / level > best:
             best, where = power[k] / level, k
-    if best < 1.5 * np.log(n / (2.0 * LINE)):  # half more, since the level is an estimate, too
+    if best < 1.5 * np.log(n / (2.0 * line)):  # half more, since the level is an estimate, too
         return 0
     around = slice(where - 1, where + 2)
     return max(2, int(round(n * power[around].sum() / (np.arange(len(power))[around] * power[around]).sum())))
@@ -107,33 +124,33 @@ def _drifts(x):
     return bool(solution[0] / np.sqrt(variance) > UNIT_ROOT)
 
 
-def check_default(columns, names, name):
-    """Refuse to take phase surrogates for granted where a series has a trait for which they are wrong.
+def default_kinds(columns, names, name):
+    """(kind of surrogates, period) for each column, by its traits; those that leave doubts are warned of.
 
     columns : ndarray, shape (n_times, n_series)
     """
-    found = [traits(column) for column in columns.T]
-    advice = []
-    periods = [t.period for t in found if t.period]
-    if periods:
-        period = max(set(periods), key=periods.count)
-        seasonal = [n for n, t in zip(names, found) if t.period]
-        advice.append(
-            (f"a season of {period} steps", seasonal, f"surrogate='seasonal', period={period} is wanted")
+    kinds, drifting = [], []
+    for column, label in zip(columns.T, names):
+        found = traits(column, columns.shape[1])
+        if np.isnan(column).any() or found.intermittent:
+            kinds.append(("block", None))  # takes gaps, and bursts, along
+        elif found.period and len(column) >= 3 * found.period:
+            kinds.append(("seasonal", found.period))
+        else:
+            kinds.append(("mirror" if found.drifting else "phase", None))
+            drifting += [label] if found.drifting else []
+    periods = [period for _, period in kinds if period]
+    if periods:  # it may be in others, too, and too weak to be found: for those without it nothing is lost
+        shared = max(set(periods), key=periods.count)
+        kinds = [("seasonal", shared) if kind == ("phase", None) else kind for kind in kinds]
+    if drifting:
+        warnings.warn(
+            f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are "
+            "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
+            RuntimeWarning,
+            stacklevel=4,
         )
-    for word, what, wanted in (
-        ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
-        ("drifting", "a drift as of a random walk", "differences of the series are wanted"),
-    ):
-        chosen = [n for n, t in zip(names, found) if getattr(t, word)]
-        if chosen:
-            advice.append((what, chosen, wanted))
-    if advice:
-        reasons = "; ".join(f"{what} in {_some(chosen)}: {wanted}" for what, chosen, wanted in advice)
-        raise InputError(
-            f"{name}: the default surrogates are wrong for some series. There is {reasons}. "
-            "To take the default all the same: surrogate='phase'"
-        )
+    return kinds
 
 
 def _some(names):

@@ -326,6 +326,9 @@ def run_edm():
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
+        edm.cross_map_test(
+            x, 1, n_surrogates=2, surrogate="phase", lib=[(0, 20), (20, len(x))], dtype=dtype, space="serial"
+        )
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
     with mock.patch.multiple(edm_tree, FEWEST=10, kernel_ns=lambda search, n_points: math.inf):

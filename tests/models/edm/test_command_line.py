@@ -8,8 +8,9 @@ import pytest
 
 import portable as pk
 from models import edm
-from models.edm import figures, files
+from models.edm import calibrate, figures, files
 from models.edm.__main__ import main
+from models.edm.surrogates import SURROGATES
 
 from .series import driver_and_driven, logistic_maps
 
@@ -283,7 +284,8 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
         "3",
     ]
     keys = {"lib": (0, 90), "pred": (90, 120), "space": "threads"}
-    dims = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
+    best = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
+    dims = [[max(best[0], best[1])], [max(best[2], best[1])]]
     keys["libraries"] = [[0, 1], [2, 1]]
     assert main(["crossmap", *given]) == 0
     printed = capsys.readouterr().out
@@ -292,7 +294,11 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     chosen = ["--surrogates", "9", "--max-surrogates", "400", "--surrogate", "phase"]
     assert main(["test", *given, *chosen]) == 0
     found = edm.cross_map_test(x, dims, n_surrogates=9, max_surrogates=400, surrogate="phase", **keys)
-    assert found.summary().splitlines()[0] in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert found.summary().splitlines()[0] in printed
+    assert main(["crossmap", *given, "--dims", "target"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{rho:.4f}" in printed for rho in edm.cross_map(x, best, **keys).ravel())
     assert main(["crossmap", str(tmp_path / "x.csv"), "-E", "2", "--library", "a", "z"]) == 2
     assert "--library: there is no column 'z'; the columns are a, b, c" in capsys.readouterr().err
 
@@ -302,7 +308,10 @@ def test_calibration_tells_classes_and_surrogates(capsys):
         main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space", "threads"]) == 0
     )
     printed = capsys.readouterr().out
-    assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "random" in printed
+    assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "seasonal" in printed
+    with pk.use("threads"):
+        small = calibrate.calibrate(2, 60, 4, kinds=True)
+    assert set(small.shares["intermittent"]) == {"default", *SURROGATES}
 
 
 def test_wrong_requests_have_their_reason(table, capsys):
@@ -365,3 +374,42 @@ def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["embed", str(table[0]), "--columns", "a", "--plot", str(tmp_path / "x.doc")]) == 2
     assert "x.doc; a name that ends in one of" in capsys.readouterr().err
+
+
+def test_the_textbook_example_names_the_driver(tmp_path, capsys):
+    """Logistic maps (Sugihara et al. 2012): the hare drives the lynx by 0.1, the lynx the hare by 0.02."""
+    hare, lynx = np.empty((2, 600))
+    hare[0], lynx[0] = 0.4, 0.2
+    for t in range(599):
+        hare[t + 1] = hare[t] * (3.8 - 3.8 * hare[t] - 0.02 * lynx[t])
+        lynx[t + 1] = lynx[t] * (3.5 - 3.5 * lynx[t] - 0.1 * hare[t])
+    path, columns = tmp_path / "table.csv", np.column_stack([1900 + np.arange(600), hare, lynx])
+    np.savetxt(path, columns, delimiter=",", header="year,hare,lynx", comments="", fmt="%.17g")
+    assert main(["crossmap", str(path), "--space", "threads"]) == 0
+    printed, said = capsys.readouterr()
+    own = [edm.embedding_dimension(series, 20, space="threads").best for series in (hare, lynx)]
+    rho = edm.cross_map(columns[:, 1:], np.array(own)[:, None], space="threads")
+    rows = [line.split() for line in printed.splitlines() if line[1:7].strip() in ("hare", "lynx")]
+    assert [row[3] for row in rows] == [str(E) for E in own]
+    assert rho[1, 0] > 0.9 > rho[0, 1] and f"{rho[1, 0]:.4f}" in rows[1] and f"{rho[0, 1]:.4f}" in rows[0]
+    drivers = [line for line in printed.splitlines() if " drives " in line and not line.startswith("skill")]
+    assert drivers[0].startswith("hare drives lynx: ")
+    assert "row X, column Y: how well X's history finds Y, so Y drives X" in printed
+    assert "'year' counts the times, and is no series" in said
+    assert main(["test", str(path), "--columns", "hare", "lynx", "--space", "threads"]) == 0
+    assert "hare drives lynx: its skill from lynx's history is" in capsys.readouterr().out
+    noise = np.random.default_rng(0).normal(size=(200, 2))
+    np.savetxt(path, noise, delimiter=",", header="a,b", comments="")
+    assert main(["crossmap", str(path), "--space", "threads"]) == 0
+    assert "no driver is named" in capsys.readouterr().out
+
+
+def test_windows_may_be_repeated(tmp_path, capsys):
+    x = logistic_maps(120, 1)[:, 0]
+    np.savetxt(tmp_path / "x.csv", x, header="x", comments="", fmt="%.17g")
+    given = ["simplex", str(tmp_path / "x.csv"), "--columns", "x", "-E", "2", "--space", "threads"]
+    lib = ["--lib", "0", "30", "--lib", "50", "80"]
+    assert main([*given, *lib, "--pred", "80", "100", "--pred", "100", "120"]) == 0
+    wanted = edm.simplex(x, 2, lib=[(0, 30), (50, 80)], pred=[(80, 100), (100, 120)], space="threads").rho
+    assert f"rho = {wanted:.6f}" in capsys.readouterr().out
+    assert wanted != edm.simplex(x, 2, lib=(50, 80), pred=(100, 120), space="threads").rho

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from models.edm import cross
 from models.edm import reference
 from models.edm.frames import open_matrix
 
-from .series import logistic_maps
+from .series import driver_and_driven, logistic_maps
 
 DIMS = np.array([2, 1, 3, 2])
 
@@ -366,3 +367,58 @@ def test_targets_that_are_none_lie_inside(n):
     with pk.use("serial", debug=True):
         found = edm.cross_map(x, np.full(n, 2))
     np.testing.assert_array_equal(found, edm.cross_map(x, np.full(n, 2), space="serial"))
+
+
+def test_each_library_has_its_own_dimension(space):
+    """By default the one that forecasts it best itself; that of each target, each library or each pair if
+    asked.
+    """
+    x = logistic_maps(24 if space == "checked" else 120, 3)
+    keys = {"dtype": "float64", "space": space}
+    by_E = {E: edm.cross_map(x, E, **keys) for E in (1, 2, 3)}
+    pairs = np.array([[1, 2, 3], [3, 3, 1], [2, 1, 2]])
+    wanted = np.array([[by_E[E][i, j] for j, E in enumerate(row)] for i, row in enumerate(pairs)])
+    np.testing.assert_allclose(edm.cross_map(x, pairs, **keys), wanted, rtol=0, atol=1e-12)
+    rows = np.array([by_E[E][i] for i, E in enumerate((3, 1, 3))])
+    np.testing.assert_allclose(edm.cross_map(x, [[3], [1], [3]], **keys), rows, rtol=0, atol=1e-12)
+    some = edm.cross_map(x, [[3], [1], [3]], libraries=[2, 1], **keys)
+    np.testing.assert_allclose(some, rows[[2, 1]], rtol=0, atol=1e-12)
+    best = [max(1, edm.embedding_dimension(column, 3, space=space).best) for column in x.T]
+    own = edm.cross_map(x, E_max=3, **keys)
+    np.testing.assert_allclose(own, [by_E[E][i] for i, E in enumerate(best)], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(edm.cross_map(x, "target", E_max=3, **keys), edm.cross_map(x, best, **keys))
+    n = 3 if space == "checked" else 19
+    tested = edm.cross_map_test(x, pairs, surrogate="phase", n_surrogates=n, stop_after=None, **keys)
+    np.testing.assert_allclose(tested.rho, wanted, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(tested.E, pairs)
+    for E in (1, 2, 3):
+        alone = edm.cross_map_test(x, E, surrogate="phase", n_surrogates=n, stop_after=None, **keys)
+        np.testing.assert_array_equal(tested.n_better[pairs == E], alone.n_better[pairs == E])
+
+
+def test_own_dimensions_go_on_and_are_told(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = logistic_maps(80, 4)
+    keys = {"E_max": 4, "space": "threads"}
+    whole = edm.cross_map(x, **keys)
+    part = edm.cross_map(x, libraries=[1, 3], checkpoint=tmp_path / "rows", **keys)
+    np.testing.assert_array_equal(part, whole[[1, 3]])
+    np.testing.assert_array_equal(edm.cross_map(x, checkpoint=tmp_path / "rows", **keys), whole)
+    tested = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
+    again = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
+    np.testing.assert_array_equal(tested.p_values, again.p_values)
+    named = edm.cross_map(pandas.DataFrame(x, columns=list("abcd")), **keys)
+    best = [max(1, edm.embedding_dimension(column, 4, space="threads").best) for column in x.T]
+    assert named.attrs["E"] == [[E] for E in best]
+    gaps = np.where(np.arange(80)[:, None] % 4 == 3, np.nan, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert edm.cross_map(gaps, space="threads").shape == (4, 4)  # no point has more than three lags
+
+
+def test_drivers_are_named():
+    x = driver_and_driven(300)
+    tested = edm.cross_map_test(x, 2, n_surrogates=99, surrogate="phase", space="threads")
+    lines = tested.drivers()
+    assert lines[0].startswith("0 drives 1: its skill from 1's history is 0.8")
+    assert "with E = 2, q = 0.0" in lines[0] and len(lines) == tested.rejected().sum()

@@ -380,8 +380,12 @@ def test_tables_with_names_and_dates():
         table, "b", 2, columns="a", library_sizes=[20], n_samples=1, space="threads"
     ).rho.shape == (1, 1)
     season = table.assign(c=np.sin(2 * np.pi * np.arange(60) / 6))
-    with pytest.raises(pk.InputError, match="a season of 6 steps in 'c'"):
-        edm.ccm(season, ["b", "c"], 2, columns="a", library_sizes=[20], n_samples=1, n_surrogates=1)
+    both = {"columns": "a", "library_sizes": [20], "n_samples": 1, "n_surrogates": 3, "space": "threads"}
+    mixed = edm.ccm(season, ["b", "c"], 2, **both)
+    alone = edm.ccm(season, ["b"], 2, **both, surrogate="seasonal", period=6)
+    np.testing.assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
+    # a season without weather is all that its surrogates are
+    np.testing.assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
     with pytest.raises(pk.InputError, match="target is 'b', a column of the library: say by columns="):
         edm.simplex(table, 2, target="b")
     with pytest.raises(pk.InputError, match="other times: at 0 2020-01-30.* and 2020-01-31"):

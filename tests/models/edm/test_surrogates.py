@@ -1,11 +1,13 @@
 """What surrogates keep of a series, and what tells a series for which the default is wrong."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import portable as pk
 from models import edm
-from models.edm.surrogates import mean_cycle
+from models.edm.surrogates import Surrogates, check_kinds, mean_cycle
 
 from .series import logistic_maps
 
@@ -124,15 +126,64 @@ def test_traits():
     assert edm.traits(logistic_maps(400, 1)[:, 0]) == edm.Traits(0, False, False)
 
 
-def test_the_default_asks():
-    t = np.arange(200)
-    x = np.column_stack(
-        [autoregressive(200, 0.5, 5), np.sin(2 * np.pi * t / 8) + 0.2 * autoregressive(200, 0.5, 6)]
-    )
-    with pytest.raises(
-        pk.InputError,
-        match=r"a season of 8 steps in '1': surrogate='seasonal', period=8 is "
-        r"wanted.*surrogate='phase'",
-    ):
-        edm.cross_map_test(x, 2)
-    assert edm.cross_map_test(x, 2, surrogate="phase", n_surrogates=3, space="threads").n_tests == 2
+@pytest.mark.parametrize(
+    "cycle", [[0, 0, 0, 4] + [0] * 8, [0, 0, 0.5, 1.5, 2.5, 1.5, 0.5, 0, 0, -1, -2, -0.5]]
+)
+def test_a_season_may_have_any_shape(cycle):
+    """Its lines are at 12, 6, 4 ... steps: surrogates with half of the cycle miss what two series share."""
+    rejected = 0
+    for seed in range(40):
+        x = np.array(cycle)[np.arange(400) % 12][:, None] + np.column_stack(
+            [0.87 * autoregressive(400, 0.5, 2 * seed), 0.87 * autoregressive(400, 0.5, 2 * seed + 1)]
+        )
+        assert edm.traits(x[:, 0]).period in (12, 24, 36, 48, 60, 84, 96)
+        found = edm.cross_map_test(x, 3, libraries=[0], n_surrogates=19, stop_after=None, space="threads")
+        rejected += found.p_values[0, 1] <= 0.05
+    assert rejected <= 7  # of 2 expected; by chance in one of 1,000 such tests
+
+
+def test_the_default_is_chosen_by_series():
+    """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's
+    sake.
+    """
+    t, random = np.arange(200), np.random.default_rng(3)
+    plain, gaps = autoregressive(200, 0.5, 5), autoregressive(200, 0.5, 7)
+    gaps[20:23] = np.nan
+    season = 10.0 * np.sin(2 * np.pi * t / 8) + autoregressive(200, 0.5, 6)
+    bursts, walk = np.exp(3 * random.normal(size=200)), np.cumsum(random.normal(size=200))
+    x = np.column_stack([plain, season, gaps, bursts, walk])
+    with pytest.warns(RuntimeWarning, match="dataset: '4' may drift as a random walk"):
+        kinds = check_kinds(x, None, None, None, "dataset", list("01234"))
+    assert kinds == [("seasonal", 8), ("seasonal", 8), ("block", None), ("block", None), ("mirror", None)]
+    assert check_kinds(x[:, :1], None, None, None, "dataset") == [("phase", None)]
+    table = pk.empty((200, 5 * 3), np.float64)
+    with pk.use("threads"):
+        Surrogates(x, kinds, 1).fill(table, 0, 3, 3)
+    made = table.to_numpy().reshape(200, 5, 3)
+    for c, (kind, period) in enumerate(kinds):
+        alone = edm.surrogates(x, 3, kind, period=period, seed=1) if kind == "block" else None
+        if alone is None:
+            alone = edm.surrogates(np.nan_to_num(x), 3, kind, period=period, seed=1, space="threads")
+        # sums over one column and over several are rounded otherwise
+        np.testing.assert_allclose(made[:, c], alone[:, c], rtol=0, atol=1e-10)
+    found = edm.cross_map_test(x[:, :4], 2, n_surrogates=3, space="threads")
+    assert found.n_tests == 12 and found.surrogate == "seasonal (8 steps) and block"
+
+
+def test_no_table_of_independent_series_is_refused():
+    """100 series: some look seasonal, or drift, by chance; a refusal would be one of ten such tables."""
+    x = np.column_stack([autoregressive(400, 0.93, 100 + c) for c in range(100)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = edm.cross_map_test(x, 2, n_surrogates=19, libraries=[0, 1], space="threads")
+    assert found.n_tests == 198 and all("may drift" in str(w.message) for w in caught)
+    assert 0.005 <= np.nanmean(found.p_values <= 0.05) <= 0.12  # 10 of 198, two libraries
+
+
+def test_mirrored_surrogates_keep_the_level_and_the_spectrum():
+    """Of a slow series whose ends differ, steps at the seam are as small as others."""
+    x = np.cumsum(np.random.default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
+    made = edm.surrogates(x, 20, "mirror", space="threads")
+    steps = np.std(np.diff(made, axis=0), axis=0)
+    assert made.shape == (300, 20) and (steps < 1.5 * np.std(np.diff(x))).all()
+    assert (np.std(np.diff(edm.surrogates(x, 20, "phase", space="threads"), axis=0), axis=0) > 2.0).all()

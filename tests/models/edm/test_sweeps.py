@@ -259,3 +259,26 @@ def test_a_sweep_of_the_same_form_gives_what_a_first_one_gives(space, more):
     with ThreadPoolExecutor(1) as pool:  # a thread of its own has no call before
         for x, found in zip(series, again):
             np.testing.assert_array_equal(found, pool.submit(sweep, x).result())
+
+
+@pytest.mark.parametrize("theta", [0.0, 2.2])
+def test_smap_of_candidates_that_do_not_vary(space, theta):
+    """Each target is 1, so each prediction is; slopes that nothing tells of are 0."""
+    x = np.r_[np.ones(20), np.random.default_rng(0).random(20)]
+    with pytest.warns(RuntimeWarning, match="20 of 20 predictions .*no slope is known there"):
+        found = edm.smap(x, 3, theta=theta, lib=(0, 20), pred=(20, 40), space=space)
+    np.testing.assert_allclose(found.predicted, 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.coefficients[0, 2:, 1:], 0.0, rtol=0, atol=1e-12)
+    assert (found.rank[0, 2:] == 1).all()
+
+
+def test_smap_of_candidates_on_a_line(space):
+    """Two coordinates, of which one is constant in the library: slopes of the other are those of one
+    coordinate.
+    """
+    x = logistic_maps(40, 1)[:, 0]
+    both = np.column_stack([x, np.r_[np.full(20, 2.0), np.full(20, 3.0)]])
+    with pytest.warns(RuntimeWarning, match="no slope is known there"):
+        found = edm.smap(both, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
+    alone = edm.smap(x, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
+    np.testing.assert_allclose(found.predicted, alone.predicted, rtol=0, atol=1e-10)

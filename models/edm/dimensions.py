@@ -1,0 +1,73 @@
+"""Embedding dimensions of a cross map: by whose forecasts they are chosen, or as they are given."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..checks import as_numbers, check_choice, check_count
+from .sweeps import embedding_dimension
+
+Of: TypeAlias = Literal["library", "target"]
+OF = ("library", "target")  # whose own best dimension is taken
+E_MAX = 20  # that is tried, if not given
+
+
+def check_dims(dims, n_series, libraries):
+    """Dimensions as an array that broadcasts to shape (n_libraries, n_series); a word of `OF` stays."""
+    if isinstance(dims, str):
+        return check_choice(dims, "dims", OF)
+    dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
+    if dims.ndim > 2 or (dims.ndim == 1 and len(dims) != n_series):
+        raise ShapeError(
+            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for "
+            f"each as a target, or ({n_libraries}, 1), for each as a library"
+        )
+    if dims.ndim == 2 and (dims.shape[0] != n_libraries or dims.shape[1] not in (1, n_series)):
+        raise ShapeError(
+            f"dims has shape {dims.shape}; ({n_libraries}, 1) is wanted, a dimension for each library, or "
+            f"({n_libraries}, {n_series}), for each pair"
+        )
+    if dims.dtype.kind not in "iu":
+        raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")
+    if dims.min() < 1:
+        where = np.unravel_index(int(np.argmin(dims)), dims.shape)
+        place = f"[{', '.join(map(str, where))}]" if where else ""
+        raise InputError(f"dims{place} is {dims[where]}; at least 1 is wanted")
+    return dims.astype(np.int64).reshape((1,) * (2 - dims.ndim) + dims.shape)
+
+
+def choose_dimensions(of, dataset, libraries, E_max, keys):
+    """What `check_dims` gives for the word `of`: the best dimension of each series in forecasts of itself.
+
+    A library of several columns takes the largest of theirs. Only series that matter are forecast.
+
+    keys : tau, exclusion_radius, lib, pred, valid and space, as `embedding_dimension` takes them
+    """
+    wanted = np.unique(libraries.columns[libraries.rows]) if of == "library" else np.arange(dataset.shape[1])
+    best = np.ones(dataset.shape[1], np.int64)
+    for c in wanted.tolist():
+        if np.nanmin(dataset[:, c]) < np.nanmax(dataset[:, c]):
+            best[c] = best_dimension(dataset[:, c], E_max, keys)
+    return best[None] if of == "target" else best[libraries.columns].max(axis=1)[:, None]
+
+
+def best_dimension(series, E_max, keys):
+    """The best dimension of a series in forecasts of itself; 1 where none has a skill.
+
+    If E_max is None, so many are tried as its length is worth, and its gaps leave points for.
+    """
+    if E_max is not None:
+        return max(1, embedding_dimension(series, check_count(E_max, "E_max"), **keys).best)
+    most = min(E_MAX, math.isqrt(len(series)))
+    while True:
+        try:
+            return max(1, embedding_dimension(series, most, **keys).best)
+        except InputError:
+            if most == 1:
+                raise
+            most = max(1, 2 * most // 3)

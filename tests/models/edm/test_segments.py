@@ -1,0 +1,225 @@
+"""Segments: where windows touch, no point and no target reaches across; masks of candidates, and copied
+points.
+
+The reference is a loop over points that shares no code with the methods.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import edm
+from models.edm.checks import check_windows
+from models.edm.segments import Segments, found_in
+
+from .series import logistic_maps
+
+REPLICATES = [(0, 15), (15, 28), (28, 40)]
+
+
+def segment_of(n, windows):
+    """The number of each time's window; touching windows differ, and what lies in none is -1."""
+    number = np.full(n, -1)
+    for k, (begin, end) in enumerate(windows):
+        number[begin:end] = k
+    return number
+
+
+def by_loops(x, y, E, tau, Tp, windows, valid=None):
+    """Simplex predictions of all times with E lags in one window: dict of time to (prediction, observed)."""
+    n, number = len(x), segment_of(len(x), windows)
+
+    def vector(t):
+        lags = t - tau * np.arange(E)
+        return x[lags] if lags.min() >= 0 and (number[lags] == number[t]).all() and number[t] >= 0 else None
+
+    def target(t):
+        return 0 <= t + Tp < n and number[t + Tp] == number[t]
+
+    candidates = [t for t in range(n) if vector(t) is not None and target(t) and (valid is None or valid[t])]
+    found = {}
+    for t in range(n):
+        if vector(t) is None:
+            continue
+        near = sorted(
+            (float(np.sqrt(((vector(s) - vector(t)) ** 2).sum())), s) for s in candidates if s != t
+        )[: E + 1]
+        d, s = np.array([v for v, _ in near]), np.array([v for _, v in near])
+        w = np.maximum(np.exp(-d / d[0]), 1e-6)
+        found[t + Tp] = w @ y[s + Tp] / w.sum(), y[t + Tp] if target(t) else np.nan
+    return found
+
+
+@pytest.mark.parametrize("E, tau, Tp", [(1, 1, 1), (2, 1, 1), (3, 1, 0), (2, 2, -1), (2, 1, 3), (1, 1, -2)])
+def test_replicates_stay_apart(space, E, tau, Tp):
+    x, y = logistic_maps(40, 2).T
+    wanted = by_loops(x, y, E, tau, Tp, REPLICATES)
+    found = edm.simplex(x, E, tau=tau, Tp=Tp, target=y, lib=REPLICATES, pred=REPLICATES, space=space)
+    predicted = dict(zip(found.times.tolist(), zip(found.predicted, found.observed)))
+    for t, (value, seen) in wanted.items():
+        assert predicted[t][0] == pytest.approx(value, abs=1e-12)
+        np.testing.assert_equal(predicted[t][1], seen)
+    assert all(np.isnan(value[0]) for t, value in predicted.items() if t not in wanted)
+    values = np.array(list(wanted.values()))
+    both = np.isfinite(values[:, 1])
+    assert found.rho == pytest.approx(np.corrcoef(values[both].T)[0, 1], abs=1e-10)
+
+
+def test_all_functions_keep_replicates_apart(space):
+    """As one with rows of NaN between the replicates."""
+    x = logistic_maps(40, 2)
+    between = np.concatenate([np.r_[x[b:e], np.full((3, 2), np.nan)] for b, e in REPLICATES])
+    windows = {"lib": REPLICATES, "pred": REPLICATES}
+
+    def every(a, b, keys):
+        yield edm.embedding_dimension(a, 3, target=b, Tp=0, **keys).rho
+        yield edm.smap(a, 2, theta=[0.0, 2.0], target=b, Tp=0, **keys).rho
+        yield edm.cross_map(np.column_stack([a, b]), [1, 2], dtype="float64", **keys)
+        yield edm.lagged_map(a, b, 2, Tp=[0], n_boot=2, **keys).rho
+        both = edm.cross_map_test(
+            np.column_stack([a, b]), 2, surrogate="block", n_surrogates=2, dtype="float64", **keys
+        )
+        yield both.rho
+        n = 40 - 3 if keys.get("lib") else 37
+        yield edm.ccm(a, b, 2, library_sizes=[n], n_samples=1, dtype="float64", **keys).rho
+
+    keys = {"space": space}
+    for ours, wanted in zip(every(*x.T, windows | keys), every(*between.T, keys)):
+        np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12)
+    near = edm.knn(x[:, 0], 3, k=30, lib=REPLICATES, space=space)
+    assert not set(np.unique(near.indices) + 2) & {15, 16, 28, 29}
+    assert set(np.unique(near.indices) + 2) == set(range(2, 40)) - {15, 16, 28, 29} | {1}
+
+
+def test_lags_share_candidates_of_their_segment():
+    """A lagged map wants every lag's target in the candidate's own window."""
+    x, y = logistic_maps(60, 2).T
+    windows = [(0, 20), (20, 40), (40, 60)]
+    found = edm.lagged_map(x, y, 2, Tp=[-2, 3], n_boot=2, lib=windows, pred=windows, space="threads")
+    t = np.arange(60)
+    own = (t % 20 >= 2) & (t % 20 < 17)
+    for lag, rho in zip((-2, 3), found.rho):
+        alone = edm.simplex(x, 2, Tp=lag, target=y, valid=own, lib=windows, pred=windows, space="threads")
+        assert rho == pytest.approx(alone.rho, abs=1e-12)
+
+
+def test_surrogates_are_put_in_their_places(space):
+    """Each surrogate of a test, mapped like a series of its own."""
+    x = logistic_maps(40, 2)
+    keys = {"lib": REPLICATES, "pred": REPLICATES, "dtype": "float64", "space": space}
+    found = edm.cross_map_test(x, 2, n_surrogates=3, surrogate="phase", stop_after=None, seed=3, **keys)
+    standard = (x - x.mean(axis=0)) / x.std(axis=0)
+    made = edm.surrogates(standard, 3, seed=3, space="serial")
+    for i, j in ((0, 1), (1, 0)):
+        skill = edm.cross_map(np.column_stack([x, made[:, j]]), 2, libraries=[i], **keys)[0, 2:]
+        assert found.n_better[i, j] == (skill >= found.rho[i, j]).sum()
+
+
+def test_candidates_may_be_masked(space):
+    """A mask takes no coordinate from others, as NaN would; one that allows all changes nothing."""
+    n = 40
+    x = np.sin(np.arange(n) * 0.631)
+    valid = abs(x) > 0.5
+    wanted = by_loops(x, x, 2, 1, 1, [(0, n)], valid)
+    found = edm.simplex(x, 2, valid=valid, space=space)
+    assert np.isfinite(found.predicted).all() and len(found.times) == n - 1
+    np.testing.assert_allclose(found.predicted, [v for v, _ in wanted.values()], rtol=0, atol=1e-12)
+    swept = edm.embedding_dimension(x, 2, valid=valid, space=space)
+    assert swept.rho[1] == pytest.approx(found.rho, abs=1e-12)
+    two = np.column_stack([x, np.cos(np.arange(n) * 0.631)])
+    rho = edm.cross_map(two, 2, Tp=1, valid=valid, dtype="float64", space=space)
+    assert rho[0, 0] == pytest.approx(found.rho, abs=1e-12)
+    largest = [int(valid[1:-1].sum())]
+    grown = edm.ccm(
+        x, x, 2, Tp=1, library_sizes=largest, n_samples=1, valid=valid, dtype="float64", space=space
+    )
+    assert grown.rho[0, 0] == pytest.approx(found.rho, abs=1e-12)
+    maps = edm.smap(x, 2, theta=0.0, valid=valid.tolist(), space=space)
+    assert np.isfinite(maps.predicted).all()
+    every = edm.simplex(x, 2, valid=np.ones(n, bool), space=space)
+    np.testing.assert_array_equal(every.predicted, edm.simplex(x, 2, space=space).predicted)
+
+
+def test_masked_candidates_on_a_line(monkeypatch):
+    """One coordinate, so many candidates that they are sorted."""
+    x = np.random.default_rng(1).random(3000)
+    valid = x > 0.3
+    monkeypatch.setattr(edm.neighbours, "PAIRS", 1)
+    found = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
+    monkeypatch.setattr(edm.neighbours, "SORTED", 10**9)
+    wanted = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+    assert valid[found.indices].all()
+
+
+@pytest.mark.parametrize("first, last", [(0, 200), (0, 120), (80, 200), (50, 150)])
+def test_points_that_are_the_library_leave_themselves_out(first, last):
+    """White noise has no skill, however its own rows are given as points: as an array, a copy, a list."""
+    x = np.random.default_rng(0).random(200)
+    alone = edm.simplex(x, 2, lib=(0, 200), pred=(first + 1, last), space="threads")
+    for points in (x[first:last], x[first:last].copy(), x[first:last].tolist()):
+        found = edm.simplex(x, 2, points=points, space="threads")
+        np.testing.assert_array_equal(found.predicted, alone.predicted)
+        assert abs(found.rho) < 0.3
+        np.testing.assert_array_equal(found.times, np.arange(2, last - first + 1))
+    wide = edm.simplex(x, 2, points=x[first:last], exclusion_radius=5, space="threads")
+    radius = edm.simplex(x, 2, pred=(first + 1, last), exclusion_radius=5, space="threads")
+    np.testing.assert_array_equal(wide.predicted, radius.predicted)
+    y = np.random.default_rng(1).random(200)
+    other = edm.simplex(x, 2, points=x[first:last], target=y, space="threads")
+    seen = edm.simplex(x, 2, pred=(first + 1, last), target=y, space="threads")
+    assert other.rho == pytest.approx(seen.rho, abs=1e-12)
+    np.testing.assert_array_equal(other.observed, seen.observed)
+    assert edm.embedding_dimension(x, 3, points=x[first:last], space="threads").rho.max() < 0.4
+    assert abs(edm.smap(x, 2, theta=8.0, points=x[first:last], space="threads").rho[0]) < 0.4
+
+
+def test_copies_among_other_points_are_warned_of():
+    x = np.random.default_rng(0).random(200)
+    with pytest.warns(RuntimeWarning, match="49 of 99 points are those of the library"):
+        edm.simplex(x[:150], 2, points=x[100:], space="threads")
+    counts = np.random.default_rng(1).poisson(0.3, 200).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # few values: equal points are no copies
+        edm.simplex(counts[:100], 2, points=counts[100:], space="threads")
+        edm.simplex(x[:100], 2, points=x[100:], space="threads")
+
+
+def test_rows_are_found():
+    x = np.random.default_rng(0).random((50, 2))
+    x[5, 0] = np.nan
+    assert found_in(x, x) == 0 and found_in(x[4:9], x) == 4 and found_in(x[4:5], x) == 4
+    assert found_in(x[::-1], x) is None and found_in(np.r_[x, x], x) is None
+    assert found_in(np.zeros((300, 1)), np.zeros((400, 1))) == 0
+    assert found_in(np.r_[np.zeros((200, 1)), [[1.0]]], np.zeros((400, 1))) is None
+
+
+def test_places():
+    segments = Segments(10, (0, 4, 7), 3)
+    times = np.arange(10)
+    places = segments.places(times)
+    assert places.tolist() == [0, 1, 2, 3, 7, 8, 9, 13, 14, 15] and segments.n_places == 16
+    np.testing.assert_array_equal(segments.times(places), times)
+    spread = segments.spread(times.astype(float)[:, None])[:, 0]
+    assert np.isnan(spread).sum() == 6 and (spread[places] == times).all()
+    there = segments.spread_view(pk.copy_of(times.astype(float)[:, None])).to_numpy()[:, 0]
+    np.testing.assert_array_equal(there, spread)
+    part = segments.part(2, 6)
+    np.testing.assert_array_equal(part.places(np.arange(6)), places[2:8])
+    np.testing.assert_array_equal(part.times(places[2:8]), np.arange(6))
+
+
+@pytest.mark.parametrize(
+    "given, wanted",
+    [
+        ([(0, 30), (30, 60)], [(0, 30), (30, 60)]),
+        ([(30, 60), (0, 31)], [(0, 60)]),
+        ([(0, 50), (10, 20), (49, 60)], [(0, 60)]),
+        ([(0, 30), (0, 30)], [(0, 30)]),
+        ((5, 9), [(5, 9)]),
+    ],
+)
+def test_windows_that_overlap_are_one(given, wanted):
+    assert check_windows(given, "lib", 60) == wanted

@@ -1,0 +1,133 @@
+"""Names of columns, clocks and dates of tables."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import edm
+from models.edm import files
+from models.edm.__main__ import main
+
+from .series import logistic_maps
+
+X = logistic_maps(60, 3)
+pandas = pytest.importorskip("pandas")
+
+
+def test_columns_may_be_numbers():
+    table = pandas.DataFrame(X)
+    wanted = edm.simplex(X[:, 0], 2, target=X[:, 1], space="threads").predicted
+    for columns, target in ((0, 1), ("0", "1"), ([0], ["1"]), (np.int64(0), 1)):
+        found = edm.simplex(table, 2, columns=columns, target=target, space="threads").predicted
+        np.testing.assert_array_equal(found.reshape(len(wanted), -1)[:, 0], wanted)
+    np.testing.assert_array_equal(edm.simplex(X, 2, columns=0, target=1, space="threads").predicted, wanted)
+    years = pandas.DataFrame(X, columns=[1990, 2000, 2010])
+    np.testing.assert_array_equal(
+        edm.simplex(years, 2, columns=1990, target="2000", space="threads").predicted, wanted
+    )
+    with pytest.raises(pk.InputError, match="columns: there is no column 3; the columns are 0, 1, 2"):
+        edm.simplex(table, 2, columns=3)
+    with pytest.raises(pk.InputError, match="target: there is no column 0; the columns are 1990, 2000, 2010"):
+        edm.simplex(years, 2, columns=1990, target=0)
+
+
+def test_names_twice_are_refused():
+    table = pandas.DataFrame(X, columns=["a", "b", "b"])
+    for columns in ("b", ["b"], ["a", "b"]):
+        with pytest.raises(pk.InputError, match="columns: there are 2 columns 'b'; names that differ"):
+            edm.simplex(table, 1, columns=columns, target="a")
+    with pytest.raises(pk.InputError, match="target: there are 2 columns 'b'"):
+        edm.simplex(table, 1, columns="a", target="b")
+    with pytest.raises(pk.InputError, match="libraries: there are 2 series 'b'"):
+        edm.cross_map(table, 1, libraries=["b"])
+    assert edm.simplex(table, 1, columns="a", space="threads").rho > 0.5  # the others do not matter
+    mixed = pandas.DataFrame(X, columns=[0, "0", "c"])
+    wanted = edm.simplex(X[:, 1], 1, space="threads").rho
+    assert edm.simplex(mixed, 1, columns="0", space="threads").rho == wanted
+    assert edm.simplex(mixed, 1, columns=0, space="threads").rho != wanted
+
+
+@pytest.mark.parametrize("clock", [np.arange(60), np.arange(60) * 0.01 + 12.0])
+@pytest.mark.parametrize("name", ["Time", "year", "anything"])
+def test_a_clock_is_no_series(clock, name):
+    table = pandas.DataFrame({name: clock, "a": X[:, 0], "b": X[:, 1]})
+    with pytest.warns(UserWarning, match=f"library: the first column, '{name}', counts the times"):
+        found = edm.embedding_dimension(table, 3, space="threads")
+    wanted = edm.embedding_dimension(X[:, :2], 3, space="threads")
+    np.testing.assert_array_equal(found.rho, wanted.rho)
+    with pytest.warns(UserWarning, match="dataset: the first column"):
+        matrix = edm.cross_map(table, 2, space="threads")
+    assert list(matrix.index) == ["a", "b"]
+    np.testing.assert_array_equal(matrix, edm.cross_map(X[:, :2], 2, space="threads"))
+    named = edm.simplex(table, 2, columns="a", target="b", space="threads")  # warnings are errors
+    asked = edm.simplex(table, 2, columns=name, target="b", space="threads")
+    np.testing.assert_allclose(named.index[:-1], clock[2:])
+    assert asked.predicted.shape == (59,)
+
+
+def test_a_clock_may_run_backwards():
+    table = pandas.DataFrame({"year": 2000 - np.arange(60), "a": X[:, 0], "b": X[:, 1]})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        edm.cross_map(table, 1, space="threads")
+    assert "counts the times" in str(caught[0].message)
+    assert "not in the order of time: 1999 follows 2000" in str(caught[1].message) and len(caught) == 2
+
+
+def test_series_that_rise_are_series():
+    """Neither a short ramp nor one that is not the first column is a clock."""
+    ramp = np.arange(60.0)
+    later = pandas.DataFrame({"a": X[:, 0], "b": ramp})
+    uneven = pandas.DataFrame({"a": np.cumsum(X[:, 0]), "b": X[:, 1]})
+    for table in (later, uneven, later[:15][["b", "a"]]):
+        assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
+
+
+def test_rows_out_of_order_and_missing_rows_are_warned_of():
+    years = pandas.Index(np.arange(1950, 2010), name="year")
+    table = pandas.DataFrame(X[:, :2], columns=["a", "b"], index=years)
+    keys = {"columns": "a", "target": "b", "space": "threads"}
+    with pytest.warns(UserWarning, match="library: its rows are not in the order of time: 2008 follows 2009"):
+        edm.simplex(table.iloc[::-1], 2, **keys)
+    with pytest.warns(
+        UserWarning, match="library: rows are missing between 1959 and 1962; points reach across"
+    ):
+        edm.simplex(table.drop(index=[1960, 1961]), 2, **keys)
+    with pytest.warns(UserWarning, match="dataset: .* between 1959 and 1961, and in 1 other places"):
+        edm.cross_map(table.drop(index=[1960, 1970]), 2, space="threads")
+    for index in (
+        pandas.date_range("2001-01-31", periods=60, freq="ME"),
+        pandas.bdate_range("2001-01-01", periods=60),
+        pandas.period_range("2001-01", periods=60, freq="M"),
+        pandas.date_range("2001-01-01", periods=60, freq="YS"),
+        [f"site {k}" for k in range(60)],
+    ):
+        edm.simplex(table.set_axis(index), 2, **keys)  # warnings are errors
+    dates = table.set_axis(pandas.date_range("2001-01-01", periods=60))
+    with pytest.warns(UserWarning, match="between 2001-01-10 .* and 2001-01-12"):
+        edm.simplex(dates.drop(index=dates.index[10]), 2, **keys)
+
+
+def test_the_clock_of_a_file(tmp_path):
+    columns = np.column_stack([1900 + np.arange(60), X[:, :2]])
+    np.savetxt(tmp_path / "x.csv", columns, delimiter=",", header="year,a,b", comments="", fmt="%.17g")
+    table = files.read(tmp_path / "x.csv")
+    assert table.clock == "year" and table.series == ["a", "b"] and list(table) == ["year", "a", "b"]
+    found = edm.simplex(table, 2, columns="a", space="threads")
+    np.testing.assert_array_equal(found.index, 1902 + np.arange(59))
+    assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
+    given = ["simplex", str(tmp_path / "x.csv"), "--columns", "a", "-E", "2", "--space", "threads"]
+    assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[1].startswith("1902,") and lines[-1].startswith("1960,")
+
+
+def test_messages_of_the_command_name_the_series(tmp_path, capsys):
+    walk = np.cumsum(np.random.default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
+    noise = np.random.default_rng(2).normal(size=80)
+    np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
+    given = ["test", str(tmp_path / "x.csv"), "-E", "2", "--surrogates", "9", "--space", "threads"]
+    assert main(given) == 0
+    assert "dataset: 'b' may drift as a random walk does" in capsys.readouterr().err
