@@ -199,7 +199,7 @@ def main() -> float:
     pk.parallel_for(pk.MDRangePolicy((0, 0, 0), (2, 2, 2)), brick, np.empty((2, 2, 2)))
     pk.parallel_for(pk.MDRangePolicy((0,) * 4, (2,) * 4), block, np.empty((2, 2, 2, 2)))
     pk.parallel_reduce(n, turned, 1j, pk.zeros(n, "complex64"))
-    pk.parallel_for(n, turned, np.complex128(2j), np.zeros(n, np.complex128))
+    pk.parallel_reduce(n, turned, np.complex128(2j), np.zeros(n, np.complex128))
     pk.parallel_for(pk.TeamPolicy(2, pk.AUTO), rows, pk.static(3), np.ones((2, 5)), np.zeros(2))
     pk.parallel_for(n, move, State(x, 0.5))
     again = pk.plan(n, axpy, 2.0, x, y)
