@@ -49,6 +49,7 @@ from .probabilities import (
 )
 from .residuals import Residuals, residuals
 from .sampler import sample_posterior
+from .significance import TriggeringTest, triggering_test
 from .simulate import Simulation, simulate
 from .temporal import TemporalFit, TemporalLikelihood
 from .triggering import EXPONENTIAL, Triggering
@@ -79,6 +80,7 @@ __all__ = [
     "TemporalFit",
     "TemporalLikelihood",
     "Triggering",
+    "TriggeringTest",
     "calibrate",
     "cluster_sizes",
     "compose",
@@ -110,5 +112,6 @@ __all__ = [
     "sample_posterior",
     "simulate",
     "time_scales",
+    "triggering_test",
     "uniform",
 ]

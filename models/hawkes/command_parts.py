@@ -31,10 +31,10 @@ def add_model(one):
     one.add_argument(
         "--background",
         choices=("paper", *KINDS),
-        default="paper",
-        help="kernel density over all events (paper), or fitted in turns with the triggering",
+        default="declustered",
+        help="fitted in turns with the triggering (declustered), or the kernel density over all events of the paper",
     )
-    command.add(one, fit_background, "n_periods")
+    command.add(one, fit_background, "n_periods", "n_simulations")
     one.add_argument(
         "--box-km",
         type=float,

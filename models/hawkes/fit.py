@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from portable.errors import DTypeError, InputError
 from ..checks import check_count, check_flag, check_share
 from ..shown import Shown
 from .checks import check_params
-from .guards import check_places, notes
+from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import PriorSlopes, check_priors, check_start, log_prior
+from .significance import TriggeringTest
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
 # 1e-3 times a gradient's rounding of 1e-12 its noise.
@@ -30,6 +32,8 @@ _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
 MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
+# Of the profile of theta. Draws of the test are a few hundred, so from this level on it does not settle anything.
+_LEAST_THETA, _MOST_THETA, _N_THETAS, _LEAST_P = 1e-4, 2.0, 60, 1e-3
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -53,7 +57,13 @@ class Fit(Shown):
     n_iterations : int
     notes : tuple of str
         What to know before the estimate is defended: parameters that are not identified or at their bounds, a
-        branching ratio of 1 or more, places that repeat, scales far from the data's. Empty if nothing.
+        branching ratio of 1 or more, places that repeat, scales far from the data's, and that there is no
+        evidence of triggering. Empty if nothing.
+    test : TriggeringTest or None
+        Of no triggering. Its p-value says whether an interval of theta reaches 0.
+    profile : tuple or None
+        Where the test does not settle that: thetas, and how far below its maximum the log-likelihood is at
+        each, with mu0 at its best, and the best delay and distance of those that were tested.
     """
 
     params: ParametersBase
@@ -64,6 +74,8 @@ class Fit(Shown):
     converged: bool
     n_iterations: int
     notes: tuple[str, ...] = ()
+    test: TriggeringTest | None = None
+    profile: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
 
     @property
     def aic(self) -> float:
@@ -77,6 +89,9 @@ class Fit(Shown):
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
         """Confidence limits of a free parameter, from the standard error of its logarithm.
+
+        Those of theta reach 0 unless the test rejects "no triggering" at 1 - level; where they do, the upper
+        one is where the profile of the likelihood has fallen as far as the level says.
 
         Parameters
         ----------
@@ -100,6 +115,8 @@ class Fit(Shown):
                 f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}"
             )
         k = self.free.index(name)
+        if name == "theta" and self.test is not None and not self.test.rejects(1.0 - level):
+            return 0.0, self._highest_theta(0.5 * z * z)
         if math.isnan(self.standard_errors[name]):
             return math.nan, math.nan
         if math.isinf(self.standard_errors[name]):
@@ -107,6 +124,17 @@ class Fit(Shown):
         value, error = getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0))
         width = math.exp(error) if error < 700.0 else math.inf  # where the events say nothing
         return value / width, value * width
+
+    def _highest_theta(self, fallen):
+        """The theta above which the likelihood is farther below its maximum than so much."""
+        if self.profile is None:
+            return math.inf
+        thetas, below = self.profile
+        k = int(np.flatnonzero(below <= fallen)[-1]) if (below <= fallen).any() else 0
+        if k == len(thetas) - 1:
+            return math.inf
+        share = min(max((fallen - below[k]) / (below[k + 1] - below[k]), 0.0), 1.0)
+        return float(thetas[k] + share * (thetas[k + 1] - thetas[k]))
 
 
 def fit(
@@ -119,8 +147,9 @@ def fit(
     least: dict | None = None,
     max_iter: int = MAX_ITER,
     tol: float = TOL,
+    n_simulations: int = 199,
 ) -> Fit:
-    """Estimate the parameters.
+    """Estimate the parameters, and test whether there is any triggering.
 
     Parameters
     ----------
@@ -142,6 +171,8 @@ def fit(
     max_iter : int
     tol : float
         Ends where a Newton step promises less than so much of the log-likelihood.
+    n_simulations : int, default 199
+        Draws without triggering for the test (`triggering_test`); 0 leaves it out.
 
     Returns
     -------
@@ -150,7 +181,8 @@ def fit(
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero.
+        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero; places
+        that repeat and pass for contagion.
 
     Examples
     --------
@@ -175,6 +207,8 @@ def fit(
     objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
     top = _climb(objective, max_iter, tol)
     params, held, flat = objective.params(top.z), top.held, top.flat
+    check_estimate(likelihood, params, set(free) - set(objective.least), n_simulations)
+    test = likelihood.triggering_test(n_simulations) if n_simulations and "theta" in free else None
     said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
     said += [
         f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
@@ -189,8 +223,45 @@ def fit(
         top.covariance,
         top.converged,
         top.n_iterations,
-        (*said, *notes(likelihood, params, np.array(free)[~held])),
+        (*said, *notes(likelihood, params, np.array(free)[~held], n_simulations=n_simulations)),
+        test,
+        _profile(likelihood, params, free, objective.least, test)
+        if test is not None and not test.rejects(_LEAST_P)
+        else None,
     )
+
+
+def _profile(likelihood, params, free, least, test):
+    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best, and
+    over the delays and distances that were tested or estimated, exponential and normal."""
+    h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
+    omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
+    thetas = np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+    left = likelihood.horizon_h - likelihood.sums.times
+    best = np.full(len(thetas), -math.inf)
+    h = [v for v in h if v >= least.get("h", 0.0)] or [least["h"]]
+    found = [(params.omega, params.h)] if hasattr(params, "omega") and hasattr(params, "h") else []
+    for one, other in [*itertools.product(omega, h), *found]:
+        at = Parameters(1.0, params.tau_x, params.tau_t, 1.0, one, other)
+        background, excited = likelihood.rates(at)
+        share, offspring = likelihood.observed_share(at)[0], -np.expm1(-one * left).sum()
+        best = np.maximum(best, _best_mu0(background, thetas, excited, share) - thetas * offspring)
+    return thetas, best.max() - best
+
+
+def _best_mu0(background, thetas, excited, share):
+    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving the
+    interval in which the slope in mu0 changes its sign."""
+    added = thetas[:, None] * excited
+    low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.nansum(background / (np.exp(middle)[:, None] * background + added), axis=1) - share
+        low, high = np.where(slope > 0.0, middle, low), np.where(slope > 0.0, high, middle)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.exp(high)[:, None] * background + added).sum(axis=1)
+    return logs - np.exp(high) * share
 
 
 class _Top(NamedTuple):
@@ -274,6 +345,7 @@ def posterior_mode(likelihood, start, free, priors, least):
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=least)
     top = _climb(objective, MAX_ITER, TOL)
+    check_estimate(likelihood, objective.params(top.z), set(free) - set(least or {}))
     held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
     return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
 
@@ -300,10 +372,10 @@ class Objective:
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
         self._prior_slopes = None if priors is None else PriorSlopes(type(start), priors, free)
-        self.jacobian = with_jacobian
+        self.jacobian, self.least = with_jacobian, least or {}
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
-        self.low = np.log([max(own.get(name, 0.0), (least or {}).get(name, 0.0), 1e-15) for name in free])
+        self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
         steps = _STEP * np.eye(len(free))  # to both sides of each parameter, behind the place itself
         sides = np.stack([-steps, steps], axis=1).reshape(-1, len(free))
         self._places = np.vstack([np.zeros(len(free)), sides])

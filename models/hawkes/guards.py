@@ -21,9 +21,17 @@ if TYPE_CHECKING:  # which import this module
 
 # Places are repeated where more than this share of events has the place of another.
 _REPEATED = 0.1
+# An estimate of h below this share of their spacing rests on the events that share a place alone.
+_COLLAPSED = 0.25
 # Repeated places farther apart than this share of the scale that the background is smooth over are as
 # centroids: tau_x, or where the background is given, some share of the region's width.
 _SPACED, _SMOOTH = 0.25, 0.08
+
+
+_SPREAD = (
+    "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or make"
+    " the Likelihood with repeats='accept' (--repeats accept)"
+)
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,11 @@ def check_places(likelihood, params, free):
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
     found = likelihood.places
+    if found.n_distinct == 1 and found.n_events > 1:
+        raise InputError(
+            f"locations: all {found.n_events:,} events have one place, so nothing is near or far; for events in time"
+            " alone make a hawkes.TemporalLikelihood of the times"
+        )
     smooth = (
         params.tau_x
         if likelihood.background is None
@@ -138,14 +151,32 @@ def check_places(likelihood, params, free):
     if found.rounded and found.spacing_km > _SPACED * smooth:
         raise InputError(
             f"locations: {found}. The background cannot follow them, so events that share a place would pass"
-            " for offspring of each other, whatever their times. Spread them over their rounding"
-            " (hawkes.jitter, --jitter), give a background that knows the places, or make the Likelihood"
-            " with repeats='accept' (--repeats accept)"
+            f" for offspring of each other, whatever their times. {_SPREAD}"
+        )
+
+
+def check_estimate(likelihood, params, free, n_simulations=199):
+    """Refuse an estimate of h that says no more than that places repeat: far below their spacing, or below it
+    where no test finds triggering."""
+    found = likelihood.places
+    if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
+        return
+    near = params.h < found.spacing_km
+    if params.h < _COLLAPSED * found.spacing_km or (
+        near and n_simulations and not likelihood.triggering_test(n_simulations).rejects()
+    ):
+        raise InputError(
+            f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g} say"
+            f" no more than that places repeat. {_SPREAD}"
         )
 
 
 def notes(
-    likelihood: Likelihood, params: ParametersBase, free: Sequence[str] | None = None
+    likelihood: Likelihood,
+    params: ParametersBase,
+    free: Sequence[str] | None = None,
+    *,
+    n_simulations: int = 199,
 ) -> tuple[str, ...]:
     """What to know about an estimate before it is defended.
 
@@ -156,6 +187,8 @@ def notes(
         An estimate, or the mean of a posterior.
     free : sequence of str, optional
         Parameters that were estimated; all but tau_x and tau_t if not given.
+    n_simulations : int
+        Draws for the test of no triggering; 0 leaves it out.
 
     Returns
     -------
@@ -169,6 +202,10 @@ def notes(
     likelihood.check_params(params)
     free = [name for name in params.names() if name not in ("tau_x", "tau_t")] if free is None else list(free)
     found = []
+    if n_simulations and "theta" in free:
+        test = likelihood.triggering_test(n_simulations)
+        if not test.rejects():
+            found.append(str(test))
     ratio = likelihood.branching_ratio(params)
     if ratio >= 1.0 and "theta" in free:
         found.append(
