@@ -27,13 +27,14 @@ from . import figures
 from .backgrounds import fit_background
 from .calibration import calibrate
 from .catalogue import read_catalogue, write_table
-from .command_parts import add_found, add_model, given, number_or_text, print_coverage, start_of
+from .command_parts import add_found, add_model, given, number_or_text, print_coverage, print_noise, start_of
 from .coverage import BACKGROUNDS, CLUSTERS
 from .evidence import evidence
 from .fit import fit
 from .forecast import Forecast, decluster, forecast, predictive_check
 from .guards import jitter, notes, places
 from .likelihood import Likelihood
+from .noise import calibrate_noise
 from .nuts import sample_nuts
 from .paper import Paper
 from .parameters import Parameters
@@ -160,6 +161,12 @@ def _add_calibrate(commands):
     one.add_argument(
         "--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead"
     )
+    one.add_argument(
+        "--noise",
+        action="store_true",
+        help="level, power and coverage of the default analysis instead, over six shapes of the background",
+    )
+    command.add(one, calibrate_noise, "n_events", "n_simulations")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     command.add(
         one,
@@ -167,7 +174,7 @@ def _add_calibrate(commands):
         "space",
         "jobs",
         "seed",
-        n_sets={"default": None, "help": "simulated data sets (default: 200; --quick: 20)"},
+        n_sets={"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"},
     )
     one.add_argument("--quick", action="store_true", help="20 sets: shows that everything runs")
     command.progress(one)
@@ -324,12 +331,18 @@ def _least(options):
 def _sample(options, likelihood, start, fixed, method="metropolis"):
     sampler = sample_nuts if method == "nuts" else sample_posterior
     asked = {name: value for name, value in command.given(options, sampler).items() if value is not None}
-    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": _least(options)})
+    least = _least(options)
+    if options.background != "paper" and "omega" in start.names():
+        # longer delays than the record are no other than background, and theta then has no bound
+        least = (least or {}) | {"omega": 1.0 / likelihood.horizon_h}
+    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": least})
 
 
 def _params_or_mode(options, likelihood, start, fixed, found):
     if found is None:
-        return fit(likelihood, start=start, fixed=fixed, posterior=True, least=_least(options), n_simulations=0).params
+        return fit(
+            likelihood, start=start, fixed=fixed, posterior=True, least=_least(options), n_simulations=0
+        ).params
     return found.mean() if isinstance(found, Posterior) else found
 
 
@@ -533,7 +546,9 @@ def run_paper(options):
 
 def run_calibrate(options):
     """Print p-values of uniform ranks, or coverage."""
-    options.n_sets = sets = options.n_sets or (20 if options.quick else 200)
+    options.n_sets = sets = options.n_sets or (20 if options.quick else 1000 if options.noise else 200)
+    if options.noise:
+        return print_noise(options, console)
     if options.background:
         return print_coverage(options, sets, console)
     found = calibrate(options.method, **command.given(options, calibrate))

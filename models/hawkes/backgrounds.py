@@ -160,7 +160,9 @@ def fit_background(
     box = _check_box(box_km, locations)
     make = _Maker(locations, times, horizon, box, kind, n_periods, bandwidth_km, space)
     spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
-    test = triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
+    test = (
+        triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
+    )
     if start is None:
         omega, h = 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread
         if test is not None and test.rejects():
@@ -258,10 +260,7 @@ class _Maker:
         for column, low, high in zip(self.locations.T, *self.box):
             mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
         return (
-            weights
-            / np.maximum(mass, 1e-12)
-            / weights.sum()
-            / (math.sqrt(2.0 * math.pi) * widths) ** n_dims
+            weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * widths) ** n_dims
         )
 
     def _density(self, scale, widths, at):

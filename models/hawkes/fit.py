@@ -375,6 +375,8 @@ class Objective:
         self.jacobian, self.least = with_jacobian, least or {}
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
+        if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
+            own.setdefault("omega", 1.0 / likelihood.horizon_h)
         self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
         steps = _STEP * np.eye(len(free))  # to both sides of each parameter, behind the place itself
         sides = np.stack([-steps, steps], axis=1).reshape(-1, len(free))

@@ -27,7 +27,7 @@ import portable as pk
 from ..checks import check_count, check_seed
 from ..shown import Shown
 from .checks import check_events
-from .kernels import LOG2_E, squared_distance
+from .kernels import LOG2_E
 
 _N_H, _N_OMEGA = 5, 8
 # Neighbours on the grid: three squarings of the exponential, a factor of 8 in omega and of 8 in h^2.
@@ -36,7 +36,7 @@ _WIDEST, _SLOWEST = 0.25, 10.0  # h beside the spread of places, omega times the
 # Pairs are sought within so many events in a row, of so many such rows, evenly over the record.
 _ROW, _MOST_ROWS = 2_048, 4
 _HALVINGS, _LEAST_SHARE = 16, 1e-5  # of the search for s
-_MOST_BYTES = 1 << 27  # of rates that are kept at once, on a space that is given no other number
+_MOST_BYTES = 1 << 28  # of q, at once
 
 
 @dataclass(frozen=True)
@@ -263,12 +263,12 @@ class _Tables:
             for low, high in zip(starts[:-1], starts[1:]):
                 self.before[k, low:high] = low + np.searchsorted(t[low:high], t[low:high], side="left")
                 hours[k] += t[high - 1] - t[low]
-        self.spread = np.maximum(np.sqrt(self.x.var(axis=2).mean(axis=1)), 1e-300)
-        self.hours = np.maximum(hours / len(self.rows), 1e-300)
+        self.spread = _or_one(np.sqrt(self.x.var(axis=2).mean(axis=1)))
+        self.hours = _or_one(hours / len(self.rows))
         self.h = _WIDEST * self.spread[:, None] * _FACTOR ** (-0.5 * np.arange(_N_H))
         self.omega = _SLOWEST / self.hours[:, None] * _FACTOR ** np.arange(_N_OMEGA)
         self.f = _adaptive_density(self.x, self.spread * n ** (-1.0 / (self.n_dims + 4)))
-        span = np.maximum(self.t[:, -1] - self.t[:, 0], 1e-300)
+        span = _or_one(self.t[:, -1] - self.t[:, 0])
         width = np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1)
         self.g = _density(self.t[:, None, :], width)
 
@@ -291,7 +291,10 @@ class _Tables:
         scale = norm / np.maximum(offspring, 1e-300)[:, :, None]
         data = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.x, self.t)]
         rest = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.begin, self.before)]
-        slowest, widest = pk.copy_of(-LOG2_E * self.omega[:, 0]), pk.copy_of(-0.5 * LOG2_E / self.h[:, 0] ** 2)
+        slowest, widest = (
+            pk.copy_of(-LOG2_E * self.omega[:, 0]),
+            pk.copy_of(-0.5 * LOG2_E / self.h[:, 0] ** 2),
+        )
         tail = [slowest, widest, *(pk.copy_of(np.ascontiguousarray(v)) for v in (scale, self.f, self.g))]
         cells = _N_OMEGA * _N_H
         found = np.empty((2, n_sets * cells, 1 + n_simulations))
@@ -346,6 +349,11 @@ class _Tables:
             self.omega[k],
             self.h[k],
         )
+
+
+def _or_one(values):
+    """Values, 1 in place of 0: of events at one place, or at one time, every draw is the same."""
+    return np.where(values > 0.0, values, 1.0)
 
 
 def _rows(n):
