@@ -498,9 +498,10 @@ def run_compare(options):
         )
         return
     found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options), n_simulations=0)
-    command.write_json(options, log_likelihood=found.log_likelihood, aic=found.aic, free=found.free)
+    command.write_json(options, log_likelihood=found.log_likelihood, aic=float(found.aic), free=found.free)
     console.print(
-        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}"
+        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f},"
+        f" comparable with others of --background {options.background} and the same options of it"
     )
 
 

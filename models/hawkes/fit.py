@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +15,12 @@ from portable.errors import DTypeError, InputError
 from ..checks import check_count, check_flag, check_share
 from ..shown import Shown
 from .checks import check_params
+from .criterion import Criterion, model_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import PriorSlopes, check_priors, check_start, log_prior
+from .profile import LEAST_P, profile_of
 from .significance import TriggeringTest
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
@@ -32,8 +33,6 @@ _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
 MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
-# Of the profile of theta. Draws of the test are a few hundred, so from this level on it does not settle anything.
-_LEAST_THETA, _MOST_THETA, _N_THETAS, _LEAST_P = 1e-4, 2.0, 60, 1e-3
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -64,6 +63,8 @@ class Fit(Shown):
     profile : tuple or None
         Where the test does not settle that: thetas, and how far below its maximum the log-likelihood is at
         each, with mu0 at its best, and the best delay and distance of those that were tested.
+    model : str
+        Stands for the events and the background: `aic` compares fits that have it in common.
     """
 
     params: ParametersBase
@@ -76,11 +77,13 @@ class Fit(Shown):
     notes: tuple[str, ...] = ()
     test: TriggeringTest | None = None
     profile: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+    model: str = ""
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events the smaller is better."""
-        return 2.0 * len(self.free) - 2.0 * self.log_likelihood
+    def aic(self) -> Criterion:
+        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events with the same background the
+        smaller is better. Comparisons across backgrounds are refused."""
+        return Criterion(2.0 * len(self.free) - 2.0 * self.log_likelihood, self.model)
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -225,43 +228,11 @@ def fit(
         top.n_iterations,
         (*said, *notes(likelihood, params, np.array(free)[~held], n_simulations=n_simulations)),
         test,
-        _profile(likelihood, params, free, objective.least, test)
-        if test is not None and not test.rejects(_LEAST_P)
+        profile_of(likelihood, params, free, objective.least, test)
+        if test is not None and not test.rejects(LEAST_P) and likelihood.horizon_h > 0.0
         else None,
+        model_of(likelihood, params, free),
     )
-
-
-def _profile(likelihood, params, free, least, test):
-    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best, and
-    over the delays and distances that were tested or estimated, exponential and normal."""
-    h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
-    omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
-    thetas = np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
-    left = likelihood.horizon_h - likelihood.sums.times
-    best = np.full(len(thetas), -math.inf)
-    h = [v for v in h if v >= least.get("h", 0.0)] or [least["h"]]
-    found = [(params.omega, params.h)] if hasattr(params, "omega") and hasattr(params, "h") else []
-    for one, other in [*itertools.product(omega, h), *found]:
-        at = Parameters(1.0, params.tau_x, params.tau_t, 1.0, one, other)
-        background, excited = likelihood.rates(at)
-        share, offspring = likelihood.observed_share(at)[0], -np.expm1(-one * left).sum()
-        best = np.maximum(best, _best_mu0(background, thetas, excited, share) - thetas * offspring)
-    return thetas, best.max() - best
-
-
-def _best_mu0(background, thetas, excited, share):
-    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving the
-    interval in which the slope in mu0 changes its sign."""
-    added = thetas[:, None] * excited
-    low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.nansum(background / (np.exp(middle)[:, None] * background + added), axis=1) - share
-        low, high = np.where(slope > 0.0, middle, low), np.where(slope > 0.0, high, middle)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.exp(high)[:, None] * background + added).sum(axis=1)
-    return logs - np.exp(high) * share
 
 
 class _Top(NamedTuple):

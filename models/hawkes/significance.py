@@ -288,7 +288,7 @@ class _Tables:
             left = self.t[:, high - 1 : high] - self.t[:, low:high]
             offspring -= np.expm1(-self.omega[:, :, None] * left[:, None, :]).sum(axis=2)
         norm = self.omega[:, :, None] / (math.sqrt(2.0 * math.pi) * self.h[:, None, :]) ** n_dims
-        scale = norm / np.maximum(offspring, 1e-300)[:, :, None]
+        scale = norm / _or_one(offspring)[:, :, None]
         data = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.x, self.t)]
         rest = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.begin, self.before)]
         slowest, widest = (
@@ -379,7 +379,7 @@ def _density(x, widths):
         label="hawkes.place_density",
     )
     density = out.to_numpy() / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
-    return np.maximum(density, 1e-9 * density.mean(axis=1, keepdims=True) + 1e-300)
+    return np.maximum(density, 1e-9 * _or_one(density.mean(axis=1, keepdims=True)))
 
 
 def _adaptive_density(x, width):
