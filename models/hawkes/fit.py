@@ -20,7 +20,7 @@ from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import PriorSlopes, check_priors, check_start, log_prior
-from .profile import LEAST_P, profile_of
+from .profile import LEAST_P, highest_theta, profile_of
 from .significance import TriggeringTest
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
@@ -119,7 +119,7 @@ class Fit(Shown):
             )
         k = self.free.index(name)
         if name == "theta" and self.test is not None and not self.test.rejects(1.0 - level):
-            return 0.0, self._highest_theta(0.5 * z * z)
+            return 0.0, math.inf if self.profile is None else highest_theta(self.profile, 0.5 * z * z)
         if math.isnan(self.standard_errors[name]):
             return math.nan, math.nan
         if math.isinf(self.standard_errors[name]):
@@ -127,17 +127,6 @@ class Fit(Shown):
         value, error = getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0))
         width = math.exp(error) if error < 700.0 else math.inf  # where the events say nothing
         return value / width, value * width
-
-    def _highest_theta(self, fallen):
-        """The theta above which the likelihood is farther below its maximum than so much."""
-        if self.profile is None:
-            return math.inf
-        thetas, below = self.profile
-        k = int(np.flatnonzero(below <= fallen)[-1]) if (below <= fallen).any() else 0
-        if k == len(thetas) - 1:
-            return math.inf
-        share = min(max((fallen - below[k]) / (below[k + 1] - below[k]), 0.0), 1.0)
-        return float(thetas[k] + share * (thetas[k + 1] - thetas[k]))
 
 
 def fit(
@@ -272,7 +261,7 @@ def _climb(objective, max_iter, tol):
             break
     held = (z <= objective.low) & (slopes < 0.0)
     information = objective.information(z) if information is None else information
-    covariance, flat = _covariance(information, held)
+    covariance, flat = covariance_of(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
     return _Top(z, held, errors, covariance, flat, converged, n_iterations)
 
@@ -321,7 +310,7 @@ def posterior_mode(likelihood, start, free, priors, least):
     return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
 
 
-def _covariance(information, held):
+def covariance_of(information, held):
     """The inverse of the information, infinite where there is none, and for which parameters that is."""
     n = len(information)
     covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held

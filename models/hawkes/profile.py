@@ -10,8 +10,24 @@ import numpy as np
 
 from .parameters import Parameters
 
-# Draws of a test are a few hundred: it does not settle intervals of more than this.
-_LEAST_THETA, _MOST_THETA, _N_THETAS, LEAST_P = 1e-4, 2.0, 60, 1e-3
+_LEAST_THETA, _MOST_THETA, _N_THETAS = 1e-4, 2.0, 60
+LEAST_P = 1e-3  # draws of a test are a few hundred, so it does not settle intervals of a higher level
+
+
+def thetas_of_profile():
+    """0, and thetas even in their logarithm."""
+    return np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+
+
+def highest_theta(profile, fallen):
+    """The theta above which the log-likelihood is farther below its maximum than so much."""
+    thetas, below = profile
+    inside = np.flatnonzero(below <= fallen)
+    k = int(inside[-1]) if len(inside) else 0
+    if k == len(thetas) - 1:
+        return math.inf
+    share = min(max((fallen - below[k]) / (below[k + 1] - below[k]), 0.0), 1.0)
+    return float(thetas[k] + share * (thetas[k + 1] - thetas[k]))
 
 
 def profile_of(likelihood, params, free, least, test):
@@ -19,7 +35,7 @@ def profile_of(likelihood, params, free, least, test):
     over the delays and distances that were tested or estimated, exponential and normal."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
-    thetas = np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+    thetas = thetas_of_profile()
     left = likelihood.horizon_h - likelihood.sums.times
     best = np.full(len(thetas), -math.inf)
     h = [v for v in h if v >= least.get("h", 0.0)] or [least["h"]]

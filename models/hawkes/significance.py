@@ -29,10 +29,10 @@ from ..shown import Shown
 from .checks import check_events
 from .kernels import LOG2_E
 
-_N_H, _N_OMEGA = 5, 8
+_N_H, N_OMEGA = 5, 8
 # Neighbours on the grid: three squarings of the exponential, a factor of 8 in omega and of 8 in h^2.
-_FACTOR = 8.0
-_WIDEST, _SLOWEST = 0.25, 10.0  # h beside the spread of places, omega times the hours observed
+FACTOR = 8.0
+_WIDEST, SLOWEST = 0.25, 10.0  # h beside the spread of places, omega times the hours observed
 # Pairs are sought within so many events in a row, of so many such rows, evenly over the record.
 _ROW, _MOST_ROWS = 2_048, 4
 _HALVINGS, _LEAST_SHARE = 16, 1e-5  # of the search for s
@@ -265,8 +265,8 @@ class _Tables:
                 hours[k] += t[high - 1] - t[low]
         self.spread = _or_one(np.sqrt(self.x.var(axis=2).mean(axis=1)))
         self.hours = _or_one(hours / len(self.rows))
-        self.h = _WIDEST * self.spread[:, None] * _FACTOR ** (-0.5 * np.arange(_N_H))
-        self.omega = _SLOWEST / self.hours[:, None] * _FACTOR ** np.arange(_N_OMEGA)
+        self.h = _WIDEST * self.spread[:, None] * FACTOR ** (-0.5 * np.arange(_N_H))
+        self.omega = SLOWEST / self.hours[:, None] * FACTOR ** np.arange(N_OMEGA)
         self.f = _adaptive_density(self.x, self.spread * n ** (-1.0 / (self.n_dims + 4)))
         span = _or_one(self.t[:, -1] - self.t[:, 0])
         width = np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1)
@@ -283,7 +283,7 @@ class _Tables:
                 random.permuted(own[1:], axis=1, out=own[1:])
                 order[k, low:high] = own.T
         # expected offspring of theta = 1 that the rows hold, for each omega
-        offspring = np.zeros((n_sets, _N_OMEGA))
+        offspring = np.zeros((n_sets, N_OMEGA))
         for low, high in zip(starts[:-1], starts[1:]):
             left = self.t[:, high - 1 : high] - self.t[:, low:high]
             offspring -= np.expm1(-self.omega[:, :, None] * left[:, None, :]).sum(axis=2)
@@ -296,7 +296,7 @@ class _Tables:
             pk.copy_of(-0.5 * LOG2_E / self.h[:, 0] ** 2),
         )
         tail = [slowest, widest, *(pk.copy_of(np.ascontiguousarray(v)) for v in (scale, self.f, self.g))]
-        cells = _N_OMEGA * _N_H
+        cells = N_OMEGA * _N_H
         found = np.empty((2, n_sets * cells, 1 + n_simulations))
         at_once = max(_MOST_BYTES // (4 * n_sets * cells * n), 8)
         for low in range(0, 1 + n_simulations, at_once):
@@ -308,7 +308,7 @@ class _Tables:
                 pair_ratios,
                 pk.static(n_dims),
                 pk.static(_N_H),
-                pk.static(_N_OMEGA),
+                pk.static(N_OMEGA),
                 *data,
                 pk.copy_of(some),
                 *rest,
@@ -316,26 +316,12 @@ class _Tables:
                 q,
                 label="hawkes.pair_ratios",
             )
-            share, root = pk.empty((n_sets * cells, width)), pk.empty((n_sets * cells, width))
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0), (n_sets * cells, width)),
-                best_share,
-                _HALVINGS,
-                _LEAST_SHARE,
-                q,
-                share,
-                root,
-                label="hawkes.best_share",
-            )
-            found[0, :, low : low + width], found[1, :, low : low + width] = share.to_numpy(), root.to_numpy()
+            found[:, :, low : low + width] = best_shares(q)
         return found.reshape(2, n_sets, cells, 1 + n_simulations)
 
     def judged(self, k, shares, roots):
         """The test of set k."""
-        spread = roots.std(axis=1, keepdims=True)
-        # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
-        z = (roots - roots.mean(axis=1, keepdims=True)) / np.maximum(spread, 0.5)
-        largest = z.max(axis=0)
+        largest = stands_out(roots)
         cell = int(roots[:, 0].argmax())
         w, i = divmod(cell, _N_H)
         return TriggeringTest(
@@ -349,6 +335,31 @@ class _Tables:
             self.omega[k],
             self.h[k],
         )
+
+
+def stands_out(roots):
+    """How far each draw, shape (n_cells, n_draws), is above what all of them have, at the cell where it is most."""
+    # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
+    spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
+    return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)
+
+
+def best_shares(q):
+    """For each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring that explains
+    most, and the root of twice what it gains."""
+    n_cells, _, n_draws = q.shape
+    share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
+    pk.parallel_for(
+        pk.MDRangePolicy((0, 0), (n_cells, n_draws)),
+        best_share,
+        _HALVINGS,
+        _LEAST_SHARE,
+        q,
+        share,
+        root,
+        label="hawkes.best_share",
+    )
+    return share.to_numpy(), root.to_numpy()
 
 
 def _or_one(values):
