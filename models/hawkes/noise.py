@@ -18,7 +18,7 @@ from ..checks import check_count, check_seed
 from ..processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .parameters import Parameters
-from .significance import tests_of
+from .significance import several_tests
 from .simulate import simulate
 
 _SIDE_KM, _YEAR_H, _TOWN_KM = 10.0, 8766.0, 0.4
@@ -136,7 +136,9 @@ def _p_values(shape, n_sets, seed, n_events, n_simulations, space, k):
         order = np.argsort(times, kind="stable")
         sets.append((places[order], times[order]))
     seeds = [seed + number for number in numbers]
-    return [found.p_value for found in tests_of(sets, n_simulations=n_simulations, seeds=seeds, space=space)]
+    return [
+        found.p_value for found in several_tests(sets, n_simulations=n_simulations, seeds=seeds, space=space)
+    ]
 
 
 def _triggered(seed, n_events, n_simulations, space, k):

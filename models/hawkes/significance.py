@@ -231,10 +231,10 @@ def triggering_test(
     True
     """
     locations, times = check_events(locations, times)
-    return tests_of([(locations, times)], n_simulations=n_simulations, seeds=[seed], space=space)[0]
+    return several_tests([(locations, times)], n_simulations=n_simulations, seeds=[seed], space=space)[0]
 
 
-def tests_of(sets, *, n_simulations=199, seeds, space=None) -> list[TriggeringTest]:
+def several_tests(sets, *, n_simulations=199, seeds, space=None) -> list[TriggeringTest]:
     """`triggering_test` of several sets of equally many events, in launches for all of them."""
     n_simulations = check_count(n_simulations, "n_simulations")
     seeds = [check_seed(seed) for seed in seeds]
