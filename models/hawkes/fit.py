@@ -207,6 +207,7 @@ def fit(
     ]
     if not top.converged:
         said.append(f"not converged after {top.n_iterations} iterations")
+    said += notes(likelihood, params, np.array(free)[~held], n_simulations=n_simulations)
     return Fit(
         params,
         likelihood.log_likelihood(params),
@@ -215,7 +216,7 @@ def fit(
         top.covariance,
         top.converged,
         top.n_iterations,
-        (*said, *notes(likelihood, params, np.array(free)[~held], n_simulations=n_simulations)),
+        tuple(sorted(said, key=lambda note: not note.startswith("no evidence"))),  # that first
         test,
         profile_of(likelihood, params, free, objective.least, test)
         if test is not None and not test.rejects(LEAST_P) and likelihood.horizon_h > 0.0
