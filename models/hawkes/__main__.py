@@ -166,7 +166,7 @@ def _add_calibrate(commands):
         action="store_true",
         help="level, power and coverage of the default analysis instead, over six shapes of the background",
     )
-    command.add(one, calibrate_noise, "n_events", "n_simulations")
+    command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     command.add(
         one,
