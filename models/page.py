@@ -231,9 +231,9 @@ class Study:
         self.page = Page(
             self.title,
             self.source,
-            f"{command or 'Made'}: size '{size}', space '{self.space}' ({threads} at a "
-            f"time) on {machine()}, {when}. "
-            "Times of one machine say little about another's; what needs a machine that is not here says so.",
+            f"{command or 'Made'}: size '{size}', space '{self.space}' ({threads} at a time) on"
+            f" {machine()}, {when}. Times of one machine say little about another's; what needs a machine"
+            " that is not here says so.",
         )
 
     def file(self, *parts: str) -> Path | None:
@@ -288,7 +288,8 @@ def example(name: str, folder: str = "examples/papers"):
     path = Path(__file__).parents[1] / "docs" / folder / f"{name}.py"
     if not path.exists():
         raise NoExample(
-            f"docs/{folder}/{name}.py is not installed, which a checkout has beside models/: run this part there"
+            f"docs/{folder}/{name}.py is not installed, which a checkout has beside models/: run this part"
+            f" there"
         )
     spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
     module = importlib.util.module_from_spec(spec)

@@ -301,8 +301,8 @@ def _check_background(options):
     wrong = [name for name, value in asked.items() if value]
     if wrong and options.background != "paper":
         raise InputError(
-            f"{wrong[0]} is for the paper's background, and --background is {options.background}; add --background"
-            " paper, or leave it out"
+            f"{wrong[0]} is for the paper's background, and --background is {options.background}; add"
+            " --background paper, or leave it out"
         )
 
 

@@ -8,10 +8,10 @@
 over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts
 as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background;
 and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are
-cut off at the box and scaled up to keep their mass. Each has its own width, the narrower the denser background
-events are about it (Abramson 1982), for towns in open country; the typical width is the one under which each
-background event is likeliest, left out of the density itself. "declustered" also takes the rate in time to be
-that of equal periods, so many as Schwarz's criterion wants of the background events.
+cut off at the box and scaled up to keep their mass. Each has its own width, the narrower the denser
+background events are about it (Abramson 1982), for towns in open country; the typical width is the one under
+which each background event is likeliest, left out of the density itself. "declustered" also takes the rate
+in time to be that of equal periods, so many as Schwarz's criterion wants of the background events.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class BackgroundFit(Shown):
 
 @pk.kernel
 def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
-    """sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3 operations, an
-    exponential."""
+    """sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
+    operations, an exponential."""
     i = team.league_rank
     own = same[i]
     total = 0.0
@@ -123,8 +123,8 @@ def fit_background(
     bandwidth_km : float, optional
         Of "declustered", one for all kernels; chosen from the data if not given, and then each kernel's own.
     start : Parameters, optional
-        Where the triggering begins; tau_x and tau_t do not matter. If not given, the delay and the distance at
-        which the test finds most.
+        Where the triggering begins; tau_x and tau_t do not matter. If not given, the delay and the distance
+        at which the test finds most.
     fixed, least
         As in `fit`.
     max_iter : int
@@ -291,7 +291,8 @@ class _Maker:
         return np.where(inside, self._density(scale, widths, places), 0.0)
 
     def _choose(self, weights):
-        """The width of each event's kernel: of the greatest weighted log-density of events that are left out."""
+        """The width of each event's kernel: of the greatest weighted log-density of events that are left
+        out."""
         n, n_dims = self.locations.shape
         if self._given_km is not None:
             return np.full(n, float(self._given_km))

@@ -33,7 +33,10 @@ def add_model(one):
         "--background",
         choices=("paper", *KINDS),
         default="declustered",
-        help="fitted in turns with the triggering (declustered), or the kernel density over all events of the paper",
+        help=(
+            "fitted in turns with the triggering (declustered), or the kernel density over all events of"
+            " the paper"
+        ),
     )
     command.add(one, fit_background, "n_periods", "n_simulations")
     one.add_argument(
@@ -156,13 +159,16 @@ def print_coverage(options, sets, console):
 
 
 def print_noise(options, console):
-    """Print how often the 5 % test rejects noise of each shape, and what becomes of triggering; the exit status
-    is 1 where enough sets say that something is off."""
+    """Print how often the 5 % test rejects noise of each shape, and what becomes of triggering; the exit
+    status is 1 where enough sets say that something is off."""
     found = calibrate_noise(**command.given(options, calibrate_noise))
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
-        title=f"{found.n_sets:,} sets of {found.n_events:,} events without triggering, {found.n_simulations} draws a test",
+        title=(
+            f"{found.n_sets:,} sets of {found.n_events:,} events without triggering,"
+            f" {found.n_simulations} draws a test"
+        ),
         title_justify="left",
     )
     table.add_column("background")
@@ -172,8 +178,8 @@ def print_noise(options, console):
     console.print(table)
     truth = found.truth
     console.print(
-        f"{found.n_triggered:,} sets with theta {truth.theta:g}, omega {truth.omega:g}/h and h {truth.h:g} km in these"
-        f" windows of 10 km and a year: found in {found.found:.1%}"
+        f"{found.n_triggered:,} sets with theta {truth.theta:g}, omega {truth.omega:g}/h and h {truth.h:g}"
+        f" km in these windows of 10 km and a year: found in {found.found:.1%}"
     )
     for name, share in found.covered.items():
         console.print(f"  {name:6} {LEVEL:.0%} interval holds the truth in {share:.1%}")

@@ -25,10 +25,10 @@ class Criterion(float):
     def _with(self, other):
         if isinstance(other, Criterion) and other.of != self.of:
             raise InputError(
-                "AIC compares fits to the same events with the same background; these differ. A background that has"
-                " seen each event, or took its bandwidth or its periods from them, counts no parameter for that."
-                " hawkes.triggering_test compares triggering with none whatever the background; hawkes.residuals"
-                " and hawkes.predictive_check say which background is any good"
+                "AIC compares fits to the same events with the same background; these differ. A background"
+                " that has seen each event, or took its bandwidth or its periods from them, counts no"
+                " parameter for that. hawkes.triggering_test compares triggering with none whatever the"
+                " background; hawkes.residuals and hawkes.predictive_check say which background is any good"
             )
         return float(other)
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:  # which import this module
 
 # Places are repeated where more than this share of events has the place of another.
 _REPEATED = 0.1
-# Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a unit
-# beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event, told twice.
+# Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
+# unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event,
+# told twice.
 _UNITS = {24.0: "day", 1.0: "hour", 0.25: "quarter of an hour", 1.0 / 60.0: "minute", 1.0 / 3600.0: "second"}
 _TIED, _FINE, _SUDDEN = 0.05, 3.0, 0.01
 # An estimate of h below this share of their spacing rests on the events that share a place alone.
@@ -33,8 +34,8 @@ _SPACED, _SMOOTH = 0.25, 0.08
 
 
 _SPREAD = (
-    "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or make"
-    " the Likelihood with repeats='accept' (--repeats accept)"
+    "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or"
+    " make the Likelihood with repeats='accept' (--repeats accept)"
 )
 
 
@@ -144,8 +145,8 @@ def check_places(likelihood, params, free):
     found = likelihood.places
     if found.n_distinct == 1 and found.n_events > 1:
         raise InputError(
-            f"locations: all {found.n_events:,} events have one place, so nothing is near or far; for events in time"
-            " alone make a hawkes.TemporalLikelihood of the times"
+            f"locations: all {found.n_events:,} events have one place, so nothing is near or far; for events"
+            " in time alone make a hawkes.TemporalLikelihood of the times"
         )
     smooth = (
         params.tau_x
@@ -160,7 +161,8 @@ def check_places(likelihood, params, free):
 
 
 def check_estimate(likelihood, params, free, n_simulations=0):
-    """Refuse an estimate of h far below the spacing of places that repeat: it says no more than that they do."""
+    """Refuse an estimate of h far below the spacing of places that repeat: it says no more than that they
+    do."""
     found = likelihood.places
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
         return
@@ -171,8 +173,8 @@ def check_estimate(likelihood, params, free, n_simulations=0):
             else ""
         )
         raise InputError(
-            f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g} say"
-            f" no more than that places repeat.{test} {_SPREAD}"
+            f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g}"
+            f" say no more than that places repeat.{test} {_SPREAD}"
         )
 
 
@@ -247,9 +249,10 @@ def _coarse_times(likelihood, delay):
     if len(distinct) < 3 or unit is None or not (tied > _TIED or delay < _FINE * unit and tied > 0.0):
         return []
     return [
-        f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs with another: events at one time"
-        f" do not excite each other, so offspring within about one {_UNITS[unit]} are missed, theta is too small, and"
-        " delays are too long; take finer times, or spread them over their unit at random, sort, and see what changes"
+        f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs with another: events at"
+        f" one time do not excite each other, so offspring within about one {_UNITS[unit]} are missed, theta"
+        " is too small, and delays are too long; take finer times, or spread them over their unit at"
+        " random, sort, and see what changes"
     ]
 
 
@@ -262,10 +265,11 @@ def _reported_twice(likelihood, params, delay):
     gap = sums.span_h / len(sums.times)
     if delay < _SUDDEN * gap:
         found.append(
-            f"half of the delays are below {60.0 * delay:.2g} minutes, where events are {gap:.3g} hours apart on"
-            " average: events that are reported twice look like this. Leave out the later of events so near in time"
-            f"{f' and within {2.0 * params.h:.2g} km' if hasattr(params, 'h') else ''}, and see whether any"
-            " triggering is left"
+            f"half of the delays are below {60.0 * delay:.2g} minutes, where events are {gap:.3g} hours"
+            " apart on average: events that are reported twice look like this. Leave out the later of"
+            " events so near in"
+            f" time{f' and within {2.0 * params.h:.2g} km' if hasattr(params, 'h') else ''}, and see whether"
+            " any triggering is left"
         )
     return found
 

@@ -252,7 +252,8 @@ class Likelihood:
         return params
 
     def triggering_test(self, n_simulations: int = 199) -> TriggeringTest:
-        """Test of no triggering, of the events alone: whatever the likelihood's background (`triggering_test`).
+        """Test of no triggering, of the events alone: whatever the likelihood's background
+        (`triggering_test`).
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
-"""Does the default analysis hold what it promises? Events without triggering, of which the 5 % test has to reject
-5 %, and events with it, which have to be found and covered.
+"""Does the default analysis hold what it promises? Events without triggering, of which the 5 % test has to
+reject 5 %, and events with it, which have to be found and covered.
 
-Each set has a square of 10 km or a part of it, and a year (the season: three), unless the table says otherwise.
+Each set has a square of 10 km or a part of it, and a year (the season: three), unless the table says
+otherwise.
 """
 
 from __future__ import annotations

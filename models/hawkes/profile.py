@@ -31,8 +31,8 @@ def highest_theta(profile, fallen):
 
 
 def profile_of(likelihood, params, free, least, test):
-    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best, and
-    over the delays and distances that were tested or estimated, exponential and normal."""
+    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best,
+    and over the delays and distances that were tested or estimated, exponential and normal."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
     thetas = thetas_of_profile()
@@ -49,8 +49,8 @@ def profile_of(likelihood, params, free, least, test):
 
 
 def best_mu0(background, thetas, excited, share):
-    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving the
-    interval in which the slope in mu0 changes its sign."""
+    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving
+    the interval in which the slope in mu0 changes its sign."""
     added = thetas[:, None] * excited
     low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
     for _ in range(40):

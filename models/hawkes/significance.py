@@ -1,17 +1,18 @@
-"""Test of no triggering: theta = 0 against any theta, delay and distance, exact whatever the background in space
-and in time.
+"""Test of no triggering: theta = 0 against any theta, delay and distance, exact whatever the background in
+space and in time.
 
 Without triggering, and with a background that is a density of places times a rate in time, each event's place
 says nothing of its time. Given the places and the times that were observed, all ways to pair them are then
-equally likely, so draws from the fitted background are permutations (Knox 1964; Besag and Diggle 1977): neither
-the region's outline nor towns, trends and seasons have to be known. Triggering pairs what is near in space with
-what is near in time. The statistic is computed alike for the events and for every draw: over a grid of delays
-1 / omega and distances h, with the share s of events that are offspring,
+equally likely, so draws from the fitted background are permutations (Knox 1964; Besag and Diggle 1977):
+neither the region's outline nor towns, trends and seasons have to be known. Triggering pairs what is near in
+space with what is near in time. The statistic is computed alike for the events and for every draw: over a
+grid of delays 1 / omega and distances h, with the share s of events that are offspring,
 
     S(omega, h) = max_s sum_n log(1 - s + s q_n),    q_n = xi_n / (theta f(x_n) g(t_n))     up to a constant,
 
 f and g kernel densities of places and times without event n itself. Each sqrt(2 S) is counted in standard
-deviations of the draws, and the largest over the grid is the statistic; the p-value is its rank among the draws.
+deviations of the draws, and the largest over the grid is the statistic; the p-value is its rank among the
+draws.
 """
 
 from __future__ import annotations
@@ -87,10 +88,13 @@ class TriggeringTest(Shown):
     def __str__(self) -> str:
         n = len(self.simulated)
         if self.rejects():
-            return f"events near in space are nearer in time than chance allows: p = {self.p_value:.2g} of {n} draws"
+            return (
+                f"events near in space are nearer in time than chance allows: p = {self.p_value:.2g} of"
+                f" {n} draws"
+            )
         return (
-            f"no evidence of triggering: in {self.p_value:.0%} of {n} draws without any, events that are near in"
-            " space are as near in time as here"
+            f"no evidence of triggering: in {self.p_value:.0%} of {n} draws without any, events that are"
+            " near in space are as near in time as here"
         )
 
 
@@ -273,7 +277,8 @@ class _Tables:
         self.g = _density(self.t[:, None, :], width)
 
     def gains(self, randoms, n_simulations):
-        """The best share and its root of twice the gain, shapes (n_sets, n_omega * n_h, 1 + n_simulations)."""
+        """The best share and its root of twice the gain, shapes (n_sets, n_omega * n_h, 1 +
+        n_simulations)."""
         n_sets, n_dims, n = self.x.shape
         order = np.empty((n_sets, n, 1 + n_simulations), np.int32)
         starts = np.cumsum([0, *self.rows])
@@ -338,15 +343,16 @@ class _Tables:
 
 
 def stands_out(roots):
-    """How far each draw, shape (n_cells, n_draws), is above what all of them have, at the cell where it is most."""
+    """How far each draw, shape (n_cells, n_draws), is above what all of them have, at the cell where it is
+    most."""
     # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
     spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
     return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)
 
 
 def best_shares(q):
-    """For each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring that explains
-    most, and the root of twice what it gains."""
+    """For each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring that
+    explains most, and the root of twice what it gains."""
     n_cells, _, n_draws = q.shape
     share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
     pk.parallel_for(

@@ -73,8 +73,8 @@ class TemporalFit(Shown):
         return 6.0 - 2.0 * self.log_likelihood
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits, from the standard error of the parameter's logarithm; those of theta reach 0 unless
-        the test rejects "no triggering" at 1 - level.
+        """Confidence limits, from the standard error of the parameter's logarithm; those of theta reach 0
+        unless the test rejects "no triggering" at 1 - level.
 
         Parameters
         ----------
@@ -380,8 +380,8 @@ class TemporalLikelihood:
             tested = {"p_value": p_value, "profile": profile}
             if p_value > 0.05:
                 tested["notes"] = (
-                    f"no evidence of triggering: in {p_value:.0%} of {n_simulations} draws of a constant rate without"
-                    " any, events follow each other as closely as here",
+                    f"no evidence of triggering: in {p_value:.0%} of {n_simulations} draws of a constant"
+                    " rate without any, events follow each other as closely as here",
                 )
         found = dict(zip(("mu", "theta", "omega"), np.exp(z).tolist()))
         return TemporalFit(

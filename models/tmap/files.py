@@ -17,8 +17,8 @@ from ..files import check_csv, check_file, read_npz, reading
 from .runs import Runs
 
 _NO_RUN = (
-    ". Name the column of runs (run=, --run); say that the gaps follow each other in one run (run=None, --one-run); or"
-    " that each stands alone, without an order in time (alone=True, --alone)"
+    ". Name the column of runs (run=, --run); say that the gaps follow each other in one run (run=None,"
+    " --one-run); or that each stands alone, without an order in time (alone=True, --alone)"
 )
 DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 _Moment: TypeAlias = float | str | datetime.date | np.datetime64

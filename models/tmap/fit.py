@@ -253,7 +253,8 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
 
 def _exchanged(em, best, max_iter, tol):
     """The best end, and how much higher it is than that given: EM also from it with two branches of different
-    orders in each other's place, which is where maxima lie beside each other, until none of these is higher."""
+    orders in each other's place, which is where maxima lie beside each other, until none of these is
+    higher."""
     first = best.history[-1]
     for _ in range(_EXCHANGES):
         model = best.model
@@ -364,8 +365,9 @@ def _of_starts(finals, exchanged=0.0):
     if exchanged > _NEAR:
         return (
             (
-                f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)} starts:"
-                " there are maxima beside each other, and a higher one may have been missed; give more n_starts"
+                f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)}"
+                " starts: there are maxima beside each other, and a higher one may have been missed; give"
+                " more n_starts"
             ),
         )
     near = int((finals > finals.max() - _NEAR).sum())

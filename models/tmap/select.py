@@ -114,9 +114,10 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
     n_partitions = count_partitions(total_order, max_branches)
     if n_partitions > _MOST_PARTITIONS:
         raise InputError(
-            f"total_order is {total_order}, which {n_partitions:,} ways to share stages among at most {max_branches}"
-            f" branches add up to, each to be fitted; at most {_MOST_PARTITIONS:,} are. Give a smaller total_order"
-            " (--total), fewer max_branches (--max-branches), or the orders themselves (fit, --orders)"
+            f"total_order is {total_order}, which {n_partitions:,} ways to share stages among at most"
+            f" {max_branches} branches add up to, each to be fitted; at most {_MOST_PARTITIONS:,} are. Give"
+            " a smaller total_order (--total), fewer max_branches (--max-branches), or the orders"
+            " themselves (fit, --orders)"
         )
     check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
     n_folds = check_count(n_folds, "n_folds", 2)

@@ -1,5 +1,5 @@
-"""Noise is not called contagion: the level of the test of no triggering, its statistic, intervals that reach 0,
-and what is refused or noted."""
+"""Noise is not called contagion: the level of the test of no triggering, its statistic, intervals that reach
+0, and what is refused or noted."""
 
 import math
 
@@ -99,7 +99,8 @@ def test_the_default_finds_what_was_simulated():
 
 
 def test_towns_have_narrow_kernels():
-    """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing law."""
+    """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing
+    law."""
     random = np.random.default_rng(2)
     places, times = noise.SHAPES["two towns"](random, 800)
     order = np.argsort(times)

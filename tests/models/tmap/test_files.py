@@ -320,7 +320,8 @@ def test_figures(tmp_path):
 
 
 def test_a_column_of_gaps_alone(tmp_path, capsys):
-    """One run in the order of the file, or each gap by itself; without a word it is refused with both ways."""
+    """One run in the order of the file, or each gap by itself; without a word it is refused with both
+    ways."""
     pytest.importorskip("pandas")
     path = tmp_path / "trace.csv"
     path.write_text("gap\n1.5\n2.5\n0.5\n")

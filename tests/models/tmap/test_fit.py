@@ -287,8 +287,8 @@ def test_visits_come_from_the_last_step(space):
 
 
 def test_branches_are_exchanged():
-    """Gaps of three Erlang branches: where the means of two are in each other's place EM has a maximum of its own,
-    which an exchange leaves."""
+    """Gaps of three Erlang branches: where the means of two are in each other's place EM has a maximum of
+    its own, which an exchange leaves."""
     truth = TransientMAP([0.57, 0.35, 0.08], [1, 2, 3], [0.009, 0.098, 1.0], np.zeros((3, 3)))
     runs = Runs.from_gaps(truth.simulate(4000, seed=0, space="serial").values)
     best = fit(runs, orders=[1, 2, 3], start=truth, space="threads")[1].log_likelihood
