@@ -8,10 +8,10 @@
 over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts
 as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background;
 and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are
-cut off at the box and scaled up to keep their mass. Each has its own width, the narrower the denser
-background events are about it (Abramson 1982), for towns in open country; the typical width is the one under
+cut off at the box and scaled up to keep their mass. Where it pays, each has its own width, the narrower the
+denser background events are about it (Abramson 1982), for towns in open country; the width is the one under
 which each background event is likeliest, left out of the density itself. "declustered" also takes the rate
-in time to be that of equal periods, so many as Schwarz's criterion wants of the background events.
+in time to be that of equal periods, so many as a penalised likelihood of the background events wants.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from .significance import triggering_test
 KINDS = ("constant", "piecewise", "declustered")
 _MOVED = 1e-3  # of any event's share: less is rest
 _BANDWIDTHS = 12  # tried, even in their logarithm
+# of the log-likelihood of events that are left out, from which on each kernel has its own width
+_GAIN = 20.0
 _JUDGED = 2_048  # events, at most, that bandwidths are compared by
 _NARROWEST, _WIDEST = 0.05, 5.0  # a kernel's width beside the typical one
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
@@ -305,15 +307,17 @@ class _Maker:
             shape = np.exp(0.5 * (weights @ logs / weights.sum() - logs))
             shape = np.clip(shape, _NARROWEST, _WIDEST)
         judges = np.linspace(0, n - 1, min(n, _JUDGED)).astype(int)
-        tried = spread * np.geomspace(0.02, 1.0, _BANDWIDTHS)
-        scores = []
-        for width in tried:
-            density = self._density(self._scaled(weights, width * shape), width * shape, judges)
-            scores.append(float(weights[judges] @ np.log(np.maximum(density, 1e-300))))
-        return float(tried[int(np.argmax(scores))]) * shape
+        best = (-math.inf, np.ones(n))
+        for form, least in ((np.ones(n), 0.0), (shape, _GAIN)):
+            for width in spread * np.geomspace(0.02, 1.0, _BANDWIDTHS):
+                density = self._density(self._scaled(weights, width * form), width * form, judges)
+                score = float(weights[judges] @ np.log(np.maximum(density, 1e-300))) - least
+                best = max(best, (score, width * form), key=lambda one: one[0])
+        return best[1]
 
     def _choose_periods(self, weights):
-        """How many periods Schwarz's criterion wants of the background events."""
+        """How many periods the background events want, at twice the penalty of Schwarz's criterion: what is
+        left of clusters would be taken for seasons."""
         n = weights.sum()
         best = (0.0, 1)
         for count in _PERIODS:
@@ -321,7 +325,7 @@ class _Maker:
                 break
             at = np.clip((count * (self.times - self.times[0]) / self.span).astype(int), 0, count - 1)
             inside = np.maximum(np.bincount(at, weights, minlength=count), 1e-300)
-            gained = float(inside @ np.log(inside * count / n)) - 0.5 * (count - 1) * math.log(n)
+            gained = float(inside @ np.log(inside * count / n)) - (count - 1) * math.log(n)
             best = max(best, (gained, count))
         return best[1]
 
