@@ -231,9 +231,9 @@ class Study:
         self.page = Page(
             self.title,
             self.source,
-            f"{command or 'Made'}: size '{size}', space '{self.space}' ({threads} at a "
-            f"time) on {machine()}, {when}. "
-            "Times of one machine say little about another's; what needs a machine that is not here says so.",
+            f"{command or 'Made'}: size '{size}', space '{self.space}' ({threads} at a time) on"
+            f" {machine()}, {when}. Times of one machine say little about another's; what needs a machine"
+            " that is not here says so.",
         )
 
     def file(self, *parts: str) -> Path | None:
@@ -273,18 +273,23 @@ def new_figure(width: float = 7.0, height: float = 3.4):
     return made.Figure(figsize=(width, height), layout="constrained")
 
 
+class NoExample(InputError):
+    """A program of docs that is not there: the package was installed without its docs."""
+
+
 def example(name: str, folder: str = "examples/papers"):
     """The module docs/FOLDER/NAME.py of the checkout.
 
     Raises
     ------
-    InputError
+    NoExample
         There is none: the package was installed without its docs.
     """
     path = Path(__file__).parents[1] / "docs" / folder / f"{name}.py"
     if not path.exists():
-        raise InputError(
-            f"there is no file '{path}': run this in a checkout, which has the docs beside models/"
+        raise NoExample(
+            f"docs/{folder}/{name}.py is not installed, which a checkout has beside models/: run this part"
+            f" there"
         )
     spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -340,7 +345,11 @@ def run(study: type[Study], options: Namespace, say: Callable[[str], object] = p
     for name in wanted:
         begin = time.perf_counter()
         made.page.section(study.sections[name])
-        getattr(made, name.replace("-", "_"))()
+        try:
+            getattr(made, name.replace("-", "_"))()
+        except NoExample as missing:  # the other sections do without
+            made.page.say(f"Left out: {missing}.")
+            say(f"{study.sections[name]}: left out: {missing}")
         write(out, made.page.text())
         say(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
     for row in made.page.compared:

@@ -50,6 +50,7 @@ from .probabilities import (
 )
 from .residuals import Residuals, residuals
 from .sampler import sample_posterior
+from .significance import TriggeringTest, triggering_test
 from .simulate import Simulation, simulate
 from .temporal import TemporalFit, TemporalLikelihood
 from .triggering import EXPONENTIAL, Triggering
@@ -80,6 +81,7 @@ __all__ = [
     "TemporalFit",
     "TemporalLikelihood",
     "Triggering",
+    "TriggeringTest",
     "calibrate",
     "cluster_sizes",
     "compose",
@@ -111,5 +113,6 @@ __all__ = [
     "sample_posterior",
     "simulate",
     "time_scales",
+    "triggering_test",
     "uniform",
 ]

@@ -27,7 +27,7 @@ from . import figures
 from .backgrounds import fit_background
 from .calibration import calibrate
 from .catalogue import read_catalogue, write_table
-from .command_parts import add_found, add_model, given, number_or_text, print_coverage, start_of
+from .command_parts import add_found, add_model, given, number_or_text, print_coverage, print_noise, start_of
 from .coverage import BACKGROUNDS, CLUSTERS
 from .evidence import evidence
 from .fit import fit
@@ -35,6 +35,7 @@ from .forecast import Forecast, decluster, forecast, predictive_check
 from .guards import jitter, notes
 from .repeats import places
 from .likelihood import Likelihood
+from .noise import calibrate_noise
 from .nuts import sample_nuts
 from .paper import Paper
 from .parameters import Parameters
@@ -161,6 +162,12 @@ def _add_calibrate(commands):
     one.add_argument(
         "--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead"
     )
+    one.add_argument(
+        "--noise",
+        action="store_true",
+        help="level, power and coverage of the default analysis instead, over six shapes of the background",
+    )
+    command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     command.add(
         one,
@@ -168,7 +175,7 @@ def _add_calibrate(commands):
         "space",
         "jobs",
         "seed",
-        n_sets={"default": None, "help": "simulated data sets (default: 200; --quick: 20)"},
+        n_sets={"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"},
     )
     one.add_argument("--quick", action="store_true", help="20 sets: shows that everything runs")
     command.progress(one)
@@ -221,6 +228,7 @@ def _prepare(options):
     if getattr(options, "checkpoint", None) and method != "metropolis":
         raise InputError(f"--checkpoint keeps draws of --method metropolis; --method {method} keeps nothing")
     check_outputs(options, "json", inputs=("events", "params", "posterior"))
+    _check_background(options)
     folder = check_folder(options.out, "--out", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
     found = given(options)  # what is misspelt is told before anything is computed
@@ -241,8 +249,6 @@ def _prepare(options):
     )
     _need_writers(options)
     if options.client is not None:
-        if options.background != "paper":
-            raise InputError("--cluster shares out the events or chains of a fit with --background paper")
         how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
@@ -258,6 +264,7 @@ def _prepare(options):
                 )
             )
         )
+        _print_test(options, likelihood)
         return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t"), found
     box = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
     horizon = how.pop("horizon_h", events.horizon_h)
@@ -268,7 +275,8 @@ def _prepare(options):
         options.background,
         box_km=box,
         n_periods=options.n_periods,
-        start=start,
+        n_simulations=options.n_simulations,
+        start=start if type(start) is not Parameters else None,
         least=_least(options),
         horizon_h=horizon,
         **marks,
@@ -279,7 +287,31 @@ def _prepare(options):
         f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; "
         f"{made.n_iterations} iterations, " + ("converged" if made.converged else "not converged")
     )
+    _print_test(options, made.likelihood)
     return folder, events, made.likelihood, made.fit.params, ("tau_x", "tau_t"), found
+
+
+def _check_background(options):
+    """Refuse options of the paper's background with another."""
+    asked = {
+        "--tau-x": options.tau_x,
+        "--tau-t": options.tau_t,
+        "--sample-tau": options.sample_tau,
+        "--cluster": getattr(options, "client", None),
+    }
+    wrong = [name for name, value in asked.items() if value]
+    if wrong and options.background != "paper":
+        raise InputError(
+            f"{wrong[0]} is for the paper's background, and --background is {options.background}; add"
+            " --background paper, or leave it out"
+        )
+
+
+def _print_test(options, likelihood):
+    """Say whether there is any triggering to speak of."""
+    if options.n_simulations:
+        test = likelihood.triggering_test(options.n_simulations)
+        console.print(f"test: {test}", style="" if test.rejects() else "yellow", markup=False)
 
 
 def _need_writers(options):
@@ -300,12 +332,18 @@ def _least(options):
 def _sample(options, likelihood, start, fixed, method="metropolis"):
     sampler = sample_nuts if method == "nuts" else sample_posterior
     asked = {name: value for name, value in command.given(options, sampler).items() if value is not None}
-    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": _least(options)})
+    least = _least(options)
+    if options.background != "paper" and "omega" in start.names():
+        # longer delays than the record are no other than background, and theta then has no bound
+        least = (least or {}) | {"omega": 1.0 / likelihood.horizon_h}
+    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": least})
 
 
 def _params_or_mode(options, likelihood, start, fixed, found):
     if found is None:
-        return fit(likelihood, start=start, fixed=fixed, posterior=True, least=_least(options)).params
+        return fit(
+            likelihood, start=start, fixed=fixed, posterior=True, least=_least(options), n_simulations=0
+        ).params
     return found.mean() if isinstance(found, Posterior) else found
 
 
@@ -316,7 +354,12 @@ def run_fit(options):
     said = ()
     if options.method in ("likelihood", "mode"):
         found = fit(
-            likelihood, start=start, fixed=fixed, posterior=options.method == "mode", least=_least(options)
+            likelihood,
+            start=start,
+            fixed=fixed,
+            posterior=options.method == "mode",
+            least=_least(options),
+            n_simulations=options.n_simulations,
         )
         rows = {
             name: {
@@ -333,7 +376,7 @@ def run_fit(options):
         posterior = _sample(options, likelihood, start, fixed, options.method)
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
         params, bound = posterior.mean(), posterior.attained_error
-        said = notes(likelihood, params, posterior.free)
+        said = notes(likelihood, params, posterior.free, n_simulations=options.n_simulations)
         _warn_of_mixing(rows, len(posterior.draws))
         posterior.save(folder / "posterior.nc")
         written = ", posterior.nc"
@@ -344,7 +387,7 @@ def run_fit(options):
     console.print(
         f"largest bound of a log-likelihood's relative error: {bound:.1e}; last sums: {likelihood.method}"
     )
-    for note in said:
+    for note in [note for note in said if not note.startswith("no evidence")]:  # which stands above
         console.print(f"note: {note}", style="yellow", markup=False)
     values = dict(zip(params.names(), params.values()))
     units = {name: params.unit(name) for name in values | rows}
@@ -455,10 +498,11 @@ def run_compare(options):
             f" {found.loo:.2f} ± {found.loo_se:.2f} (largest k {found.worst_k:.2f})"
         )
         return
-    found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options))
-    command.write_json(options, log_likelihood=found.log_likelihood, aic=found.aic, free=found.free)
+    found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options), n_simulations=0)
+    command.write_json(options, log_likelihood=found.log_likelihood, aic=float(found.aic), free=found.free)
     console.print(
-        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}"
+        f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f},"
+        f" comparable with others of --background {options.background} and the same options of it"
     )
 
 
@@ -504,7 +548,9 @@ def run_paper(options):
 
 def run_calibrate(options):
     """Print p-values of uniform ranks, or coverage."""
-    options.n_sets = sets = options.n_sets or (20 if options.quick else 200)
+    options.n_sets = sets = options.n_sets or (20 if options.quick else 1000 if options.noise else 200)
+    if options.noise:
+        return print_noise(options, console)
     if options.background:
         return print_coverage(options, sets, console)
     found = calibrate(options.method, **command.given(options, calibrate))

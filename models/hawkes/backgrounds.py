@@ -8,8 +8,10 @@
 over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts
 as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background;
 and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are
-cut off at the box and scaled up to keep their mass; the bandwidth is the one under which each background
-event is likeliest, left out of the density itself.
+cut off at the box and scaled up to keep their mass. Where it pays, each has its own width, the narrower the
+denser background events are about it (Abramson 1982), for towns in open country; the width is the one under
+which each background event is likeliest, left out of the density itself. "declustered" also takes the rate
+in time to be that of equal periods, so many as a penalised likelihood of the background events wants.
 """
 
 from __future__ import annotations
@@ -33,10 +35,16 @@ from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase
+from .significance import triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")
 _MOVED = 1e-3  # of any event's share: less is rest
 _BANDWIDTHS = 12  # tried, even in their logarithm
+# of the log-likelihood of events that are left out, from which on each kernel has its own width
+_GAIN = 20.0
+_JUDGED = 2_048  # events, at most, that bandwidths are compared by
+_NARROWEST, _WIDEST = 0.05, 5.0  # a kernel's width beside the typical one
+_PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +61,7 @@ class BackgroundFit(Shown):
     weights : ndarray, shape (n_events,)
         The probability that each event is background.
     bandwidth_km : float or None
-        Of "declustered".
+        Of "declustered": the median of its kernels.
     rates_per_h : ndarray, shape (n_periods,)
         Background events an hour in each period.
     n_iterations : int
@@ -72,13 +80,14 @@ class BackgroundFit(Shown):
 
 @pk.kernel
 def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
-    """sum_j weights_j exp(a_x r_ij^2) at each place, without j = i if `same`; one team per place. 3 D + 3
+    """sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
     operations, an exponential."""
     i = team.league_rank
+    own = same[i]
     total = 0.0
     for j in team.thread_range(x.shape[1]):
-        term = weights[j] * pk.fast_exp2(LOG2_E * a_x * squared_distance(n_dims, False, places, i, x, j))
-        total += pk.where(same and j == i, 0.0, term)
+        term = weights[j] * pk.fast_exp2(LOG2_E * a_x[j] * squared_distance(n_dims, False, places, i, x, j))
+        total += pk.where(j == own, 0.0, term)
     total = team.reduce(total)
     if team.single():
         out[i] = total
@@ -97,6 +106,7 @@ def fit_background(
     least: dict | None = None,
     max_iter: int = 50,
     horizon_h: float | None = None,
+    n_simulations: int = 199,
     space: pk.SpaceLike | None = None,
     **options: Any,
 ) -> BackgroundFit:
@@ -110,15 +120,18 @@ def fit_background(
     box_km : sequence of (low, high), one a dimension, optional
         Where background events may be; that of the events if not given. It holds nothing outside.
     n_periods : int, optional
-        Periods of equal length in which the rate is constant: 8 for "piecewise", 1 for "declustered" if not
-        given.
+        Periods of equal length in which the rate is constant: if not given 8 for "piecewise", and for
+        "declustered" as many as the events want.
     bandwidth_km : float, optional
-        Of "declustered"; chosen from the data if not given.
+        Of "declustered", one for all kernels; chosen from the data if not given, and then each kernel's own.
     start : Parameters, optional
-        Where the triggering begins; tau_x and tau_t do not matter.
+        Where the triggering begins; tau_x and tau_t do not matter. If not given, the delay and the distance
+        at which the test finds most.
     fixed, least
         As in `fit`.
     max_iter : int
+    n_simulations : int
+        Draws without triggering for the test (`triggering_test`); 0 leaves it out.
     horizon_h, space
         As in `Likelihood`, and
     **options
@@ -141,29 +154,38 @@ def fit_background(
     check_choice(kind, "kind", KINDS)
     max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
-    n_periods = check_count(
-        ({"piecewise": 8}.get(kind, 1)) if n_periods is None else n_periods, "n_periods", most=10_000
-    )
-    if kind == "constant" and n_periods > 1:
+    if n_periods is None and kind != "declustered":
+        n_periods = {"piecewise": 8}.get(kind, 1)
+    n_periods = None if n_periods is None else check_count(n_periods, "n_periods", most=10_000)
+    if kind == "constant" and n_periods != 1:
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
     box = _check_box(box_km, locations)
     make = _Maker(locations, times, horizon, box, kind, n_periods, bandwidth_km, space)
     spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
+    test = (
+        triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
+    )
     if start is None:
-        start = Parameters(0.5, 1.0, 1.0, 0.3, 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread)
+        omega, h = 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread
+        if test is not None and test.rejects():
+            omega, h = 1.0 / test.delay_h, test.distance_km
+        start = Parameters(0.5, 1.0, 1.0, 0.3, omega, max(h, 1e-6))
     weights, converged = make.inside.astype(float), False
     for n_iterations in range(1, max_iter + 1):
         background = make(weights)
         likelihood = Likelihood(
             locations, times, background=background, horizon_h=horizon_h, space=space, **options
         )
-        found = fit(likelihood, start=start, fixed=fixed, least=least)
+        found = fit(likelihood, start=start, fixed=fixed, least=least, n_simulations=0)
         start = found.params
         new = (1.0 - likelihood.excitation_probabilities(found.params)) * make.inside
         moved, weights = float(np.abs(new - weights).max()), new
         if moved < _MOVED or kind == "constant":  # nothing about that depends on the weights
             converged = True
             break
+    if test is not None:
+        likelihood.keep_test(test)
+        found = fit(likelihood, start=start, fixed=fixed, least=least, n_simulations=n_simulations)
     return BackgroundFit(
         likelihood,
         found,
@@ -187,12 +209,18 @@ class _Maker:
         self.inside = ((locations >= box[0]) & (locations <= box[1])).all(axis=1)
         if not self.inside.any():
             raise InputError("box_km holds no event")
-        self.edges = times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
-        self.bandwidth_km, self._chosen = bandwidth_km, bandwidth_km is not None
+        self.n_periods, self._given_km = n_periods, bandwidth_km
+        self.bandwidth_km = self.widths = None
         self._tries = 0
 
     def __call__(self, weights):
         n, area = len(self.times), float(np.prod(self.box[1] - self.box[0]))
+        # Later, choices would only go to and fro between neighbours.
+        self._tries += 1
+        chooses = self.kind == "declustered" and self._tries <= 4
+        if self._tries == 1 or chooses:
+            n_periods = self.n_periods or self._choose_periods(weights)
+            self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
         period = np.clip(np.searchsorted(self.edges, self.times, side="right") - 1, 0, len(self.edges) - 2)
         counts = np.bincount(period, weights, minlength=len(self.edges) - 1)
         hours = np.diff(self.edges)
@@ -205,14 +233,14 @@ class _Maker:
             places = np.where(self.inside, 1.0 / area, 0.0)
             elsewhere = functools.partial(_uniform, self.box, area)
         else:
-            if not self._chosen and self._tries < 4:  # later, it would only go to and fro between neighbours
-                self._tries += 1
-                self.bandwidth_km = self._choose(weights)
-            scale = self._scaled(weights, self.bandwidth_km)
-            places = np.where(self.inside, self._density(scale, self.bandwidth_km, self.locations, True), 0.0)
+            if chooses:
+                self.widths = self._choose(weights)
+                self.bandwidth_km = float(np.median(self.widths))
+            scale = self._scaled(weights, self.widths)
+            places = np.where(self.inside, self._density(scale, self.widths, np.arange(n)), 0.0)
             # what is left when the event is out
             places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)
-            elsewhere = functools.partial(self._elsewhere, scale, self.bandwidth_km)
+            elsewhere = functools.partial(self._elsewhere, scale, self.widths)
         cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
         until = n * np.interp(self.times, self.edges, cumulative)
         at = functools.partial(_at, elsewhere, n, self.edges, rates)
@@ -222,22 +250,25 @@ class _Maker:
             n,
             self.edges,
             rates,
-            (self.locations, weights, self.bandwidth_km) if self.kind == "declustered" else None,
+            (self.locations, weights, self.widths) if self.kind == "declustered" else None,
         )
         return Background(n * places * rates[period], float(n), until, at, draw)
 
-    def _scaled(self, weights, width):
+    def _scaled(self, weights, widths):
         """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate
         to 1 there."""
         n_dims = self.locations.shape[1]
         mass = np.ones(len(weights))
         for column, low, high in zip(self.locations.T, *self.box):
-            mass *= _normal_cdf((high - column) / width) - _normal_cdf((low - column) / width)
+            mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
         return (
-            weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * width) ** n_dims
+            weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * widths) ** n_dims
         )
 
-    def _density(self, scale, width, places, same):
+    def _density(self, scale, widths, at):
+        """At events of these numbers, each left out of its own, or at places, shape (n_places, n_dims)."""
+        own = at if at.ndim == 1 else np.full(len(at), -1)
+        places = self.locations[at] if at.ndim == 1 else at
         with pk.use(pk.default_space() if self.space is None else self.space):
             out = pk.zeros(max(len(places), 1))
             middle = self.locations.mean(axis=0)
@@ -247,33 +278,56 @@ class _Maker:
                     pk.TeamPolicy(len(places), 128),
                     weighted_density,
                     pk.static(x.shape[0]),
-                    -0.5 / width**2,
+                    pk.copy_of(-0.5 / widths**2),
                     x,
                     pk.copy_of(scale),
                     y,
-                    same,
+                    pk.copy_of(own),
                     out,
                     label="hawkes.weighted_density",
                 )
             return out.to_numpy()[: len(places)].copy()
 
-    def _elsewhere(self, scale, width, places):
+    def _elsewhere(self, scale, widths, places):
         inside = ((places >= self.box[0]) & (places <= self.box[1])).all(axis=1)
-        return np.where(inside, self._density(scale, width, places, False), 0.0)
+        return np.where(inside, self._density(scale, widths, places), 0.0)
 
     def _choose(self, weights):
-        """The bandwidth of greatest weighted log-density of events that are left out."""
+        """The width of each event's kernel: of the greatest weighted log-density of events that are left
+        out."""
+        n, n_dims = self.locations.shape
+        if self._given_km is not None:
+            return np.full(n, float(self._given_km))
         spread = max(float(np.sqrt(self.locations[self.inside].var(axis=0).mean())), 1e-6)
-        if self.bandwidth_km is None:
-            tried = spread * np.geomspace(0.02, 1.0, _BANDWIDTHS)
-        else:
-            tried = self.bandwidth_km * np.geomspace(0.5, 2.0, 5)
-        scores = []
-        for width in tried:
-            density = self._density(self._scaled(weights, width), width, self.locations, True)
-            with np.errstate(divide="ignore"):
-                scores.append(float((weights * np.log(np.maximum(density, 1e-300))).sum()))
-        return float(tried[int(np.argmax(scores))])
+        typical = spread * weights.sum() ** (-1.0 / (n_dims + 4))
+        shape = np.ones(n)
+        for _ in range(2):  # the second time of a density that follows towns already
+            density = self._density(self._scaled(weights, typical * shape), typical * shape, np.arange(n))
+            logs = np.log(np.maximum(density, 1e-300))
+            shape = np.exp(0.5 * (weights @ logs / weights.sum() - logs))
+            shape = np.clip(shape, _NARROWEST, _WIDEST)
+        judges = np.linspace(0, n - 1, min(n, _JUDGED)).astype(int)
+        best = (-math.inf, np.ones(n))
+        for form, least in ((np.ones(n), 0.0), (shape, _GAIN)):
+            for width in spread * np.geomspace(0.02, 1.0, _BANDWIDTHS):
+                density = self._density(self._scaled(weights, width * form), width * form, judges)
+                score = float(weights[judges] @ np.log(np.maximum(density, 1e-300))) - least
+                best = max(best, (score, width * form), key=lambda one: one[0])
+        return best[1]
+
+    def _choose_periods(self, weights):
+        """How many periods the background events want, at twice the penalty of Schwarz's criterion: what is
+        left of clusters would be taken for seasons."""
+        n = weights.sum()
+        best = (0.0, 1)
+        for count in _PERIODS:
+            if n < count * _LEAST_IN_PERIOD:
+                break
+            at = np.clip((count * (self.times - self.times[0]) / self.span).astype(int), 0, count - 1)
+            inside = np.maximum(np.bincount(at, weights, minlength=count), 1e-300)
+            gained = float(inside @ np.log(inside * count / n)) - (count - 1) * math.log(n)
+            best = max(best, (gained, count))
+        return best[1]
 
 
 def _uniform(box, area, places):
@@ -289,13 +343,13 @@ def _draw(box, n, edges, rates, kernels, random, mu0, begin, end):
     times = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts))
     places = random.uniform(*box, (len(times), len(box[0])))
     if kernels is not None:
-        locations, weights, width = kernels
+        locations, weights, widths = kernels
         outside, which = (
             np.ones(len(times), bool),
             random.choice(len(weights), len(times), p=weights / weights.sum()),
         )
         while outside.any():  # kernels are cut off at the box
-            places[outside] = random.normal(locations[which[outside]], width)
+            places[outside] = random.normal(locations[which[outside]], widths[which[outside], None])
             outside = ((places < box[0]) | (places > box[1])).any(axis=1)
     return places, times
 

@@ -17,6 +17,7 @@ from .catalogue import read_catalogue
 from .compose import compose
 from .coverage import CLUSTERS, coverage
 from .likelihood import Likelihood
+from .noise import ALPHA, LEVEL, calibrate_noise
 from .parameters import Parameters
 from .posterior import Posterior
 
@@ -31,10 +32,13 @@ def add_model(one):
     one.add_argument(
         "--background",
         choices=("paper", *KINDS),
-        default="paper",
-        help="kernel density over all events (paper), or fitted in turns with the triggering",
+        default="declustered",
+        help=(
+            "fitted in turns with the triggering (declustered), or the kernel density over all events of"
+            " the paper"
+        ),
     )
-    command.add(one, fit_background, "n_periods")
+    command.add(one, fit_background, "n_periods", "n_simulations")
     one.add_argument(
         "--box-km",
         type=float,
@@ -150,5 +154,41 @@ def print_coverage(options, sets, console):
     console.print(table)
     if worst and sets >= 200 and options.background != "paper":
         print(f"hawkes: coverage is outside 84 to 96 %: {'; '.join(worst)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def print_noise(options, console):
+    """Print how often the 5 % test rejects noise of each shape, and what becomes of triggering; the exit
+    status is 1 where enough sets say that something is off."""
+    found = calibrate_noise(**command.given(options, calibrate_noise))
+    table = Table(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        title=(
+            f"{found.n_sets:,} sets of {found.n_events:,} events without triggering,"
+            f" {found.n_simulations} draws a test"
+        ),
+        title_justify="left",
+    )
+    table.add_column("background")
+    table.add_column(f"rejected at {ALPHA:.0%}", justify="right")
+    for shape, share in found.rejected.items():
+        table.add_row(shape, f"{share:.1%}")
+    console.print(table)
+    truth = found.truth
+    console.print(
+        f"{found.n_triggered:,} sets with theta {truth.theta:g}, omega {truth.omega:g}/h and h {truth.h:g}"
+        f" km in these windows of 10 km and a year: found in {found.found:.1%}"
+    )
+    for name, share in found.covered.items():
+        console.print(f"  {name:6} {LEVEL:.0%} interval holds the truth in {share:.1%}")
+    off = [f"{shape} {share:.1%}" for shape, share in found.rejected.items() if not 0.035 <= share <= 0.065]
+    off = off if found.n_sets >= 1000 else []
+    if found.n_triggered >= 200:
+        off += [f"found {found.found:.1%}"] if found.found < 0.95 else []
+        off += [f"{name} {share:.1%}" for name, share in found.covered.items() if not 0.85 <= share <= 0.95]
+    if off:
+        print(f"hawkes: calibration is off: {'; '.join(off)}", file=sys.stderr)
         return 1
     return 0

@@ -129,7 +129,11 @@ def _one(background, truth, seed, space, k):
 def _estimate(background, made, truth, space):
     start = Parameters(0.5, truth.tau_x, truth.tau_t, 0.3, 2.0 * truth.omega, 1.5 * truth.h)
     if background == "paper":
-        found = fit(Likelihood(made.locations, made.times, horizon_h=_HORIZON_H, space=space), start=start)
+        found = fit(
+            Likelihood(made.locations, made.times, horizon_h=_HORIZON_H, space=space),
+            start=start,
+            n_simulations=0,
+        )
         return found, found.converged
     found = fit_background(
         made.locations,
@@ -139,6 +143,7 @@ def _estimate(background, made, truth, space):
         start=start,
         horizon_h=_HORIZON_H,
         space=space,
+        n_simulations=0,
     )
     return found.fit, found.converged
 

@@ -15,10 +15,13 @@ from portable.errors import DTypeError, InputError
 from ..checks import check_count, check_flag, check_share
 from ..shown import Shown
 from .checks import check_params
-from .guards import check_places, notes
+from .criterion import Criterion, model_of
+from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import PriorSlopes, check_priors, check_start, log_prior
+from .profile import LEAST_P, highest_theta, profile_of
+from .significance import TriggeringTest
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
 # 1e-3 times a gradient's rounding of 1e-12 its noise.
@@ -53,7 +56,15 @@ class Fit(Shown):
     n_iterations : int
     notes : tuple of str
         What to know before the estimate is defended: parameters that are not identified or at their bounds, a
-        branching ratio of 1 or more, places that repeat, scales far from the data's. Empty if nothing.
+        branching ratio of 1 or more, places that repeat, scales far from the data's, and that there is no
+        evidence of triggering. Empty if nothing.
+    test : TriggeringTest or None
+        Of no triggering. Its p-value says whether an interval of theta reaches 0.
+    profile : tuple or None
+        Where the test does not settle that: thetas, and how far below its maximum the log-likelihood is at
+        each, with mu0 at its best, and the best delay and distance of those that were tested.
+    model : str
+        Stands for the events and the background: `aic` compares fits that have it in common.
     """
 
     params: ParametersBase
@@ -64,11 +75,15 @@ class Fit(Shown):
     converged: bool
     n_iterations: int
     notes: tuple[str, ...] = ()
+    test: TriggeringTest | None = None
+    profile: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+    model: str = ""
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events the smaller is better."""
-        return 2.0 * len(self.free) - 2.0 * self.log_likelihood
+    def aic(self) -> Criterion:
+        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events with the same background the
+        smaller is better. Comparisons across backgrounds are refused."""
+        return Criterion(2.0 * len(self.free) - 2.0 * self.log_likelihood, self.model)
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -77,6 +92,9 @@ class Fit(Shown):
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
         """Confidence limits of a free parameter, from the standard error of its logarithm.
+
+        Those of theta reach 0 unless the test rejects "no triggering" at 1 - level; where they do, the upper
+        one is where the profile of the likelihood has fallen as far as the level says.
 
         Parameters
         ----------
@@ -100,6 +118,8 @@ class Fit(Shown):
                 f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}"
             )
         k = self.free.index(name)
+        if name == "theta" and self.test is not None and not self.test.rejects(1.0 - level):
+            return 0.0, math.inf if self.profile is None else highest_theta(self.profile, 0.5 * z * z)
         if math.isnan(self.standard_errors[name]):
             return math.nan, math.nan
         if math.isinf(self.standard_errors[name]):
@@ -119,8 +139,9 @@ def fit(
     least: dict | None = None,
     max_iter: int = MAX_ITER,
     tol: float = TOL,
+    n_simulations: int = 199,
 ) -> Fit:
-    """Estimate the parameters.
+    """Estimate the parameters, and test whether there is any triggering.
 
     Parameters
     ----------
@@ -142,6 +163,8 @@ def fit(
     max_iter : int
     tol : float
         Ends where a Newton step promises less than so much of the log-likelihood.
+    n_simulations : int, default 199
+        Draws without triggering for the test (`triggering_test`); 0 leaves it out.
 
     Returns
     -------
@@ -150,7 +173,8 @@ def fit(
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero.
+        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero; places
+        that repeat and pass for contagion.
 
     Examples
     --------
@@ -175,12 +199,15 @@ def fit(
     objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
     top = _climb(objective, max_iter, tol)
     params, held, flat = objective.params(top.z), top.held, top.flat
+    check_estimate(likelihood, params, set(free) - set(objective.least), n_simulations)
+    test = likelihood.triggering_test(n_simulations) if n_simulations and "theta" in free else None
     said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
     said += [
         f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]
     ]
     if not top.converged:
         said.append(f"not converged after {top.n_iterations} iterations")
+    said += notes(likelihood, params, np.array(free)[~held], n_simulations=n_simulations)
     return Fit(
         params,
         likelihood.log_likelihood(params),
@@ -189,7 +216,12 @@ def fit(
         top.covariance,
         top.converged,
         top.n_iterations,
-        (*said, *notes(likelihood, params, np.array(free)[~held])),
+        tuple(sorted(said, key=lambda note: not note.startswith("no evidence"))),  # that first
+        test,
+        profile_of(likelihood, params, free, objective.least, test)
+        if test is not None and not test.rejects(LEAST_P) and likelihood.horizon_h > 0.0
+        else None,
+        model_of(likelihood, params, free),
     )
 
 
@@ -230,7 +262,7 @@ def _climb(objective, max_iter, tol):
             break
     held = (z <= objective.low) & (slopes < 0.0)
     information = objective.information(z) if information is None else information
-    covariance, flat = _covariance(information, held)
+    covariance, flat = covariance_of(information, held)
     errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
     return _Top(z, held, errors, covariance, flat, converged, n_iterations)
 
@@ -274,11 +306,12 @@ def posterior_mode(likelihood, start, free, priors, least):
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=least)
     top = _climb(objective, MAX_ITER, TOL)
+    check_estimate(likelihood, objective.params(top.z), set(free) - set(least or {}))
     held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
     return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
 
 
-def _covariance(information, held):
+def covariance_of(information, held):
     """The inverse of the information, infinite where there is none, and for which parameters that is."""
     n = len(information)
     covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held
@@ -300,10 +333,12 @@ class Objective:
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
         self._prior_slopes = None if priors is None else PriorSlopes(type(start), priors, free)
-        self.jacobian = with_jacobian
+        self.jacobian, self.least = with_jacobian, least or {}
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
-        self.low = np.log([max(own.get(name, 0.0), (least or {}).get(name, 0.0), 1e-15) for name in free])
+        if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
+            own.setdefault("omega", 1.0 / likelihood.horizon_h)
+        self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
         steps = _STEP * np.eye(len(free))  # to both sides of each parameter, behind the place itself
         sides = np.stack([-steps, steps], axis=1).reshape(-1, len(free))
         self._places = np.vstack([np.zeros(len(free)), sides])

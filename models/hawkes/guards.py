@@ -17,9 +17,22 @@ from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .repeats import places
 
+# Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
+# unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event,
+# told twice.
+_UNITS = {24.0: "day", 1.0: "hour", 0.25: "quarter of an hour", 1.0 / 60.0: "minute", 1.0 / 3600.0: "second"}
+_TIED, _FINE, _SUDDEN = 0.05, 3.0, 0.01
+# An estimate of h below this share of their spacing rests on the events that share a place alone.
+_COLLAPSED = 0.25
 # Repeated places farther apart than this share of the scale that the background is smooth over are as
 # centroids: tau_x, or where the background is given, some share of the region's width.
 _SPACED, _SMOOTH = 0.25, 0.08
+
+
+_SPREAD = (
+    "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or"
+    " make the Likelihood with repeats='accept' (--repeats accept)"
+)
 
 
 def jitter(
@@ -64,6 +77,11 @@ def check_places(likelihood, params, free):
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
     found = likelihood.places
+    if found.n_distinct == 1 and found.n_events > 1:
+        raise InputError(
+            f"locations: all {found.n_events:,} events have one place, so nothing is near or far; for events"
+            " in time alone make a hawkes.TemporalLikelihood of the times"
+        )
     smooth = (
         params.tau_x
         if likelihood.background is None
@@ -72,14 +90,34 @@ def check_places(likelihood, params, free):
     if found.rounded and found.spacing_km > _SPACED * smooth:
         raise InputError(
             f"locations: {found}. The background cannot follow them, so events that share a place would pass"
-            " for offspring of each other, whatever their times. Spread them over their rounding"
-            " (hawkes.jitter, --jitter), give a background that knows the places, or make the Likelihood"
-            " with repeats='accept' (--repeats accept)"
+            f" for offspring of each other, whatever their times. {_SPREAD}"
+        )
+
+
+def check_estimate(likelihood, params, free, n_simulations=0):
+    """Refuse an estimate of h far below the spacing of places that repeat: it says no more than that they
+    do."""
+    found = likelihood.places
+    if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
+        return
+    if params.h < _COLLAPSED * found.spacing_km:
+        test = (
+            f" The test that this does not mislead: {likelihood.triggering_test(n_simulations)}."
+            if n_simulations
+            else ""
+        )
+        raise InputError(
+            f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g}"
+            f" say no more than that places repeat.{test} {_SPREAD}"
         )
 
 
 def notes(
-    likelihood: Likelihood, params: ParametersBase, free: Sequence[str] | None = None
+    likelihood: Likelihood,
+    params: ParametersBase,
+    free: Sequence[str] | None = None,
+    *,
+    n_simulations: int = 199,
 ) -> tuple[str, ...]:
     """What to know about an estimate before it is defended.
 
@@ -90,6 +128,8 @@ def notes(
         An estimate, or the mean of a posterior.
     free : sequence of str, optional
         Parameters that were estimated; all but tau_x and tau_t if not given.
+    n_simulations : int
+        Draws for the test of no triggering; 0 leaves it out.
 
     Returns
     -------
@@ -102,7 +142,15 @@ def notes(
     """
     likelihood.check_params(params)
     free = [name for name in params.names() if name not in ("tau_x", "tau_t")] if free is None else list(free)
-    found = []
+    found, triggered = [], True
+    if n_simulations and "theta" in free:
+        test = likelihood.triggering_test(n_simulations)
+        triggered = test.rejects()
+        if not triggered:
+            found.append(str(test))
+    delay = _typical_delay(params)
+    found += _coarse_times(likelihood, delay)
+    found += _reported_twice(likelihood, params, delay if triggered and "theta" in free else math.inf)
     ratio = likelihood.branching_ratio(params)
     if ratio >= 1.0 and "theta" in free:
         found.append(
@@ -117,7 +165,6 @@ def notes(
         )
     if likelihood.background is None:
         found += _scales(likelihood, params)
-    delay = _typical_delay(params)
     if likelihood.background is None and delay > 0.25 * params.tau_t and "theta" in free:
         found.append(
             f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a"
@@ -125,6 +172,40 @@ def notes(
             " is too small; a constant or declustered background does not (hawkes.fit_background)"
         )
     return tuple(found)
+
+
+def _coarse_times(likelihood, delay):
+    """Times of a coarser unit than triggering can be seen through."""
+    times = likelihood.sums.times
+    distinct, counts = np.unique(times, return_counts=True)
+    tied = counts[counts > 1].sum() / len(times)
+    unit = next((q for q in _UNITS if np.abs(times / q - np.rint(times / q)).max() < 1e-6), None)
+    if len(distinct) < 3 or unit is None or not (tied > _TIED or delay < _FINE * unit and tied > 0.0):
+        return []
+    return [
+        f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs with another: events at"
+        f" one time do not excite each other, so offspring within about one {_UNITS[unit]} are missed, theta"
+        " is too small, and delays are too long; take finer times, or spread them over their unit at"
+        " random, sort, and see what changes"
+    ]
+
+
+def _reported_twice(likelihood, params, delay):
+    """Events at one place and time, or so soon after each other that they may be one event."""
+    sums, found = likelihood.sums, []
+    same = len(sums.times) - len(np.unique(np.column_stack([sums.locations, sums.times]), axis=0))
+    if same:
+        found.append(f"{same:,} events have place and time of an earlier one: are they reported twice?")
+    gap = sums.span_h / len(sums.times)
+    if delay < _SUDDEN * gap:
+        found.append(
+            f"half of the delays are below {60.0 * delay:.2g} minutes, where events are {gap:.3g} hours"
+            " apart on average: events that are reported twice look like this. Leave out the later of"
+            " events so near in"
+            f" time{f' and within {2.0 * params.h:.2g} km' if hasattr(params, 'h') else ''}, and see whether"
+            " any triggering is left"
+        )
+    return found
 
 
 def _scales(likelihood, params):

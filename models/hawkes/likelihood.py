@@ -24,6 +24,7 @@ from .excitation import kernels_of, row_of_params
 from .repeats import Places, places
 from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
+from .significance import TriggeringTest, triggering_test
 from .sums import METHODS, PairSums
 from .windows import EVERYTHING, Windows, choose
 
@@ -180,6 +181,7 @@ class Likelihood:
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._several = {}  # what `_together` gives and takes, by its shape
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
+        self._kept_tests = {}  # by the number of simulations
 
     def log_likelihood(self, params: ParametersBase) -> float:
         """Log-likelihood (4) of the events.
@@ -248,6 +250,40 @@ class Likelihood:
                 f" {self.horizon_h:g} hours long; within_h of at least that is wanted"
             )
         return params
+
+    def triggering_test(self, n_simulations: int = 199) -> TriggeringTest:
+        """Test of no triggering, of the events alone: whatever the likelihood's background
+        (`triggering_test`).
+
+        Parameters
+        ----------
+        n_simulations : int
+            Draws without triggering.
+
+        Returns
+        -------
+        TriggeringTest
+            Kept for the next call.
+
+        Raises
+        ------
+        DTypeError, InputError
+            `n_simulations` is no positive whole number.
+        """
+        if n_simulations not in self._kept_tests:
+            self._kept_tests[n_simulations] = triggering_test(
+                self.sums.locations, self.sums.times, n_simulations=n_simulations, space=self.space
+            )
+        return self._kept_tests[n_simulations]
+
+    def keep_test(self, test: TriggeringTest) -> None:
+        """Keep a test of these events for `triggering_test`.
+
+        Parameters
+        ----------
+        test : TriggeringTest
+        """
+        self._kept_tests[len(test.simulated)] = test
 
     def productivity(self, params: ParametersBase) -> npt.NDArray[np.float64]:
         """kappa of each event: theta times it are its expected offspring.

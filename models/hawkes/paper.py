@@ -346,7 +346,9 @@ class Paper(Speed):
     def _thinned(self, locations, times, share):
         """(row of the table, h in metres, 1/omega in minutes) without that share of the events."""
         factor, kept = thin_share(locations, times, share)
-        found = fit(Likelihood(locations[kept], times[kept], space=self.space), posterior=True)
+        found = fit(
+            Likelihood(locations[kept], times[kept], space=self.space), posterior=True, n_simulations=0
+        )
         h, delay = 1000.0 * found.params.h, 60.0 / found.params.omega
         low_h, high_h = (1000.0 * v for v in found.interval("h"))
         high_delay, low_delay = (60.0 / v for v in found.interval("omega"))

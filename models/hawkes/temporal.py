@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,17 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, OrderError, ShapeError
 
-from ..checks import as_numbers, check_finite
+from ..checks import as_numbers, check_count, check_finite, check_share
 from ..shown import Shown
 from .checks import check_horizon
+from .fit import covariance_of
 from .parameters import check_positive
+from .profile import best_mu0, highest_theta, thetas_of_profile
+from .significance import FACTOR, N_OMEGA, SLOWEST, best_shares, stands_out
 
 _BLOCK, _MOST_BLOCKS = 64, 16_384  # events of a block: at least, and as many as make at most so many blocks
 _STEP, _ROUNDS = 1e-4, 100
+_TESTED = 20_000  # events, the first, that a test looks at
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,13 @@ class TemporalFit(Shown):
     standard_errors : dict
         Infinite where the events say nothing.
     converged : bool
+    notes : tuple of str
+        That there is no evidence of triggering, if so.
+    p_value : float or None
+        Of the test of no triggering: the share of draws of a constant rate, the events among them, in which
+        events follow each other as closely. A rate that changes makes it small as well.
+    profile : tuple or None
+        Thetas, and how far the log-likelihood is below its maximum at each, over the delays that were tested.
     """
 
     mu: float
@@ -51,11 +63,44 @@ class TemporalFit(Shown):
     log_likelihood: float
     standard_errors: dict[str, float]
     converged: bool
+    notes: tuple[str, ...] = ()
+    p_value: float | None = None
+    profile: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
 
     @property
     def aic(self) -> float:
         """Akaike's criterion."""
         return 6.0 - 2.0 * self.log_likelihood
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Confidence limits, from the standard error of the parameter's logarithm; those of theta reach 0
+        unless the test rejects "no triggering" at 1 - level.
+
+        Parameters
+        ----------
+        name : {"mu", "theta", "omega"}
+        level : float, between 0 and 1
+
+        Returns
+        -------
+        low, high : float
+            (0, inf) for a parameter that the events say nothing about.
+
+        Raises
+        ------
+        DTypeError, InputError
+            `level` is out of range; there is no such parameter.
+        """
+        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
+        if name not in self.standard_errors:
+            raise InputError(f"name is {name!r}; wanted one of {', '.join(self.standard_errors)}")
+        if name == "theta" and self.profile is not None and self.p_value > 1.0 - level:
+            return 0.0, highest_theta(self.profile, 0.5 * z * z)
+        value, error = getattr(self, name), self.standard_errors[name]
+        if math.isinf(error):
+            return 0.0, math.inf
+        width = math.exp(min(z * error / value, 700.0))
+        return value / width, value * width
 
 
 @pk.function
@@ -122,6 +167,21 @@ def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
             faded += (a - omega * b) * one
             late += left * end_share
     return logs, inverse, excited, faded, offspring, late
+
+
+@pk.kernel
+def ratios_in_time(w, r, t, omega, scale, q):
+    """scale A_n of each event of draw r, for one omega. An exponential, 12 bytes an event."""
+    a = 0.0
+    waiting = 0.0
+    for i in range(t.shape[0]):
+        if i > 0:
+            dt = t[i, r] - t[i - 1, r]
+            if dt > 0.0:
+                a = (a + waiting) * pk.fast_exp(-omega[w] * dt)
+                waiting = 0.0
+        waiting += 1.0
+        q[w, i, r] = pk.float32(scale[w, r] * a)
 
 
 class TemporalLikelihood:
@@ -245,13 +305,22 @@ class TemporalLikelihood:
             [inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)]
         )
 
-    def fit(self, mu: float | None = None, theta: float = 0.3, omega: float | None = None) -> TemporalFit:
-        """Maximum likelihood, by Newton's method on the logarithms.
+    def fit(
+        self,
+        mu: float | None = None,
+        theta: float = 0.3,
+        omega: float | None = None,
+        *,
+        n_simulations: int = 199,
+    ) -> TemporalFit:
+        """Maximum likelihood, by Newton's method on the logarithms, and a test of no triggering.
 
         Parameters
         ----------
         mu, theta, omega : float, optional
             Where to begin.
+        n_simulations : int
+            Draws of a constant rate without triggering, for the test; 0 leaves it out.
 
         Returns
         -------
@@ -277,10 +346,16 @@ class TemporalLikelihood:
             value, slopes = self.gradient(*np.exp(z).tolist())
             return value, slopes * np.exp(z)
 
+        # a delay longer than the record is no other than a rate, and theta then has no bound
+        low = np.array([-30.0, -30.0, -math.log(self.horizon_h)])
+        z = np.maximum(z, low)
         value, slopes = slopes_at(z)
         converged = False
         for _ in range(_ROUNDS):
             information = self._information(slopes_at, z)
+            held = (z <= low) & (slopes < 0.0)
+            information[held] = information[:, held] = 0.0
+            information[held, held], slopes = 1.0, np.where(held, 0.0, slopes)
             curvatures, axes = np.linalg.eigh(information)
             step = axes @ (
                 (axes.T @ slopes) / np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
@@ -290,24 +365,64 @@ class TemporalLikelihood:
                 converged = True
                 break
             for _ in range(40):
-                there = slopes_at(np.clip(z + step, -30.0, 30.0))
+                there = slopes_at(np.clip(z + step, low, 30.0))
                 if there[0] > value:
                     break
                 step = 0.5 * step
             else:
                 converged = bool(slopes @ step < 1e-9 * (1.0 + abs(value)))
                 break
-            z, (value, slopes) = np.clip(z + step, -30.0, 30.0), there
-        values, axes = np.linalg.eigh(self._information(slopes_at, z))
-        with np.errstate(divide="ignore"):
-            spread = np.sqrt((axes**2 / np.where(values > 1e-3, values, 0.0)).sum(axis=1))
+            z, (value, slopes) = np.clip(z + step, low, 30.0), there
+        spread = np.sqrt(np.diag(covariance_of(self._information(slopes_at, z), np.zeros(3, bool))[0]))
+        tested = {}
+        if check_count(n_simulations, "n_simulations", 0):
+            p_value, profile = self._test(n_simulations)
+            tested = {"p_value": p_value, "profile": profile}
+            if p_value > 0.05:
+                tested["notes"] = (
+                    f"no evidence of triggering: in {p_value:.0%} of {n_simulations} draws of a constant"
+                    " rate without any, events follow each other as closely as here",
+                )
         found = dict(zip(("mu", "theta", "omega"), np.exp(z).tolist()))
         return TemporalFit(
             **found,
             log_likelihood=value,
             converged=converged,
             standard_errors=dict(zip(found, (spread * np.exp(z)).tolist())),
+            **tested,
         )
+
+    def _test(self, n_simulations):
+        """The p-value of no triggering, and the profile of theta, of the first events."""
+        times = self._t.to_numpy()[:_TESTED]
+        n, span = len(times), float(self.horizon_h if self.n_events <= _TESTED else times[-1])
+        if not times[-1] > 0.0:
+            return 1.0, None
+        last = n - 1 if span == times[-1] else n  # an event that ends the record ends it in draws, too
+        draws = np.repeat(times[:, None], 1 + n_simulations, axis=1)
+        random = np.random.default_rng(62)
+        draws[1:last, 1:] = np.sort(random.uniform(0.0, span, (last - 1, n_simulations)), axis=0)
+        omega = SLOWEST / span * FACTOR ** np.arange(N_OMEGA)
+        offspring = np.array([-np.expm1(-one * (span - draws)).sum(axis=0) for one in omega])
+        scale = omega[:, None] * span / np.maximum(offspring, 1e-300)
+        with pk.use(self.space):
+            q = pk.empty((N_OMEGA, n, 1 + n_simulations), np.float32)
+            pk.parallel_for(
+                pk.MDRangePolicy((0, 0), scale.shape),
+                ratios_in_time,
+                *(pk.copy_of(v) for v in (draws, omega, scale)),
+                q,
+                label="hawkes.ratios_in_time",
+            )
+            largest = stands_out(best_shares(q)[1])
+            excited = q.to_numpy()[:, :, 0] * (omega / scale[:, 0])[:, None]
+        thetas = thetas_of_profile()
+        best = [
+            best_mu0(np.ones(n), thetas, row, span) - thetas * count
+            for row, count in zip(excited, offspring[:, 0])
+        ]
+        highest = np.max(best, axis=0)
+        return float((largest >= largest[0]).mean()), (thetas, highest.max() - highest)
 
     @staticmethod
     def _information(slopes_at, z):

@@ -24,6 +24,7 @@ from . import TransientMAP, best_renewal, fit, goodness_of_fit, read, select_ord
 from .figures import complete_gaps, empirical_correlation, overview
 from .fit import N_STARTS
 from .paper import Paper
+from .select import count_partitions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +45,8 @@ def _parser():
     which.add_argument("--orders", type=_orders, metavar="1,1,2", help="orders of the branches")
     which.add_argument("--total", type=int, metavar="N", help="choose orders that add up to N")
     command.add(fitting, select_orders, criterion={"help": "what orders are chosen by"})
+    command.add(fitting, select_orders, max_branches={"help": "of --total: branches, at most"})
+    command.progress(fitting)
     command.add(fitting, fit, "max_iter", "tol", "dtype", "seed", "memory_mb", n_starts={"default": N_STARTS})
     fitting.add_argument(
         "--renewal", action="store_true", help="compare with the best renewal process of as many stages"
@@ -75,7 +78,8 @@ def _parser():
 
     for one in (fitting, describing):
         command.add(one, read, "run", "gap", "time", "timeout", "end", "censored", "resolution", "date_order")
-        one.add_argument("--one-run", action="store_true", help="with --time: all events are of one run")
+        one.add_argument("--one-run", action="store_true", help="all gaps, or events, are of one run")
+        command.add(one, read, "alone")
     for one in (fitting, simulating, describing):
         command.add(one, TransientMAP.simulate, "space")
     return made
@@ -107,7 +111,16 @@ def _fit(options):
         model, info = fit(runs, **kept("fit"))
     else:
         del how["orders"]
-        found = select_orders(runs, options.total, criterion=options.criterion, **kept("orders"))
+        ways, fewer = (count_partitions(options.total, n) for n in (options.max_branches, 3))
+        hint = f" ({fewer:,} with --max-branches 3)" if fewer < ways else ""
+        console.print(f"{ways:,} ways to share {options.total} stages among branches{hint}; each is fitted")
+        found = select_orders(
+            runs,
+            options.total,
+            criterion=options.criterion,
+            max_branches=options.max_branches,
+            **kept("orders"),
+        )
         _print_candidates(found, options.criterion, console)
         model, info = found[0].model, found[0].info
     errors, notes = _errors(model, runs, options)

@@ -16,6 +16,10 @@ from ..extras import need
 from ..files import check_csv, check_file, read_npz, reading
 from .runs import Runs
 
+_NO_RUN = (
+    ". Name the column of runs (run=, --run); say that the gaps follow each other in one run (run=None,"
+    " --one-run); or that each stands alone, without an order in time (alone=True, --alone)"
+)
 DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 _Moment: TypeAlias = float | str | datetime.date | np.datetime64
 
@@ -23,10 +27,11 @@ _Moment: TypeAlias = float | str | datetime.date | np.datetime64
 def from_frame(
     frame: Any,
     *,
-    run: str = "run",
+    run: str | None = "run",
     gap: str = "gap",
     censored: str | None = None,
     resolution: float | None = None,
+    alone: bool = False,
 ) -> Runs:
     """Runs from a table with a row for each gap.
 
@@ -35,12 +40,14 @@ def from_frame(
     frame : pandas.DataFrame, or mapping of column names to arrays
     run, gap : str
         Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep
-        their order.
+        their order. All are of one run if `run` is None.
     censored : str, optional
         Column of True or False: whether the run's last gap is still open. Its value in the run's last row
         counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
+    alone : bool
+        Gaps have no order in time: each is a run of its own, in place of `run` (`Runs.from_gaps`).
 
     Returns
     -------
@@ -52,7 +59,11 @@ def from_frame(
     InputError, ShapeError, DTypeError, FiniteError
         A column that is not there, of another length, of words or with gaps in it; a gap that is negative.
     """
-    names, values = _column(frame, run), as_numbers(_column(frame, gap), gap, 1)
+    values = as_numbers(_column(frame, gap), gap, 1)
+    if alone:
+        still = None if censored is None else _column(frame, censored)
+        return Runs.from_gaps(values, still, resolution=resolution)
+    names = np.zeros(len(values), np.int64) if run is None else _column(frame, run, hint=_NO_RUN)
     _check_same(names, run, values, gap)
     order, lengths = _groups(names, run)
     ends = np.cumsum(lengths) - 1
@@ -186,6 +197,7 @@ def read(
     censored: str | None = None,
     resolution: float | None = None,
     date_order: DateOrder | None = None,
+    alone: bool = False,
 ) -> Runs:
     """Runs from a file.
 
@@ -197,7 +209,7 @@ def read(
     gap : str, default "gap"
         Column of gaps. A table then has a row for each gap; see `from_frame`.
     run : str or None, default "run"
-        Column of run names. With `time` all events are of one run if it is None.
+        Column of run names. All gaps, or events, are of one run if it is None.
     time : str, optional
         Column of event times, in place of gaps. A table then has a row for each event; see `from_events`.
     timeout : float, optional
@@ -210,6 +222,8 @@ def read(
         Gaps are rounded to multiples of this; see `Runs`.
     date_order : {"year first", "month first", "day first"}, optional
         Of dates in text that may be read in two ways.
+    alone : bool
+        Gaps have no order in time: each is a run of its own.
 
     Returns
     -------
@@ -232,7 +246,11 @@ def read(
         for value, name in ((timeout, "timeout"), (end, "end")):
             if value is not None:
                 raise InputError(f"{name} is for a table of events: name its column of times, time=")
-        return from_frame(frame, run=run, gap=gap, censored=censored, resolution=resolution)
+        return from_frame(frame, run=run, gap=gap, censored=censored, resolution=resolution, alone=alone)
+    if alone:
+        raise InputError(
+            "alone is for a table of gaps, and time names a column of events; leave one of them out"
+        )
     return from_events(
         frame,
         time=time,
@@ -263,7 +281,7 @@ def _check_same(column, name, other, its_name):
         )
 
 
-def _column(frame, name, raw=False):
+def _column(frame, name, raw=False, hint=""):
     """A column as an array, or as it is."""
     try:
         return frame[name] if raw else np.asarray(frame[name])
@@ -274,7 +292,9 @@ def _column(frame, name, raw=False):
             raise DTypeError(
                 f"frame must be a pandas.DataFrame or a mapping of columns, got {type(frame).__name__}"
             ) from error
-        raise InputError(f"there is no column {name!r}; there are {', '.join(map(repr, columns))}") from error
+        raise InputError(
+            f"there is no column {name!r}; there are {', '.join(map(repr, columns))}{hint}"
+        ) from error
 
 
 def _groups(names, column):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from .model import TransientMAP, check_type
 from .runs import Runs
 
 N_STARTS = 8
+_EXCHANGES, _HIGHER = 4, 1e-9  # of branches, in a row; of the log-likelihood
 _NEAR = 1.0  # of the log-likelihood
 _TRIED, _STEPS = 4, 15  # starts that are tried for each that EM runs to the end, and steps of a trial
 _TRIES = 20  # for another order of strata
@@ -180,16 +182,18 @@ def fit(
             for begin in range(0, n_starts, _AT_ONCE)
             for end in em.run_em(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
         ]
-        model, history, converged, visits = max(found, key=lambda end: end.history[-1])
+        finals = np.array([end.history[-1] for end in found])
+        best = max(found, key=lambda end: end.history[-1])
+        exchanged = 0.0
+        if drawn > 1:
+            best, exchanged = _exchanged(em, best, max_iter, tol)
+        model, history, converged, visits = best
         visits = em.expectation([model])[0].visits if visits is None else visits
         order = _order_of(model)
         model = _ordered(model, order)
         notes = _notes(em, runs, model, visits[order])
-    finals = np.array([end.history[-1] for end in found])
-    info = FitInfo(
-        float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes)
-    )
-    return model, info
+    said = (*_of_starts(finals, exchanged), *notes)
+    return model, FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, said)
 
 
 def check_fit(runs, orders):
@@ -246,6 +250,36 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
     ]
     best = sorted(range(len(tried)), key=lambda k: -ends[k].history[-1])[:n_starts]
     return [tried[k] for k in best]
+
+
+def _exchanged(em, best, max_iter, tol):
+    """The best end, and how much higher it is than that given: EM also from it with two branches of different
+    orders in each other's place, which is where maxima lie beside each other, until none of these is
+    higher."""
+    first = best.history[-1]
+    for _ in range(_EXCHANGES):
+        model = best.model
+        starts = [
+            _in_place_of(model, i, j)
+            for i, j in itertools.combinations(range(len(model.orders)), 2)
+            if model.orders[i] != model.orders[j]
+        ][: em.n_models]
+        ends = em.run_em(starts, max_iter, tol) if starts else []
+        highest = max(ends, key=lambda end: end.history[-1], default=best)
+        if not highest.history[-1] > best.history[-1] + _HIGHER * abs(first):
+            break
+        best = highest
+    return best, float(best.history[-1] - first)
+
+
+def _in_place_of(model, i, j):
+    """Two branches with each other's mean, start and switching, each of its own order."""
+    order = np.arange(len(model.orders))
+    order[[i, j]] = j, i
+    means = (model.orders / model.rates)[order]
+    return TransientMAP(
+        model.alpha[order], model.orders, model.orders / means, model.switching[np.ix_(order, order)]
+    )
 
 
 def random_starts(runs, orders, n_starts, random):
@@ -327,8 +361,16 @@ def paper_start(runs: Runs, orders: npt.ArrayLike, seed: int = 0) -> TransientMA
     return TransientMAP(shares[0], orders, rates, (1.0 - runs.n_runs / runs.n_gaps) * shares[1:])
 
 
-def _of_starts(finals):
-    """Whether the best of several starts stands alone."""
+def _of_starts(finals, exchanged=0.0):
+    """Whether the best of several starts stands alone, or was no maximum."""
+    if exchanged > _NEAR:
+        return (
+            (
+                f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)}"
+                " starts: there are maxima beside each other, and a higher one may have been missed; give"
+                " more n_starts"
+            ),
+        )
     near = int((finals > finals.max() - _NEAR).sum())
     if len(finals) > 2 and near == 1:
         return (

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from portable.errors import InputError
 
@@ -17,6 +19,8 @@ from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
 from .runs import Runs
+
+_MOST_PARTITIONS = 1_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ def select_orders(
     held_out: float = 0.2,
     n_folds: int = 5,
     seed: int = 0,
+    progress: bool = False,
     **options: Any,
 ) -> list[Candidate]:
     """Fit every partition of a total order into branches, and rank them.
@@ -68,8 +73,9 @@ def select_orders(
     ----------
     runs : Runs
     total_order : int
-        Sum of the orders: the number of stages.
+        Sum of the orders: the number of stages. More than 1,000 partitions are refused (`count_partitions`).
     max_branches : int
+        Branches of a partition, at most.
     criterion : {"bic", "aic", "held_out", "cross_validated"}
         "bic": -2 log L + p log(n_runs). "aic": -2 log L + 2 p. "held_out": minus the log-likelihood, for each
         gap, of runs that were not fitted. "cross_validated": the same over all runs, each left out of one of
@@ -79,6 +85,8 @@ def select_orders(
     n_folds : int
         Parts that "cross_validated" leaves out in turn, drawn at random.
     seed : int, 0 to 2^64 - 1
+    progress : bool
+        Show a bar on standard error: partitions that are fitted.
     **options
         Of `fit`: max_iter, tol, n_starts, dtype, memory_mb, checkpoint (a part of it for each partition),
         space, client.
@@ -94,13 +102,23 @@ def select_orders(
         Also where no partition can make the runs.
     """
     with connected(options.pop("client", None)) as options["client"]:  # one for all fits
-        return _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, **options)
+        return _ranked(
+            runs, total_order, max_branches, criterion, held_out, n_folds, seed, progress, **options
+        )
 
 
-def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, **options):
+def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, progress, **options):
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
     max_branches = check_count(max_branches, "max_branches", most=MOST_BRANCHES)
+    n_partitions = count_partitions(total_order, max_branches)
+    if n_partitions > _MOST_PARTITIONS:
+        raise InputError(
+            f"total_order is {total_order}, which {n_partitions:,} ways to share stages among at most"
+            f" {max_branches} branches add up to, each to be fitted; at most {_MOST_PARTITIONS:,} are. Give"
+            " a smaller total_order (--total), fewer max_branches (--max-branches), or the orders"
+            " themselves (fit, --orders)"
+        )
     check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
     n_folds = check_count(n_folds, "n_folds", 2)
     random, checkpoint = np.random.default_rng(check_seed(seed)), options.pop("checkpoint", None)
@@ -109,7 +127,14 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
     where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
     plain, found = bool((runs.lengths == 1).all()), []
-    for orders in partitions(total_order, max_branches):
+    shown = track(
+        partitions(total_order, max_branches),
+        description=f"{n_partitions} partitions",
+        total=n_partitions,
+        disable=not progress,
+        console=Console(stderr=True),
+    )
+    for orders in shown:
         if min(orders) > 1 and np.min(runs.values) == 0.0 and runs.resolution is None:
             continue
         name = "-".join(map(str, orders))
@@ -185,6 +210,24 @@ def partitions(total, most_parts):
 
     for n in range(1, min(total, most_parts) + 1):
         yield from parts(total, 1, n)
+
+
+def count_partitions(total: int, most_parts: int) -> int:
+    """How many partitions `select_orders` fits.
+
+    Parameters
+    ----------
+    total, most_parts : int
+
+    Returns
+    -------
+    int
+    """
+    ways = [1] + [0] * total
+    for part in range(1, min(most_parts, total) + 1):  # as many as have no part above most_parts
+        for whole in range(part, total + 1):
+            ways[whole] += ways[whole - part]
+    return ways[total]
 
 
 def _folds(runs, n_folds, random):

@@ -24,6 +24,7 @@ from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
+from models.hawkes import significance as hawkes_significance
 from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import gibbs_kernels as mixture_gibbs
 from models.hawkes import temporal as hawkes_temporal
@@ -123,8 +124,8 @@ def run_hawkes():
     hawkes.Likelihood(
         1e4 * events[0], events[1], dtype="mixed", method="windowed", error_bound=1e-3, space="serial"
     ).gradient(PAPERS)
-    hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, space="serial")
-    hawkes.TemporalLikelihood(events[1], space="serial").gradient(1.0, 0.3, 1.0)
+    hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1, space="serial")
+    hawkes.TemporalLikelihood(events[1], space="serial").fit(n_simulations=1)
     likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3, space="serial")
     likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
@@ -149,6 +150,7 @@ def hawkes_kernels():
         hawkes_chains,
         hawkes_summaries,
         hawkes_backgrounds,
+        hawkes_significance,
         hawkes_temporal,
         hawkes_printed,
     )

@@ -312,3 +312,29 @@ def test_warnings_with_evidence(tmp_path):
 def test_figures_say_what_they_want(draw, error, words):
     with pytest.raises(error, match=words):
         draw()
+
+
+def test_noise_is_not_called_contagion(tmp_path, capsys):
+    random = np.random.default_rng(1)
+    rows = np.column_stack([random.uniform(0, 10, (300, 2)), np.sort(random.uniform(0, 8766, 300))])
+    path = write(tmp_path / "noise.csv", *(",".join(map(repr, row)) for row in rows.tolist()))
+    more = ["--out", str(tmp_path), "--figures", "none"]
+    assert main(["fit", str(path), "--method", "likelihood", *more]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "background: declustered" in said and "test: no evidence of triggering: in" in said
+    table = json.loads((tmp_path / "fit.json").read_text())["table"]
+    assert table["theta"]["q2.5"] == 0.0
+    assert main(["probabilities", str(path), "--params", str(tmp_path / "params.json"), *more]) == 0
+    assert "no evidence of triggering" in " ".join(capsys.readouterr().out.split())
+    for words in (["--tau-x", "1"], ["--sample-tau"], ["--tau-t", "300"]):
+        assert main(["fit", str(path), *words, *more]) == 2
+        assert f"{words[0]} is for the paper's background" in capsys.readouterr().err
+
+
+def test_calibrate_noise(capsys):
+    words = "calibrate --noise --sets 6 --events 60 --simulations 19 --space serial --no-progress"
+    assert main(words.split()) == 0
+    said = capsys.readouterr().out
+    for shape in ("square", "disc", "L-shaped", "two towns", "gradient", "season"):
+        assert shape in said
+    assert "2 sets with theta 0.3" in said

@@ -88,7 +88,7 @@ def test_notes():
     assert "takes slow clusters for its own" in " ".join(
         notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4))
     )
-    assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1.0, 0.4))
+    assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 0.1, 0.4), n_simulations=0)
 
 
 def test_a_start_without_a_rate_says_what_to_do():

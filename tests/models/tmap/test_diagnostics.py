@@ -14,7 +14,7 @@ from models.tmap import (
     standard_errors,
 )
 from models.tmap.goodness import kolmogorov
-from models.tmap.select import partitions
+from models.tmap.select import count_partitions, partitions
 
 from .problems import MODEL, censored_runs, random_model, random_runs
 
@@ -109,6 +109,12 @@ def test_partitions():
     """Their numbers, 1, 2, 3, 5, 7, 11, 15 (Euler), and those of few parts."""
     assert [len(list(partitions(n, n))) for n in range(1, 8)] == [1, 2, 3, 5, 7, 11, 15]
     assert list(partitions(5, 2)) == [[5], [1, 4], [2, 3]]
+    for total in (1, 2, 7, 12):
+        for most in (1, 2, 3, 20):
+            assert count_partitions(total, most) == len(list(partitions(total, most)))
+    assert count_partitions(100, 100) == 190_569_292
+    with pytest.raises(pk.InputError, match="total_order is 40, which .* ways .*--max-branches"):
+        select_orders(Runs.from_gaps(np.arange(1.0, 99.0)), 40)
 
 
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])

@@ -317,3 +317,31 @@ def test_figures(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 10_000 and len(figure.axes) == 3
     assert figures.empirical_correlation(runs, 1) == pytest.approx(MODEL.lag_correlation(), abs=0.15)
     assert np.isnan(figures.empirical_correlation(Runs([1.0, 2.0], [1, 1]), 1))
+
+
+def test_a_column_of_gaps_alone(tmp_path, capsys):
+    """One run in the order of the file, or each gap by itself; without a word it is refused with both
+    ways."""
+    pytest.importorskip("pandas")
+    path = tmp_path / "trace.csv"
+    path.write_text("gap\n1.5\n2.5\n0.5\n")
+    np.testing.assert_array_equal(read(path, run=None).lengths, [3])
+    np.testing.assert_array_equal(read(path, alone=True).lengths, [1, 1, 1])
+    with pytest.raises(pk.InputError, match="no column 'run'.*--one-run.*--alone"):
+        read(path)
+    with pytest.raises(pk.InputError, match="alone is for a table of gaps"):
+        read(path, time="gap", alone=True)
+    for how, shown in (("--one-run", "n_runs=1"), ("--alone", "n_runs=3")):
+        assert main(["fit", str(path), "--orders", "1", how, "--space", "serial"]) == 0
+        assert shown in capsys.readouterr().out
+
+
+def test_orders_are_counted_before_they_are_fitted(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    path = tmp_path / "runs.csv"
+    path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
+    assert main(["fit", str(path), "--total", "100"]) == 2
+    assert "fewer max_branches (--max-branches)" in capsys.readouterr().err
+    words = ["fit", str(path), "--total", "5", "--max-branches", "2", "--starts", "1", "--space", "serial"]
+    assert main(words) == 0
+    assert "3 ways to share 5 stages" in capsys.readouterr().out

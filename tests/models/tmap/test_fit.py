@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import portable as pk
 from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.em import EM
-from models.tmap.fit import _of_starts, _quantiles
+from models.tmap.fit import _exchanged, _in_place_of, _of_starts, _quantiles
 from models.tmap import packed
 from models.tmap.packed import parts_of
 
@@ -284,3 +284,21 @@ def test_visits_come_from_the_last_step(space):
     ):
         fit(runs, orders=MODEL.orders, start=MODEL, max_iter=1, space=space)
     assert labels.count("tmap.expectation") == labels.count("tmap.maximise") == 2
+
+
+def test_branches_are_exchanged():
+    """Gaps of three Erlang branches: where the means of two are in each other's place EM has a maximum of
+    its own, which an exchange leaves."""
+    truth = TransientMAP([0.57, 0.35, 0.08], [1, 2, 3], [0.009, 0.098, 1.0], np.zeros((3, 3)))
+    runs = Runs.from_gaps(truth.simulate(4000, seed=0, space="serial").values)
+    best = fit(runs, orders=[1, 2, 3], start=truth, space="threads")[1].log_likelihood
+    start = _in_place_of(truth, 1, 2)
+    local, info = fit(runs, orders=[1, 2, 3], start=start, space="threads")
+    assert info.log_likelihood < best - 1.5
+    em = EM(runs, np.array([1, 2, 3]), 4, np.float64, "threads")
+    (end,) = em.run_em([local], 1, 1e-8)
+    left, gained = _exchanged(em, end, 1000, 1e-8)
+    assert left.history[-1] > best - 0.01 and gained == pytest.approx(left.history[-1] - end.history[-1])
+    found = fit(runs, orders=[1, 2, 3], space="threads")[1]
+    assert found.log_likelihood > best - 0.01
+    assert "an exchange of two branches has come 2.3 higher" in _of_starts(np.zeros(8), 2.3)[0]

@@ -1,0 +1,243 @@
+"""Noise is not called contagion: the level of the test of no triggering, its statistic, intervals that reach
+0, and what is refused or noted."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models import hawkes
+from models.hawkes import noise
+from models.hawkes.significance import several_tests
+from portable.errors import InputError
+
+TRUTH = hawkes.Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
+YEAR = 8766.0
+
+
+def even(seed, n=300):
+    random = np.random.default_rng(seed)
+    return random.uniform(0.0, 10.0, (n, 2)), np.sort(random.uniform(0.0, YEAR, n))
+
+
+def triggered(seed, n=210.0):
+    return hawkes.simulate(TRUTH, n_immigrants=n, horizon_h=YEAR, seed=seed)
+
+
+@pytest.mark.parametrize("shape", list(noise.SHAPES))
+def test_level(shape):
+    """120 sets without triggering: a right test of 5 % rejects more than 16 of them once in 20,000 times."""
+    sets = []
+    for k in range(120):
+        places, times = noise.SHAPES[shape](np.random.default_rng([5, k]), 70)
+        order = np.argsort(times)
+        sets.append((places[order], times[order]))
+    found = several_tests(sets, n_simulations=39, seeds=range(120), space="threads")
+    p_values = np.array([one.p_value for one in found])
+    assert (p_values <= 0.05).sum() <= 16
+    assert 0.35 < p_values.mean() < 0.67  # uniform over 1/40, 2/40, ..., 1
+
+
+def test_triggering_is_found():
+    for seed in range(3):
+        made = triggered(seed)
+        assert hawkes.triggering_test(made.locations, made.times, space="threads").p_value == 1 / 200
+
+
+def test_the_statistic_by_numpy(space):
+    """q and the best share of one grid point, for the events and a draw."""
+    from models.hawkes import significance
+
+    locations, times = even(3, 40)
+    tables = significance._Tables([(locations, times)])
+    shares, roots = tables.gains([np.random.default_rng(1)], 3)
+    random = np.random.default_rng(1)
+    orders = np.tile(np.arange(40), (4, 1))
+    orders[1:] = random.permuted(np.tile(np.arange(40, dtype=np.int32), (4, 1))[1:], axis=1)
+    x, t = locations - locations.mean(axis=0), times
+    for draw, (w, k) in ((0, (0, 0)), (2, (1, 1)), (3, (2, 0))):
+        omega, h = tables.omega[0, w], tables.h[0, k]
+        places = x[orders[draw]]
+        r2 = ((places[:, None] - places[None]) ** 2).sum(axis=2)
+        dt = t[:, None] - t[None]
+        xi = np.where(
+            dt > 0.0,
+            omega * np.exp(-omega * dt) * np.exp(-0.5 * r2 / h**2) / (2 * np.pi * h**2),
+            0.0,
+        ).sum(axis=1)
+        offspring = (1.0 - np.exp(-omega * (t[-1] - t))).sum()
+        q = xi / offspring / (tables.f[0, orders[draw]] * tables.g[0])
+        s = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 4000)[:-1]])
+        gains = np.log1p(s[:, None] * (q - 1.0)).sum(axis=1)
+        cell = w * significance._N_H + k
+        assert roots[0, cell, draw] == pytest.approx(math.sqrt(2.0 * max(gains.max(), 0.0)), abs=0.01)
+        if gains.max() > 0.1:
+            assert shares[0, cell, draw] == pytest.approx(s[gains.argmax()], rel=0.02)
+
+
+def test_noise_has_no_theta():
+    places, times = even(12)
+    paper = hawkes.fit(hawkes.Likelihood(places, times, space="threads"))
+    turns = hawkes.fit_background(places, times, space="threads").fit
+    box = hawkes.fit_background(places, times, "constant", space="threads").fit
+    for found in (paper, turns, box):
+        low, high = found.interval("theta")
+        assert low == 0.0 and found.params.theta <= high < 1.5
+        assert found.notes[0].startswith("no evidence of triggering: in ")
+        thetas, below = found.profile
+        assert (below >= 0.0).all() and thetas[0] == 0.0 and below.min() == 0.0
+    assert hawkes.fit(hawkes.Likelihood(places, times, space="threads"), n_simulations=0).test is None
+
+
+def test_the_default_finds_what_was_simulated():
+    made = triggered(1, 420.0)
+    found = hawkes.fit_background(made.locations, made.times, horizon_h=YEAR, space="threads").fit
+    assert found.converged and not found.notes and found.test.rejects()
+    for name in ("theta", "omega", "h"):
+        low, high = found.interval(name, 0.999)
+        assert low < getattr(TRUTH, name) < high
+
+
+def test_towns_have_narrow_kernels():
+    """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing
+    law."""
+    random = np.random.default_rng(2)
+    places, times = noise.SHAPES["two towns"](random, 800)
+    order = np.argsort(times)
+    places, times = places[order], times[order]
+    found = hawkes.fit_background(places, times, n_simulations=0, max_iter=2, space="threads")
+    town = hawkes.fit_background(
+        places, times, bandwidth_km=1.5, n_simulations=0, max_iter=2, space="threads"
+    )
+
+    def law(at):
+        even = np.full(len(at), 0.5 / 100.0)
+        for centre in noise._TOWNS:
+            r2 = ((at - centre) ** 2).sum(axis=1)
+            even += 0.25 * np.exp(-0.5 * r2 / noise._TOWN_KM**2) / (2 * np.pi * noise._TOWN_KM**2)
+        return even
+
+    span = times[-1] - times[0]
+    errors = [
+        np.abs(np.log(one.background.density * span / 800 / law(places))).mean() for one in (found, town)
+    ]
+    assert errors[0] < 0.45 < errors[1]
+
+
+def test_seasons_are_found():
+    places, times = noise.SHAPES["season"](np.random.default_rng(4), 900)
+    order = np.argsort(times)
+    found = hawkes.fit_background(places[order], times[order], n_simulations=0, max_iter=2, space="threads")
+    assert len(found.rates_per_h) >= 6
+    assert len(hawkes.fit_background(*even(5), n_simulations=0, max_iter=2).rates_per_h) == 1
+
+
+def test_repeated_places_are_refused_by_fits_and_samplers():
+    random = np.random.default_rng(0)
+    lattice = np.column_stack([0.3 * random.integers(0, 10, 300), np.zeros(300)])
+    times = np.sort(random.uniform(0.0, YEAR, 300))
+    for call in (hawkes.fit, hawkes.sample_posterior):
+        with pytest.raises(InputError, match="there are 10 distinct places.*no more than that places repeat"):
+            call(hawkes.Likelihood(lattice, times, space="threads"))
+        with pytest.raises(InputError, match="all 300 events have one place.*TemporalLikelihood"):
+            call(hawkes.Likelihood(np.zeros((300, 1)), times, space="threads"))
+    assert hawkes.triggering_test(lattice, times, space="threads").p_value > 0.01
+    assert hawkes.triggering_test(np.zeros((300, 1)), times, space="threads").p_value == 1.0
+
+
+@pytest.mark.parametrize("unit, words", [(1.0, "to the hour, and"), (24.0, "to the day, and")])
+def test_coarse_times_are_noted(unit, words):
+    made = hawkes.simulate(
+        hawkes.Parameters(1.0, 1.6, 336.0, 0.5, 2.0, 0.1), n_immigrants=250.0, horizon_h=YEAR, seed=3
+    )
+    coarse = unit * np.floor(made.times / unit)
+    likelihood = hawkes.Likelihood(made.locations, coarse, space="threads")
+    assert any(words in note for note in hawkes.notes(likelihood, TRUTH, n_simulations=0))
+    fine = hawkes.Likelihood(made.locations, made.times, space="threads")
+    assert not hawkes.notes(fine, TRUTH, n_simulations=0)
+
+
+def test_events_reported_twice_are_noted():
+    places, times = even(6, 400)
+    random = np.random.default_rng(1)
+    again = random.choice(400, 20, replace=False)
+    near = np.concatenate([places, places[again] + random.normal(0.0, 0.015, (20, 2))])
+    soon = np.concatenate([times, times[again] + random.exponential(1.0 / 60.0, 20)])
+    order = np.argsort(soon)
+    found = hawkes.fit_background(near[order], soon[order], space="threads").fit
+    assert any("reported twice look like this" in note for note in found.notes)
+    order = np.argsort(np.concatenate([times, times[again]]), kind="stable")
+    same = hawkes.Likelihood(
+        np.concatenate([places, places[again]])[order], np.concatenate([times, times[again]])[order]
+    )
+    assert "20 events have place and time of an earlier one" in " ".join(
+        hawkes.notes(same, TRUTH, n_simulations=0)
+    )
+
+
+def test_criteria_of_other_backgrounds_are_not_compared():
+    places, times = even(7, 120)
+    paper = hawkes.fit(hawkes.Likelihood(places, times, space="threads"), n_simulations=0)
+    turns = hawkes.fit_background(places, times, "constant", n_simulations=0, space="threads")
+    same = hawkes.fit(turns.likelihood, n_simulations=0)
+    assert abs(same.aic - turns.fit.aic) < 10.0 and min(same.aic, turns.fit.aic) > 0.0
+    for compare in (
+        lambda: paper.aic < turns.fit.aic,
+        lambda: paper.aic + 3.0 >= turns.fit.aic,
+        lambda: paper.aic - turns.fit.aic,
+        lambda: min(paper.aic, turns.fit.aic),
+        lambda: turns.fit.aic - 2.0 > paper.aic,
+        lambda: sorted([paper.aic, turns.fit.aic]),
+    ):
+        with pytest.raises(InputError, match="same background.*triggering_test"):
+            compare()
+    assert f"{paper.aic:.3f}" == f"{float(paper.aic):.3f}" and paper.aic > 0.0
+
+
+def test_few_events_say_nothing():
+    one = hawkes.fit(hawkes.Likelihood(np.zeros((1, 2)), [1.0], space="threads"))
+    assert one.test.p_value == 1.0 and one.interval("theta") == (0.0, math.inf)
+    three = hawkes.fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
+    assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
+
+
+def test_events_in_time_alone():
+    random = np.random.default_rng(2)
+    times = np.sort(random.uniform(0.0, 1000.0, 300))
+    found = hawkes.TemporalLikelihood(times, horizon_h=1000.0, space="threads").fit()
+    assert found.interval("theta")[0] == 0.0 and found.interval("theta")[1] < 1.5
+    assert found.notes[0].startswith("no evidence of triggering")
+    assert found.standard_errors["mu"] == pytest.approx(found.mu / math.sqrt(300), rel=0.3)
+    low, high = found.interval("mu")
+    assert low < 0.3 < high and high / low < 1.6
+    one = hawkes.TemporalLikelihood([1.0], horizon_h=10.0, space="threads").fit()
+    assert one.interval("theta") == (0.0, math.inf) and one.standard_errors["mu"] == pytest.approx(1.0 / 9.0)
+    made = triggered(3, 300.0)
+    again = hawkes.TemporalLikelihood(made.times, horizon_h=YEAR, space="threads").fit(n_simulations=0)
+    assert again.p_value is None and again.interval("theta")[0] > 0.0
+    with pytest.raises(InputError, match="name is 'h'; wanted one of mu, theta, omega"):
+        again.interval("h")
+
+
+def test_level_in_time_alone():
+    """100 sets: more than 14 rejections come once in 10,000 times."""
+    p_values = [
+        hawkes.TemporalLikelihood(
+            np.sort(np.random.default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial"
+        )
+        .fit(n_simulations=39)
+        .p_value
+        for k in range(100)
+    ]
+    assert (np.array(p_values) <= 0.05).sum() <= 14 and 0.3 < np.mean(p_values) < 0.75
+
+
+def test_long_records_are_tested_in_stretches(monkeypatch):
+    from models.hawkes import significance
+
+    monkeypatch.setattr(significance, "_ROW", 100)
+    places, times = even(8, 450)
+    found = hawkes.triggering_test(places, times, n_simulations=19, space="threads")
+    assert found.n_tested == 400
+    made = triggered(4, 330.0)
+    assert hawkes.triggering_test(made.locations, made.times, space="threads").p_value == 1 / 200
