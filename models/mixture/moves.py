@@ -247,7 +247,7 @@ class _State:
         self.total, self.p = n.sum(), self.moments[1].shape[1]
         self.model = make_model(n / self.total)
         self._dof = self.model.numbers(self.p)[3]
-        self.has_prior = self._dof > 0.0
+        self.has_prior = self.model.has_prior
         self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
         self._own, self._none = self.energies(*self.moments), 0.0
         if self.has_prior:
