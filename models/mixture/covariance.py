@@ -79,9 +79,7 @@ def collapsed(has_prior=False):
         if has_prior
         else "Raise reg_covar, ask for fewer components, or give a prior"
     )
-    return InputError(
-        f"a component has collapsed: its covariance is not positive definite. {remedy}"
-    )
+    return InputError(f"a component has collapsed: its covariance is not positive definite. {remedy}")
 
 
 def raised(kind, covariances, counts, floors):

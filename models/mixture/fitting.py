@@ -11,7 +11,7 @@ from . import covariance
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves
-from .prior import WithoutPrior, WithPrior
+from .prior import WithoutPrior, WithPrior, exceeds
 from .starts import Few, typical
 
 # growth of the objective per point below which moves are looked for, before `tol` is asked for
@@ -214,7 +214,7 @@ class Fit:
     def _typical(self, counts, covariances, dof=None):
         """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
         points there are."""
-        active = counts > min(2.0, 0.5 * counts.max())
+        active = exceeds(counts, min(2.0, 0.5 * counts.max()))
         kind, variances = self._options.kind, self._variances
         each = covariances if kind == "tied" else covariances[active]
         if dof is not None and kind != "tied":
@@ -288,4 +288,4 @@ def agreement(labels, others):
 
 def _n_active(climb):
     n, xbar, _ = climb.moments
-    return int((n > xbar.shape[1] + 1.0).sum())
+    return int(exceeds(n, xbar.shape[1] + 1.0).sum())

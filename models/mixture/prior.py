@@ -237,5 +237,15 @@ def centred(kind, sums, reference, means):
     return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
 
+def exceeds(counts, bound):
+    """Which counts are above a bound, not by rounding alone: of whole points counts are often whole."""
+    return counts > bound * (1.0 + 1e-9)
+
+
+def ascending(values, total):
+    """The order of shares of a total; those that differ by rounding alone stay in the order that they have."""
+    return np.argsort(np.round(values / total, 9), kind="stable")
+
+
 def _hold(sticks):
     return np.minimum(np.maximum(sticks, _NEAREST), 1.0 - _NEAREST)

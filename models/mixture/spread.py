@@ -112,7 +112,8 @@ class _Stretch:
             sums,
             label="mixture.column_sums",
         )
-        found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
         if len(self._rest):
             with np.errstate(invalid="ignore", over="ignore"):
                 rest = np.subtract(self._rest, self._host_first)

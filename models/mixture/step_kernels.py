@@ -45,7 +45,8 @@ def maximise(
     and prior keeps its mean.
 
     A variance is a difference of sums about a reference, right to `rounding` times the square that is taken
-    off; under a prior, which promises finite numbers, times the whole sum.
+    off, which is large about the centre of all alone; under a prior, which promises finite numbers, times the
+    whole sum.
     """
     p = means.shape[0]
     n = added[j, 0]
@@ -61,8 +62,8 @@ def maximise(
             spread = n * pull / whole * (means[a, j] - m[a]) * (means[b, j] - m[b])
             value = (scale[a, b] + scatter + spread) / divisor
             covariance[a * (a + 1) // 2 + b, j] = value + reg_covar if a == b else value
-        away = added[j, row] * share
-        floors[a, j] = rounding * (added[j, row + a + 1] * share if dof > 0.0 else away * away)
+        square = added[j, row] * share * (added[j, row] * share) if chosen[j] == 0 else 0.0
+        floors[a, j] = rounding * (added[j, row + a + 1] * share if dof > 0.0 else square)
     for a in range(p):
         if n + pull > 0.0:
             means[a, j] = (n * means[a, j] + pull * m[a]) / whole

@@ -60,6 +60,8 @@ class HostSteps:
         squares = (xbar - reference) ** 2
         if self._model.has_prior:
             squares += covariance.diagonals(scatter) / np.maximum(n, 1.0)[:, None]
+        else:  # see `step_kernels.maximise`
+            squares[self._points.about[1] != 0] = 0.0
         floors = ROUNDING[self._points.dtype] * squares
         self.place(means, covariance.raised(self._kind, covariances, n, floors))
 
