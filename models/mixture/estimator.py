@@ -423,6 +423,13 @@ class DirichletMixture(Fitted):
             The checkpoint cannot be written; what was kept before stays.
         ClusterError
             A worker of another version or without the space; a scheduler that is gone.
+        KeyboardInterrupt
+            After Ctrl-C; its attribute `posterior` has the draws until then, if there are any.
+
+        Warns
+        -----
+        MixingWarning
+            The draws have not converged; `Posterior.notes` says so too.
         """
         self._check_fitted()
         if self.prior is None:
