@@ -199,3 +199,16 @@ def test_a_model_of_which_one_row_has_no_initial_state():
     assert found.log_likelihood[0] == -np.inf < found.log_likelihood[1]
     with pytest.raises(E.InputError, match="initial: math domain error"):
         LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 3.0], "sigma": 0.5, "tau": 0.5})
+
+
+@pytest.mark.filterwarnings("ignore:1 of 3 filters died of NaN")
+@pytest.mark.parametrize("bad", [-1.0, 4.0, 0.2])
+def test_paths_of_the_others_are_the_same(bad):
+    model, paths = MODEL.filter(space="serial"), []
+    for row in (bad, 1.0):
+        found = model.run(Y, 60, params=[[1.0], [row], [2.0]], keep=True, seed=1)
+        drawn = found.trajectories(5, seed=2), resampling.backward_paths(MODEL, found, 5, seed=2)
+        paths.append([*drawn, resampling.lagged_moments(found, 2)[0]])
+    for dead, alive in zip(*paths):
+        assert np.isnan(dead[:, :, 1]).all()
+        np.testing.assert_array_equal(dead[:, :, [0, 2]], alive[:, :, [0, 2]])
