@@ -237,11 +237,12 @@ class Fit:
         )
 
     def _finish(self, climb):
-        options, few = self._options, self._few is self.points
-        moves = Moves(self.points, self._model, options.kind, not few, self._log) if options.moves else None
+        options, points = self._options, self.points
+        is_first = self._few is points or self._first.means is not None  # no moves were looked for before
+        moves = Moves(points, self._model, options.kind, not is_first, self._log) if options.moves else None
         tols = (
             [options.tol]
-            if options.tol < 0.0 or moves is None or not few
+            if options.tol < 0.0 or moves is None or not is_first
             else [max(options.tol, _COARSE), options.tol]
         )
         climb, more, converged = climb_with(climb, moves, tols, options.max_iter)

@@ -73,6 +73,14 @@ def test_a_warm_start_of_many_points_goes_on(prior):
     np.testing.assert_allclose(model.means_, before, atol=1e-3)
 
 
+def test_a_given_start_of_many_points_has_all_moves():
+    """Too many components are merged as they are of fewer points, though no start was sought among some."""
+    rng = np.random.default_rng(0)
+    centres = 6.0 * rng.normal(size=(4, 2))
+    X = centres[rng.integers(0, 4, 25_000)] + rng.normal(size=(25_000, 2))
+    assert DirichletMixture(10, means_init=X[:10], space="serial").fit(X).n_active_ <= 5
+
+
 def dependent(name, n, rng):
     Y = rng.normal(size=(n, 2))
     return {
