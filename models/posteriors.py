@@ -1,5 +1,5 @@
-"""What posteriors of the families share: whether draws have converged, what Ctrl-C leaves, summaries, and NetCDF
-files, by ArviZ."""
+"""What posteriors of the families share: whether draws have converged, what Ctrl-C leaves, summaries, and
+NetCDF files, by ArviZ."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
 
 
 def r_hat(draws: np.ndarray) -> float:
-    """Rank-normalised split R-hat, of draws or of their distances from the median, whichever is larger; NaN of
-    draws that never change."""
+    """Rank-normalised split R-hat, of draws or of their distances from the median, whichever is larger; NaN
+    of draws that never change."""
     halves = _halves(draws)
     return max(_r_hat(_normalised(values)) for values in (halves, np.abs(halves - np.median(halves))))
 

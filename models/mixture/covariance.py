@@ -83,8 +83,8 @@ def collapsed(has_prior=False):
 
 
 def raised(kind, covariances, counts, floors):
-    """Covariances whose pivots are no less than floors, shape (k, p), of components with so many points; these
-    themselves where none is."""
+    """Covariances whose pivots are no less than floors, shape (k, p), of components with so many points;
+    these themselves where none is."""
     if kind == "diag":
         return np.maximum(covariances, floors)
     if kind == "spherical":

@@ -139,8 +139,8 @@ class Fit:
         return WithPrior(self.prior, self._options.kind, weights)
 
     def _begin(self, few, random, centre):
-        """The best start, followed by EM and moves among the few where the points are many; a start whose means
-        are given is where EM with all points begins."""
+        """The best start, followed by EM and moves among the few where the points are many; a start whose
+        means are given is where EM with all points begins."""
         options, first, found = self._options, self._first, []
         given = first.means is not None
         if self.prior is not None:

@@ -243,7 +243,7 @@ def exceeds(counts, bound):
 
 
 def ascending(values, total):
-    """The order of shares of a total; those that differ by rounding alone stay in the order that they have."""
+    """The order of shares of a total; those that differ by rounding alone keep the order that they have."""
     return np.argsort(np.round(values / total, 9), kind="stable")
 
 

@@ -72,7 +72,8 @@ def sentence(run: Run, data: Data, row: int, number: int | None) -> str:
                 name = _of_both(model, data, params, t, x[:, k])
                 culprit = f"{name} gave {logs[k]} for a particle at step {t}{at}"
             break
-    return f"{culprit or 'a log-weight was nan' + at}, with {given}; finite numbers are wanted, or log-weights -inf"
+    culprit = culprit or f"a log-weight was nan{at}"
+    return f"{culprit}, with {given}; finite numbers are wanted, or log-weights -inf"
 
 
 def _of_both(model: ParticleFilter, data: Data, params: Array, t: int, state: Array) -> str:

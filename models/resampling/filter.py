@@ -208,8 +208,8 @@ class ParticleFilter:
         moments : pk.function (t, state, params) -> tuple of numbers, optional
             Whose filtered expectations are wanted.
         on_nan : {"die", "raise"}, default "die"
-            A filter one of whose log-weights is NaN or +inf dies alone, with a warning that names the function
-            that gave the first NaN; or FiniteError says so.
+            A filter one of whose log-weights is NaN or +inf dies alone, with a warning that names the
+            function that gave the first NaN; or FiniteError says so.
         progress : bool
             Show a bar, where one space does all.
         client : distributed.Client or "local", optional

@@ -202,8 +202,8 @@ class Gibbs:
         names = self.priors.names
         given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
         return (
-            f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with {given};"
-            " finite numbers or -inf are wanted"
+            f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
+            f" {given}; finite numbers or -inf are wanted"
         )
 
     def values(self):

@@ -162,7 +162,7 @@ class Online:
             )
 
     def _tell(self, bad):
-        """Warn of filters that died of NaN at this step, or refuse it; earlier steps are not there any more."""
+        """Warn of filters that died of NaN at this step, or refuse it; earlier steps are gone."""
         x = self._run.x[self.t % self._run.x.shape[0]].to_numpy()[:, bad[0]]
         name = "initial, propagate or guide" if np.isnan(x).any() else "log_weight or log_guide"
         number = "" if self._single else f" of filter {bad[0]}"

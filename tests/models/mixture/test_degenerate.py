@@ -1,5 +1,5 @@
-"""Data that leave little to a mixture, and starts that are given: the step of other libraries for any number of
-points, finite numbers under a prior, refusals by name."""
+"""Data that leave little to a mixture, and starts that are given: the step of other libraries for any number
+of points, finite numbers under a prior, refusals by name."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A NaN log-weight ends its own filter alone, is counted, and the function that made the first one is named."""
+"""A NaN log-weight ends its own filter alone, is counted, and the function that made it is named."""
 
 import math
 
