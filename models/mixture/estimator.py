@@ -90,7 +90,8 @@ class DirichletMixture(Fitted):
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
     objective_history_ : ndarray, shape (`n_iter_` + 1,)
         Equation (8), or the log-likelihood, after 0, 1, ... iterations with all points; never falls, but for
-        the effect of reg_covar and rounding. A move, with the iterations after which it was judged, is one entry.
+        the effect of reg_covar and rounding. A move, with the iterations after which it was judged, is one
+        entry.
     moves_ : list of Move
         Which entries of `objective_history_` they are, and what was done.
     lower_bound_ : float

@@ -191,8 +191,8 @@ class _Chain:
         }
 
     def _sweep(self, sweep, components, alpha, reference, best):
-        """The state after a sweep, the log-likelihood before it, how many moves were accepted, and the draw in
-        a list, if there is one."""
+        """The state after a sweep, the log-likelihood before it, how many moves were accepted, and a list
+        of the draw, or an empty one."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
         likelihood, *sums = self._assignments.draw(components, sweep)
         if sweep < self._n_warmup and likelihood > best:
