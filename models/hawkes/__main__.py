@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +46,6 @@ from .simulate import simulate
 
 console = Console(highlight=False)
 
-# Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to
-# say whether they do.
-_MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
 # tables of `--out`, none of which may be read
 _WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"
 _SHOWN = {
@@ -336,7 +332,14 @@ def _sample(options, likelihood, start, fixed, method="metropolis"):
     if options.background != "paper" and "omega" in start.names():
         # longer delays than the record are no other than background, and theta then has no bound
         least = (least or {}) | {"omega": 1.0 / likelihood.horizon_h}
-    return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": least})
+    try:
+        return sampler(likelihood, **asked | {"start": start, "fixed": fixed, "least": least})
+    except KeyboardInterrupt as error:
+        if hasattr(error, "posterior"):
+            file = Path(options.out) / "posterior.nc"
+            error.posterior.save(file)
+            console.print(f"stopped; what was drawn until then is in {printable(file)}", markup=False)
+        raise
 
 
 def _params_or_mode(options, likelihood, start, fixed, found):
@@ -377,7 +380,6 @@ def run_fit(options):
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
         params, bound = posterior.mean(), posterior.attained_error
         said = notes(likelihood, params, posterior.free, n_simulations=options.n_simulations)
-        _warn_of_mixing(rows, len(posterior.draws))
         posterior.save(folder / "posterior.nc")
         written = ", posterior.nc"
         if options.figures != "none":
@@ -588,22 +590,6 @@ def _print_rows(rows, kind):
             *(form.format(row[key]) for key, (_, form) in shown.items()),
         )
     console.print(table)
-
-
-def _warn_of_mixing(rows, n_chains):
-    least = _LEAST_ESS_A_CHAIN * n_chains
-    poor = [
-        f"{name} {row['r_hat']:.3f} and {row['ess_bulk']:.0f}"
-        for name, row in rows.items()
-        if not name.startswith("1/") and (row["r_hat"] > _MOST_R_HAT or row["ess_bulk"] < least)
-    ]
-    if poor:
-        warnings.warn(
-            f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are"
-            " wanted: take more --draws, or --method nuts",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 
 def _write_csv(path, names, rows):

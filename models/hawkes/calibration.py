@@ -17,6 +17,7 @@ import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
 from ..extras import need
+from ..posteriors import mixing_looked_at
 from ..processes import map_numbers, space_of
 from ..shown import Shown
 from .likelihood import Likelihood
@@ -177,14 +178,21 @@ def _sample(method, likelihood, least_ess, seed):
     start = Parameters(1.0, 1.0, 1.0, 0.4, 1.0, 0.2)
     length = 4_000 if method == "metropolis" else 300
     while True:
-        if method == "metropolis":
-            posterior = sample_posterior(
-                likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed
-            )
-        else:
-            posterior = sample_nuts(
-                likelihood, n_chains=2, n_draws=length, n_warmup=150, start=start, priors=PRIORS, seed=seed
-            )
+        with mixing_looked_at():
+            if method == "metropolis":
+                posterior = sample_posterior(
+                    likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed
+                )
+            else:
+                posterior = sample_nuts(
+                    likelihood,
+                    n_chains=2,
+                    n_draws=length,
+                    n_warmup=150,
+                    start=start,
+                    priors=PRIORS,
+                    seed=seed,
+                )
         ess = min(row["ess_bulk"] for row in posterior.summary().values())
         if ess >= least_ess:
             return posterior, ess

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..checks import check_count, check_flag, check_seed
 from ..extras import need
+from ..posteriors import stopped
 from .checks import check_params
 from .fit import Objective, check_free, check_least, check_likelihood, posterior_mode, raise_to
 from .likelihood import Likelihood
@@ -65,6 +66,11 @@ def sample_nuts(
     DTypeError, InputError
         An argument of a wrong type or out of range; priors that exclude the start; nutpie is not installed.
 
+    Warns
+    -----
+    MixingWarning
+        The draws have not converged; `Posterior.notes` says so too.
+
     References
     ----------
     Hoffman, Gelman: The no-U-turn sampler. JMLR 15 (2014).
@@ -107,7 +113,7 @@ def sample_nuts(
     )
     draws = np.exp(trace.posterior["z"].to_numpy())
     acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
-    return Posterior(
+    found = Posterior(
         type(start),
         mode,
         free,
@@ -118,8 +124,11 @@ def sample_nuts(
         in_words(cut, type(start), free),
         "NUTS (nutpie)",
         seed,
-        True,
+        draws.shape[1] == n_draws,
     )
+    if not found.complete:  # nutpie takes Ctrl-C for itself, and gives what all chains have
+        raise stopped(KeyboardInterrupt(), found)
+    return found.converged(2)
 
 
 class _Target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Posterior(Shown):
     seed : int
     complete : bool
         False if sampling was stopped.
+    notes : tuple of str
+        What to know before the draws are used: that they have not converged.
     """
 
     kind: type[ParametersBase]
@@ -56,6 +58,24 @@ class Posterior(Shown):
     method: str
     seed: int
     complete: bool
+    notes: tuple[str, ...] = ()
+
+    def converged(self, stacklevel: int) -> Posterior:
+        """The same draws with notes, each a warning too, if they have not converged.
+
+        Parameters
+        ----------
+        stacklevel : int
+            As of `warnings.warn`.
+
+        Returns
+        -------
+        Posterior
+        """
+        remedy = "take more n_draws (--draws), or sample_nuts (--method nuts)"
+        notes = posteriors.mixing({name: self[name] for name in self.free}, remedy)
+        posteriors.warn(notes, stacklevel + 1)
+        return replace(self, notes=notes)
 
     def __getitem__(self, name: str) -> npt.NDArray[np.float64]:
         """The draws of a parameter; of '1/omega' the reciprocals.
@@ -168,6 +188,7 @@ class Posterior(Shown):
             "seed": str(self.seed),
             "complete": int(self.complete),
             "attained_error": self.attained_error,
+            "notes": json.dumps(self.notes),
         }
         tree = base.from_dict(
             {
@@ -257,4 +278,5 @@ class Posterior(Shown):
                 str(attributes["method"]),
                 int(attributes["seed"]),
                 bool(attributes["complete"]),
+                tuple(json.loads(attributes.get("notes", "[]"))),
             )

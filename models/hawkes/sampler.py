@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_seed
+from ..posteriors import stopped
 from ..store import Store
 from . import chain_kernels as ck
 from .chains import Chains
@@ -91,15 +91,21 @@ def sample_posterior(
     Returns
     -------
     Posterior
-        After Ctrl-C: what was drawn until then, with a warning.
 
     Raises
     ------
+    KeyboardInterrupt
+        After Ctrl-C; its attribute `posterior` has what was drawn until then.
     DTypeError, InputError
         An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other
         chains, or in use.
     StorageError
         The checkpoint cannot be written; what was kept before stays.
+
+    Warns
+    -----
+    MixingWarning
+        The draws have not converged; `Posterior.notes` says so too.
 
     References
     ----------
@@ -123,15 +129,18 @@ def sample_posterior(
     settings = _settings(likelihood, n_chains, thin, seed, given, free, cut)
     with Store(checkpoint, "hawkes.sample_posterior", settings) as store:
         starts, widths, scale = _starts(store, likelihood, given, free, priors, least, n_chains, seed)
-        kept, complete = Kept(store, n_chains, n_rows, len(free) + 1, thin), True
+        kept, stop = Kept(store, n_chains, n_rows, len(free) + 1, thin), None
         if not kept.ended:
             make = Chains if likelihood.shared_by is None else SpreadChains
             chains = make(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
             if kept.state:
                 chains.restore(kept.arrays())
-            complete = _run(chains, kept, progress)
-        arrays = kept.arrays() if complete else chains.snapshot()
-    return _collect(arrays, starts[0], free, n_rows, n_warmup, thin, seed, complete, cut)
+            stop = _run(chains, kept, progress)
+        arrays = kept.arrays() if stop is None else chains.snapshot()
+    found = _collect(arrays, starts[0], free, n_warmup, thin, seed, stop is None, cut)
+    if stop is not None:
+        raise stopped(stop, found)
+    return found.converged(2)
 
 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
@@ -174,26 +183,20 @@ def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
 
 
 def _run(chains, kept, progress):
-    """Advance until all chains have ended; False if Ctrl-C came before."""
+    """Advance until all chains have ended; the KeyboardInterrupt that came before, or None."""
     with Progress(chains, progress) as shown:
         try:
             while not kept.ended:
                 shown.update(chains.advance(_REPLAYS))
                 if kept.look(chains) and not kept.ended:  # over parts that were kept already
                     chains.restore(kept.arrays())
-        except KeyboardInterrupt:
-            return False
-    return True
+        except KeyboardInterrupt as error:
+            return error
+    return None
 
 
-def _collect(arrays, start, free, n_rows, n_warmup, thin, seed, complete, priors):
+def _collect(arrays, start, free, n_warmup, thin, seed, complete, priors):
     n_done = int(arrays["counts"][:, ck.STEP].min())
-    if not complete:
-        warnings.warn(
-            f"stopped after {n_done} of {n_rows * thin} steps; these are returned",
-            RuntimeWarning,
-            stacklevel=3,
-        )
     n_kept = max(n_done // thin, 1)
     draws = arrays["draws"][:, min(n_warmup, n_kept - 1) : n_kept]
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)

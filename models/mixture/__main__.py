@@ -89,7 +89,7 @@ def _add_panel(parser):
 
 
 def _add_merging(parser):
-    command.add(parser, cytometry.fit, "method", "n_populations")
+    command.add(parser, cytometry.fit, "method", "n_populations", "least_cells")
 
 
 def _add_labels(parser):
@@ -187,7 +187,7 @@ def _predict(options):
 def _merge(options):
     folder, _ = _checked(options, (_MODEL, "populations.csv"))
     found, samples = _loaded(options)
-    found = found.merged(samples, options.method, options.n_populations)
+    found = found.merged(samples, options.method, options.n_populations, options.least_cells)
     folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
     tables.write_populations(folder / "populations.csv", found)

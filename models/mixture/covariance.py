@@ -12,6 +12,7 @@ import numpy as np
 from portable.errors import InputError
 
 KINDS = ("full", "tied", "diag", "spherical")
+_NARROWEST, _THINNEST = 1e-12, 1e-8  # see `solid`
 
 
 def is_diagonal(kind):
@@ -28,6 +29,11 @@ def moments(kind, sums):
         p = (sums.shape[1] - 1) // 2
         return sums[:, 0], sums[:, 1 : 1 + p], sums[:, 1 + p :]
     return sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
+
+
+def diagonals(scatter):
+    """Sums of squares of each coordinate, shape (k, p), from scatters of any kind."""
+    return scatter if scatter.ndim == 2 else np.diagonal(scatter, axis1=1, axis2=2)
 
 
 def squared(kind, away):
@@ -54,7 +60,7 @@ def with_diagonal(kind, covariances, value):
     return covariances + (value if is_diagonal(kind) else value * np.eye(covariances.shape[-1]))
 
 
-def factors_of(kind, covariances):
+def factors_of(kind, covariances, has_prior=False):
     """The factors; InputError where a covariance is not positive definite."""
     try:
         if is_diagonal(kind):
@@ -63,15 +69,54 @@ def factors_of(kind, covariances):
             return 1.0 / np.sqrt(covariances)
         return np.swapaxes(inverse_of_lower(np.linalg.cholesky(covariances)), -1, -2)
     except np.linalg.LinAlgError as error:
-        raise collapsed() from error
+        raise collapsed(has_prior) from error
 
 
-def collapsed():
+def collapsed(has_prior=False):
     """The error that says so."""
-    return InputError(
-        "a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for fewer "
-        "components, or give a prior"
+    remedy = (
+        "Give Prior(scale=) in the points' units, leave columns out that others add up to, or take float64"
+        if has_prior
+        else "Raise reg_covar, ask for fewer components, or give a prior"
     )
+    return InputError(f"a component has collapsed: its covariance is not positive definite. {remedy}")
+
+
+def raised(kind, covariances, counts, floors):
+    """Covariances whose pivots are no less than floors, shape (k, p), of components with so many points;
+    these themselves where none is."""
+    if kind == "diag":
+        return np.maximum(covariances, floors)
+    if kind == "spherical":
+        return np.maximum(covariances, floors.mean(axis=1))
+    if kind == "tied":
+        return _raised_pivots(covariances, counts @ floors / max(counts.sum(), np.finfo(float).tiny))
+    return covariances
+
+
+def _raised_pivots(matrix, floors):
+    """Cholesky's factorisation column by column; where a pivot is below its floor the diagonal grows."""
+    rest, more = np.array(matrix), np.zeros(len(floors))
+    for a, least in enumerate(floors):
+        more[a] = max(least - rest[a, a], 0.0)
+        pivot = max(rest[a, a], least)
+        if pivot > 0.0:
+            rest[a + 1 :, a + 1 :] -= np.outer(rest[a + 1 :, a], rest[a, a + 1 :]) / pivot
+    return matrix + np.diag(more) if more.any() else matrix
+
+
+def solid(covariances, variances):
+    """Covariances, shape (..., p, p), in which no direction is lost: deviations of at least 1e-6 of those of
+    the data, and correlations whose matrix has eigenvalues of at least 1e-8; those that have them as they
+    are."""
+    squares = np.diagonal(covariances, axis1=-2, axis2=-1)
+    least = np.maximum(squares, _NARROWEST * variances)
+    scales = np.sqrt(least)[..., :, None] * np.sqrt(least)[..., None, :]
+    scaled = covariances / scales + (1.0 - squares / least)[..., None] * np.eye(len(variances))
+    values, vectors = np.linalg.eigh(scaled)
+    if (values[..., 0] >= _THINNEST).all() and (least == squares).all():
+        return covariances
+    return (vectors * np.maximum(values, _THINNEST)[..., None, :]) @ np.swapaxes(vectors, -1, -2) * scales
 
 
 def inverse_of_lower(lower):

@@ -67,13 +67,14 @@ class DirichletMixture(Fitted):
     init_params : {"k-means++", "random"}, default "k-means++"
         How points are chosen as first means. The first covariances are the data's variances on the diagonal.
     means_init, covariances_init, weights_init : array-like, optional
-        Starts of the shapes of `means_`, `covariances_` and `weights_` instead.
+        Starts of the shapes of `means_`, `covariances_` and `weights_` instead. EM begins at given means with
+        all points, however many there are.
     moves : bool, optional
         Whether to merge, split and delete components where that raises the objective. By default with a
         prior; without one (by moves that merge two components and split a third) only if asked for: plain EM
         is step for step that of other libraries.
     warm_start : bool, default False
-        Whether `fit` begins with the components of the `fit` before.
+        Whether `fit` begins, with all points, with the components of the `fit` before.
     random_state : int, Generator or None
     space : str, Space or a list of them, optional
         Where to compute; the default space if not given. Spaces of a list, such as several GPUs, work side by
@@ -88,8 +89,9 @@ class DirichletMixture(Fitted):
     precisions_cholesky_ : ndarray, of the same shape
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
     objective_history_ : ndarray, shape (`n_iter_` + 1,)
-        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of
-        reg_covar. A move, with the iterations after which it was judged, is one entry.
+        Equation (8), or the log-likelihood, after 0, 1, ... iterations with all points; never falls, but for
+        the effect of reg_covar and rounding. A move, with the iterations after which it was judged, is one
+        entry.
     moves_ : list of Move
         Which entries of `objective_history_` they are, and what was done.
     lower_bound_ : float
@@ -422,6 +424,13 @@ class DirichletMixture(Fitted):
             The checkpoint cannot be written; what was kept before stays.
         ClusterError
             A worker of another version or without the space; a scheduler that is gone.
+        KeyboardInterrupt
+            After Ctrl-C; its attribute `posterior` has the draws until then, if there are any.
+
+        Warns
+        -----
+        MixingWarning
+            The draws have not converged; `Posterior.notes` says so too.
         """
         self._check_fitted()
         if self.prior is None:

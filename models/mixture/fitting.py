@@ -11,7 +11,7 @@ from . import covariance
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves
-from .prior import WithoutPrior, WithPrior
+from .prior import WithoutPrior, WithPrior, exceeds
 from .starts import Few, typical
 
 # growth of the objective per point below which moves are looked for, before `tol` is asked for
@@ -120,7 +120,7 @@ class Fit:
         )
         self.prior, self.moves = prior, []
         climb = self._begin(few, random, centre)
-        if self._few is not points:
+        if self._few is not points and first.means is None:
             climb = self._climb(points, climb.result()[:3])
         self.climb, self.converged = self._finish(climb)
         log.flush()
@@ -139,7 +139,8 @@ class Fit:
         return WithPrior(self.prior, self._options.kind, weights)
 
     def _begin(self, few, random, centre):
-        """The best start, followed by EM and moves among the few where the points are many."""
+        """The best start, followed by EM and moves among the few where the points are many; a start whose
+        means are given is where EM with all points begins."""
         options, first, found = self._options, self._first, []
         given = first.means is not None
         if self.prior is not None:
@@ -158,6 +159,10 @@ class Fit:
             if self.prior is not None and not known:
                 climb, moves = self._search_for_widths(state, given)
                 known = True
+                if given and self._few is not self.points:
+                    climb, moves = self._climb(self.points, state), []
+            elif given:
+                climb, moves = self._climb(self.points, state), []
             elif self._few is not self.points or options.n_init > 1:
                 climb, moves, _ = self._search(state)
             else:
@@ -209,13 +214,13 @@ class Fit:
     def _typical(self, counts, covariances, dof=None):
         """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
         points there are."""
-        active = counts > min(2.0, 0.5 * counts.max())
-        kind, p = self._options.kind, len(self._variances)
+        active = exceeds(counts, min(2.0, 0.5 * counts.max()))
+        kind, variances = self._options.kind, self._variances
         each = covariances if kind == "tied" else covariances[active]
         if dof is not None and kind != "tied":
-            own = counts[active] + dof
+            own, p = counts[active] + dof, len(variances)
             each = each * ((own + p + 2.0) / (own - p + 1.0)).reshape(-1, *[1] * (each.ndim - 1))
-        return typical(kind, counts[active], each, p)
+        return typical(kind, counts[active], each, variances)
 
     def _climb(self, points, state):
         return Climb(points, self._model, self._options.kind, *state, self._log)
@@ -232,11 +237,12 @@ class Fit:
         )
 
     def _finish(self, climb):
-        options, few = self._options, self._few is self.points
-        moves = Moves(self.points, self._model, options.kind, not few, self._log) if options.moves else None
+        options, points = self._options, self.points
+        is_first = self._few is points or self._first.means is not None  # no moves were looked for before
+        moves = Moves(points, self._model, options.kind, not is_first, self._log) if options.moves else None
         tols = (
             [options.tol]
-            if options.tol < 0.0 or moves is None or not few
+            if options.tol < 0.0 or moves is None or not is_first
             else [max(options.tol, _COARSE), options.tol]
         )
         climb, more, converged = climb_with(climb, moves, tols, options.max_iter)
@@ -283,4 +289,4 @@ def agreement(labels, others):
 
 def _n_active(climb):
     n, xbar, _ = climb.moments
-    return int((n > xbar.shape[1] + 1.0).sum())
+    return int(exceeds(n, xbar.shape[1] + 1.0).sum())

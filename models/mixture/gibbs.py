@@ -3,11 +3,14 @@ draw."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import portable as pk
 
 from ..extras import need
+from ..posteriors import mixing, stopped, warn
 from ..store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
@@ -98,19 +101,33 @@ def sample(
     """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
     chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step)
-    n_sweeps, rows, likelihoods, accepted = n_warmup + n_draws * n_thin, [], [], []
-    for part in store.chain("sweeps", n_sweeps, chain.run):
-        if step is not None:
-            step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
-        rows.append([part[name] for name in _ROW])
-        likelihoods.extend(part["log_likelihood"].tolist())
-        accepted.extend(part["accepted"].tolist())
-    if len(likelihoods) == n_sweeps:  # they are those of the parameters before each sweep
-        likelihoods.append(points.log_likelihood(_components(part, "state")))
-    weights, means, covariances, alpha, counts = (np.concatenate(column)[:n_draws] for column in zip(*rows))
-    after = n_warmup + n_thin * np.arange(1, n_draws + 1)
-    share = sum(accepted[:n_sweeps]) / max(n_moves * n_sweeps, 1)
-    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[after], counts, kind, share)
+    n_sweeps, parts = n_warmup + n_draws * n_thin, []
+    try:
+        for part in store.chain("sweeps", n_sweeps, chain.run):
+            if step is not None:
+                step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
+            parts.append(part)
+            if chain.stop is not None:
+                break
+    except KeyboardInterrupt as error:
+        chain.stop = error
+    if chain.stop is not None and not any(len(part["alpha"]) for part in parts):
+        raise chain.stop
+    found = {name: np.concatenate([part[name] for part in parts])[:n_draws] for name in _ROW}
+    likelihoods, accepted = (
+        np.concatenate([p[name] for p in parts]) for name in ("log_likelihood", "accepted")
+    )
+    after = n_warmup + n_thin * np.arange(1, len(found["alpha"]) + 1)
+    if len(likelihoods) == after[-1]:  # they are those of the parameters before each sweep
+        likelihoods = np.append(likelihoods, points.log_likelihood(_components(parts[-1], "state")))
+    share = float(accepted[:n_sweeps].sum()) / max(n_moves * min(n_sweeps, len(accepted)), 1)
+    draws = Posterior(**found, log_likelihood=likelihoods[after], covariance=kind, accepted=share)
+    if chain.stop is not None:
+        raise stopped(chain.stop, draws)
+    told = {"log-likelihood": draws.log_likelihood[None], "alpha": draws.alpha[None]}
+    notes = mixing(told, "take more n_draws, or a longer n_warmup")
+    warn(notes, 3)
+    return replace(draws, notes=notes)
 
 
 class _Chain:
@@ -129,7 +146,7 @@ class _Chain:
             store,
         )
         self._n_warmup, self._n_thin, self._seed, self._n_moves = n_warmup, n_thin, seed, n_moves
-        self._step = step
+        self._step, self.stop = step, None
         self._assignments, self._labels = Assignments(points, seed), None
         self._moves = SplitMerge(points, kind, prior, self._assignments.labels, seed) if n_moves else None
 
@@ -141,32 +158,21 @@ class _Chain:
             components, alpha = _components(before, "state"), float(before["state_alpha"])
             reference, best = _components(before, "reference"), float(before["best"])
         rows, likelihoods, accepted, sweep = [], [], [], begin
-        while sweep < end and not (sweep > begin and self._store.due()):
-            random = np.random.Generator(
-                np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,)))
-            )
-            likelihood, *sums = self._assignments.draw(components, sweep)
-            if sweep < self._n_warmup and likelihood > best:
-                reference, best = components, likelihood
-            sums = centred(self._kind, *sums, components.means)
-            done = 0
-            for number in range(self._n_moves):
-                sums, changed = self._moves.propose(components, sums, sweep * self._n_moves + number, random)
-                done += changed
-            log_weights, alpha = draw_sticks(self._prior, alpha, sums[0], random)
-            means, covariances, factors = conjugate.draw(self._kind, self._prior, *sums, random)
-            components = Components(
-                log_weights, means, covariance.for_each(self._kind, factors, *means.shape)
-            )
+        while sweep < end and not (sweep > begin and self._store.due()) and self.stop is None:
+            try:
+                found = self._sweep(sweep, components, alpha, reference, best)
+            except KeyboardInterrupt as error:
+                if sweep == begin:
+                    raise
+                self.stop = error
+                break
+            components, alpha, reference, best, likelihood, done, row = found
             likelihoods.append(likelihood)
             accepted.append(done)
+            rows += row
             sweep += 1
             if self._step is not None:
                 self._step(sweep)
-            if sweep > self._n_warmup and (sweep - self._n_warmup) % self._n_thin == 0:
-                order = self._order(reference)
-                own = covariances if self._kind == "tied" else covariances[order]
-                rows.append((np.exp(log_weights)[order], means[order], own, alpha, sums[0][order]))
         k, p = components.means.shape
         columns = zip(*rows) if rows else [()] * len(_ROW)
         shapes = (k,), (k, p), covariance.shape(self._kind, k, p), (), (k,)
@@ -183,6 +189,27 @@ class _Chain:
             **_arrays(components, "state"),
             **_arrays(reference, "reference"),
         }
+
+    def _sweep(self, sweep, components, alpha, reference, best):
+        """The state after a sweep, the log-likelihood before it, how many moves were accepted, and a list
+        of the draw, or an empty one."""
+        random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
+        likelihood, *sums = self._assignments.draw(components, sweep)
+        if sweep < self._n_warmup and likelihood > best:
+            reference, best = components, likelihood
+        sums = centred(self._kind, *sums, components.means)
+        done, row, after = 0, [], sweep + 1 - self._n_warmup
+        for number in range(self._n_moves):
+            sums, changed = self._moves.propose(components, sums, sweep * self._n_moves + number, random)
+            done += changed
+        log_weights, alpha = draw_sticks(self._prior, alpha, sums[0], random)
+        means, covariances, factors = conjugate.draw(self._kind, self._prior, *sums, random)
+        components = Components(log_weights, means, covariance.for_each(self._kind, factors, *means.shape))
+        if after > 0 and after % self._n_thin == 0:
+            order = self._order(reference)
+            own = covariances if self._kind == "tied" else covariances[order]
+            row = [(np.exp(log_weights)[order], means[order], own, alpha, sums[0][order])]
+        return components, alpha, reference, best, likelihood, done, row
 
     def _order(self, reference):
         """The draw's components in the order of their names."""

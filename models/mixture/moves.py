@@ -22,7 +22,7 @@ from . import covariance, search_kernels
 from .blocks import Components, Points
 from .climb import Climb
 from .kept import NOTHING
-from .prior import centred
+from .prior import ascending, centred, exceeds
 from .sweeps import by_tile
 
 _TRIAL = 6  # iterations before a move is judged
@@ -92,7 +92,7 @@ class Moves:
         n, xbar, scatter = (a.copy() for a in state.moments)
         for slot, *own in changes:
             n[slot], xbar[slot], scatter[slot] = own
-        order = np.argsort(-n, kind="stable")
+        order = ascending(-n, n.sum())
         n, xbar, scatter = n[order], xbar[order], scatter[order]
         weights = n / n.sum()
         try:
@@ -212,11 +212,11 @@ class Moves:
         few = 5.0 * (p + 1.0)
         rising = [
             int(j)
-            for j in np.argsort(n, kind="stable")
-            if state.is_active(n[j]) and n[j] < max(_SMALL * n.sum(), few)
+            for j in ascending(n, n.sum())
+            if state.is_active(n[j]) and not exceeds(n[j], max(_SMALL * n.sum(), few))
         ]
         rising = rising[: int(state.is_active(n).sum()) - 1]  # one at least is left
-        several = sum(n[j] < few for j in rising)
+        several = sum(not exceeds(n[j], few) for j in rising)
         while several > 1:
             yield (
                 "delete",
@@ -230,7 +230,7 @@ class Moves:
     def _splits(self, climb, state):
         """(gain of the bound, j, moments of two children) of components, the best first."""
         n = state.moments[0]
-        if not (n > 2.0 * (state.p + 2.0)).any():
+        if not exceeds(n, 2.0 * (state.p + 2.0)).any():
             return []
         if self._division is None:
             self._division = _Division(self._points, self._kind)
@@ -247,7 +247,7 @@ class _State:
         self.total, self.p = n.sum(), self.moments[1].shape[1]
         self.model = make_model(n / self.total)
         self._dof = self.model.numbers(self.p)[3]
-        self.has_prior = self._dof > 0.0
+        self.has_prior = self.model.has_prior
         self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
         self._own, self._none = self.energies(*self.moments), 0.0
         if self.has_prior:
@@ -257,7 +257,7 @@ class _State:
 
     def is_active(self, n):
         """Whether a component has points: without any it gets about one."""
-        return n > 2.0
+        return exceeds(n, 2.0)
 
     def empty(self):
         """A component without points, or None."""
@@ -431,7 +431,7 @@ class _Division:
         k, p, kind = self._of.k, state.p, self._kind
         log_weights, means, factors = self._parents(climb)
         n, xbar, scatter = state.moments
-        able = np.flatnonzero(n > 2.0 * (p + 2.0))
+        able = np.flatnonzero(exceeds(n, 2.0 * (p + 2.0)))
         children = self._first(n, xbar, scatter)
         for number in range(_DIVIDING):
             own_n, own_xbar, own_scatter = children
@@ -457,7 +457,7 @@ class _Division:
         found = []
         for j in able:
             two = tuple(a[2 * j : 2 * j + 2] for a in children)
-            if (two[0] > p + 1.0).all():
+            if exceeds(two[0], p + 1.0).all():
                 found.append(
                     (
                         state.split_gain(j, two) + entropies[j],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,9 @@ class Posterior(Shown):
     covariance : {"full", "tied", "diag", "spherical"}
     accepted : float
         Share of the split and merge proposals that were accepted.
+    notes : tuple of str
+        What to know before the draws are used: that log-likelihood or alpha, which do not depend on names of
+        components, have not converged.
     """
 
     weights: np.ndarray
@@ -49,6 +53,7 @@ class Posterior(Shown):
     counts: np.ndarray
     covariance: str = "full"
     accepted: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def log_density(self, X: npt.ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
         """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at
@@ -119,7 +124,8 @@ class Posterior(Shown):
                 "counts": ["component"],
             },
         )
-        tree["posterior"].attrs.update({"covariance": self.covariance, "accepted": self.accepted})
+        told = {"covariance": self.covariance, "accepted": self.accepted, "notes": json.dumps(self.notes)}
+        tree["posterior"].attrs.update(told)
         return tree
 
     def save(self, path: PathLike) -> None:
@@ -164,4 +170,5 @@ class Posterior(Shown):
                 stats["counts"].to_numpy()[0],
                 check_choice(str(told["covariance"]), "covariance", covariance.KINDS),
                 float(told["accepted"]),
+                tuple(json.loads(told.get("notes", "[]"))),
             )

@@ -95,11 +95,14 @@ class Prior:
         -------
         Prior
         """
-        ratio = float((variances * np.diagonal(np.linalg.inv(widths))).max())
+        if self.scale is None:
+            widths = covariance.solid(widths, variances)
+        scales = np.sqrt(np.diagonal(widths))  # whose squares alone are numbers, and their reciprocals
+        ratio = np.diagonal(np.linalg.inv(widths / np.outer(scales, scales))) * variances / scales**2
         return replace(
             self,
             scale=widths if self.scale is None else self.scale,
-            mean_scale=max(_MEAN_SCALE, ratio) if self.mean_scale is None else self.mean_scale,
+            mean_scale=max(_MEAN_SCALE, float(ratio.max())) if self.mean_scale is None else self.mean_scale,
         )
 
 
@@ -112,6 +115,8 @@ class WithPrior:
     kind : one of `covariance.KINDS`
     weights : ndarray, shape (k,)
     """
+
+    has_prior = True
 
     def __init__(self, prior, kind, weights):
         self.prior, self._kind = prior, kind
@@ -184,6 +189,8 @@ class WithPrior:
 class WithoutPrior:
     """Maximum-likelihood EM, with `reg_covar` on the diagonals of the covariances."""
 
+    has_prior = False
+
     def __init__(self, reg_covar, kind, weights):
         self._reg_covar, self._kind, self._weights = reg_covar, kind, weights
 
@@ -228,6 +235,16 @@ def centred(kind, sums, reference, means):
     away = first / np.maximum(n, np.finfo(float).tiny)[:, None]
     xbar = np.where(n[:, None] > 0.0, reference + away, means)
     return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
+
+
+def exceeds(counts, bound):
+    """Which counts are above a bound, not by rounding alone: of whole points counts are often whole."""
+    return counts > bound * (1.0 + 1e-9)
+
+
+def ascending(values, total):
+    """The order of shares of a total; those that differ by rounding alone keep the order that they have."""
+    return np.argsort(np.round(values / total, 9), kind="stable")
 
 
 def _hold(sticks):

@@ -13,6 +13,10 @@ from .rows import Rows, on_host
 from .search_kernels import BLOCK, SIDE, column_sums
 
 
+# Standard deviations of a column whose squares, their sums and those of narrow components are normal numbers.
+_DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-14, 1e16)}
+
+
 def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
@@ -27,7 +31,8 @@ def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray
     Raises
     ------
     ShapeError, FiniteError, InputError
-        A single point; one that is not finite; a constant column.
+        A single point; one that is not finite; a constant column, or one whose squares are beyond the points'
+        dtype.
     """
     n, p = rows.X.shape
     if n == 1:
@@ -46,14 +51,29 @@ def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray
         for own, own_mean, own_squares in zip(counts, middles, stretch.sums(middles)):
             if own == 0.0:
                 continue
-            away = own_mean - mean
-            squares += own_squares + away**2 * (count * own / (count + own))
-            mean = mean + away * (own / (count + own))
+            with np.errstate(over="ignore", invalid="ignore"):
+                away = own_mean - mean
+                squares += own_squares + away**2 * (count * own / (count + own))
+                mean = mean + away * (own / (count + own))
             count += own
-    still = np.flatnonzero(squares == 0.0)
+    still = np.flatnonzero((squares == 0.0) & (mean == 0.0))
     if still.size:
         raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
+    _check_range(squares / count, rows.X.dtype)
     return first + mean, squares / count
+
+
+def _check_range(variances, dtype):
+    """InputError where squares of a column, or what EM makes of them, would overflow or vanish."""
+    least, most = _DEVIATIONS[np.dtype(dtype)]
+    with np.errstate(invalid="ignore"):
+        beyond = np.flatnonzero(~((variances >= least**2) & (variances <= most**2)))
+    if beyond.size:
+        got = f"less than {least:g}" if variances[beyond[0]] < least**2 else f"more than {most:g}"
+        raise InputError(
+            f"column {beyond[0]} of X has a standard deviation of {got}, whose square is beyond"
+            f" {np.dtype(dtype)}. Divide such columns by their own scale ({beyond.tolist()})"
+        )
 
 
 class _Stretch:
@@ -92,11 +112,14 @@ class _Stretch:
             sums,
             label="mixture.column_sums",
         )
-        found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
         if len(self._rest):
-            rest = np.subtract(self._rest, self._host_first)
+            with np.errstate(invalid="ignore", over="ignore"):
+                rest = np.subtract(self._rest, self._host_first)
             if squared:
-                rest = np.square(rest - middles[-1])
+                with np.errstate(over="ignore", invalid="ignore"):
+                    rest = np.square(rest - middles[-1])
             if self._weights is not None:
                 rest = rest * self._weights[len(self._weights) - len(rest) :, None]
             found[-1] += rest.sum(axis=0)

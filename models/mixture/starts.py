@@ -107,7 +107,7 @@ def some_of(X, numbers):
     return some.to_numpy()
 
 
-def typical(kind, counts, covariances, p):
+def typical(kind, counts, covariances, variances):
     """A matrix, shape (p, p), as wide as the components are: the harmonic mean of their covariances, weighted
     by counts.
 
@@ -116,8 +116,8 @@ def typical(kind, counts, covariances, p):
     is too narrow by a logarithm.
     """
     share = counts / counts.sum()
-    each = covariance.for_each(kind, covariances, len(counts), p)
+    each = covariance.for_each(kind, covariances, len(counts), len(variances))
     if covariance.is_diagonal(kind):
         return np.diag(1.0 / (share @ (1.0 / each)))
-    middle = np.linalg.inv(np.einsum("j,jab->ab", share, np.linalg.inv(each)))
+    middle = np.linalg.inv(np.einsum("j,jab->ab", share, np.linalg.inv(covariance.solid(each, variances))))
     return 0.5 * (middle + middle.T)

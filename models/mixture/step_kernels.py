@@ -9,6 +9,7 @@ float64
     m, scale    of the prior: its mean, shape (p,), and Psi, shape (p, p); zeros without one
     pull        1 / g, and 0 without a prior
     dof         nu + p + 2, and 0 without a prior
+    floors      shape (p, k): the least that a pivot of Cholesky's factorisation may be; below it is rounding
     centre      what is taken off the points, shape (p,)
 """
 
@@ -23,9 +24,30 @@ HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @pk.kernel
-def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_covar, counts, means, covariance):
+def maximise(
+    j,
+    added,
+    references,
+    chosen,
+    centre,
+    m,
+    scale,
+    pull,
+    dof,
+    reg_covar,
+    rounding,
+    counts,
+    means,
+    covariance,
+    floors,
+):
     """Counts n_j of (3), means (5) and covariances (6) from the sums of `moments`; a component without points
-    and prior keeps its mean."""
+    and prior keeps its mean.
+
+    A variance is a difference of sums about a reference, right to `rounding` times the square that is taken
+    off, which is large about the centre of all alone; under a prior, which promises finite numbers, times the
+    whole sum.
+    """
     p = means.shape[0]
     n = added[j, 0]
     counts[j] = n
@@ -40,14 +62,19 @@ def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_cova
             spread = n * pull / whole * (means[a, j] - m[a]) * (means[b, j] - m[b])
             value = (scale[a, b] + scatter + spread) / divisor
             covariance[a * (a + 1) // 2 + b, j] = value + reg_covar if a == b else value
+        square = added[j, row] * share * (added[j, row] * share) if chosen[j] == 0 else 0.0
+        floors[a, j] = rounding * (added[j, row + a + 1] * share if dof > 0.0 else square)
     for a in range(p):
         if n + pull > 0.0:
             means[a, j] = (n * means[a, j] + pull * m[a]) / whole
 
 
 @pk.function
-def factorise(j, p, covariance, factor):
-    """L^-1 of a component, row by row in place of L; how many pivots were not positive. p^3 operations."""
+def factorise(j, p, floors, covariance, factor):
+    """L^-1 of a component, row by row in place of L; how many pivots were not positive. p^3 operations.
+
+    Where a pivot is below its floor, the variance grows by what is missing.
+    """
     bad = 0
     for a in range(p):
         row = a * (a + 1) // 2
@@ -59,6 +86,9 @@ def factorise(j, p, covariance, factor):
             if b < a:
                 factor[row + b, j] = rest * factor[column + b, j]
             else:
+                if rest < floors[a, j]:
+                    covariance[row + a, j] += floors[a, j] - rest
+                    rest = floors[a, j]
                 bad += 0 if rest > 0.0 else 1
                 factor[row + a, j] = 1.0 / math.sqrt(rest if rest > 0.0 else 1.0)
     for a in range(p):
@@ -72,7 +102,7 @@ def factorise(j, p, covariance, factor):
 
 
 @pk.kernel
-def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, factor, records, found):
+def prepare(j, log_weights, centre, m, scale, pull, dof, means, floors, covariance, factor, records, found):
     """What `log_joint` reads of a component, and its part of the objective.
 
     found   shape (3, k): pivots that are not positive, what (8) takes off twice for this component, and |L^-1
@@ -80,7 +110,7 @@ def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, fact
     """
     p = means.shape[0]
     o = j * (records.shape[0] // means.shape[1])
-    bad = factorise(j, p, covariance, factor)
+    bad = factorise(j, p, floors, covariance, factor)
     log_scale, far, away, trace = 0.0, 0.0, 0.0, 0.0
     for a in range(p):
         row, first, shift, pulled = a * (a + 1) // 2, o, 0.0, 0.0

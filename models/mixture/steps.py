@@ -10,7 +10,7 @@ from ..arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import CANCELS, Copy, record_length, references, triangle
+from .sums import CANCELS, ROUNDING, Copy, record_length, references, triangle
 
 _MANY = 8  # iterations from which on a graph of one pays, which on a GPU takes as long as some of them
 
@@ -33,7 +33,7 @@ class HostSteps:
 
     def place(self, means, covariances):
         self._means, self._covariances = means, covariances
-        self._factors = covariance.factors_of(self._kind, covariances)
+        self._factors = covariance.factors_of(self._kind, covariances, self._model.has_prior)
         each = covariance.for_each(self._kind, self._factors, *means.shape)
         self.components = Components(self._model.log_weights(), means, each)
 
@@ -53,9 +53,17 @@ class HostSteps:
 
     def advance(self):
         """New weights, means and covariances from the sums; InputError where a component has collapsed."""
-        n, xbar, scatter = centred(self._kind, *self._sums, self._means)
+        sums, reference = self._sums
+        n, xbar, scatter = centred(self._kind, sums, reference, self._means)
         self._model.weigh(n)
-        self.place(*self._model.maximum(n, xbar, scatter))
+        means, covariances = self._model.maximum(n, xbar, scatter)
+        squares = (xbar - reference) ** 2
+        if self._model.has_prior:
+            squares += covariance.diagonals(scatter) / np.maximum(n, 1.0)[:, None]
+        else:  # see `step_kernels.maximise`
+            squares[self._points.about[1] != 0] = 0.0
+        floors = ROUNDING[self._points.dtype] * squares
+        self.place(means, covariance.raised(self._kind, covariances, n, floors))
 
     def moments(self):
         """n_j, xbar_j and S_j of the last sweep."""
@@ -79,6 +87,8 @@ class FullSteps:
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
         self._means, self._covariance = self._put(means.T), self._put(covariances[:, *triangle(p)].T)
+        self._rounding = ROUNDING[points.dtype]
+        self._floors = self._put(self._first_floors(covariances))
         with pk.use(points.space):
             self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
             self._log_weights = pk.empty((k,))
@@ -94,6 +104,7 @@ class FullSteps:
             *self._prior,
             *self._numbers[:2],
             self._means,
+            self._floors,
             self._covariance,
             self._factor,
             self._records,
@@ -101,6 +112,11 @@ class FullSteps:
         )
         self._make_ready = pk.plan(*self._preparing, label="mixture.prepare")
         self._prepare()
+
+    def _first_floors(self, covariances):
+        """Of covariances that no sums have given, shape (p, k)."""
+        variances = np.diagonal(covariances, axis1=1, axis2=2).T
+        return self._rounding * variances if self._model.has_prior else np.zeros(variances.shape)
 
     def _put(self, array):
         return pk.copy_of(np.ascontiguousarray(array, np.float64), self._points.space)
@@ -115,7 +131,7 @@ class FullSteps:
         bad, penalties, away = self._found.to_numpy()
         self._penalty, self._farthest = penalties.sum(), away.max()
         if bad.any():
-            raise covariance.collapsed()
+            raise covariance.collapsed(self._model.has_prior)
 
     @property
     def components(self):
@@ -137,6 +153,7 @@ class FullSteps:
         for target, source in (
             (self._means, means.T),
             (self._covariance, covariances[:, *triangle(p)].T),
+            (self._floors, self._first_floors(covariances)),
         ):
             pk.deep_copy(target, np.ascontiguousarray(source))
         self._prepare()
@@ -187,9 +204,11 @@ class FullSteps:
             self._centre,
             *self._prior,
             *self._numbers,
+            self._rounding,
             self._n,
             self._means,
             self._covariance,
+            self._floors,
         )
 
     def moments(self):

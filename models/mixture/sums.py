@@ -22,6 +22,8 @@ _SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GP
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
 # covariance loses.
 CANCELS = {np.float64: 1e8, np.float32: 1e4}
+# Of a mean square: some units in the last place, which is what a sum of squares is right to.
+ROUNDING = {kind: 8.0 * float(np.finfo(kind).eps) for kind in (np.float64, np.float32)}
 
 
 def n_features(p, diagonal):

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.progress import track
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import FiniteError, InputError
 
 from ..annotations import Array, ClientLike, Spaces
 from ..arrays import reached
 from ..sharding import Shards
-from . import row_kernels
+from . import blame, row_kernels
 from .filtered import Filtered, collect, joined
 from .given import Data, Model, ModelFunction
 from .running import Run, log_likelihoods
@@ -100,7 +100,7 @@ class Bank:
 
     def log_likelihoods(self, pieces: Iterator[Rows], params: Array, keys: Array) -> Iterator[Array]:
         """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
-        (n_rows, n_blocks)."""
+        (n_rows, n_blocks); NaN of those that died of one."""
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
@@ -167,6 +167,7 @@ def filtered(
     levels: Array,
     moments: ModelFunction | None,
     n_moments: int,
+    on_nan: blame.OnNan = "die",
     first: int = 0,
     progress: bool = False,
 ) -> Filtered:
@@ -176,7 +177,7 @@ def filtered(
     ----------
     model : ParticleFilter
     data : Data
-    n, seed, keep, means, variances, levels, moments, progress : as there
+    n, seed, keep, means, variances, levels, moments, on_nan, progress : as there
     n_moments : int
         Numbers that `moments` gives.
     first : int
@@ -201,7 +202,39 @@ def filtered(
         run.steps(begin, end)
         if summaries.wanted:
             summaries.after(begin)
-    return Filtered(**collect(run, summaries, data.single, means))
+
+    def reason(row):
+        said = blamed(model, data, n, keys, row, first)
+        if on_nan == "raise":
+            raise FiniteError(said)
+        return said
+
+    return Filtered(**collect(run, summaries, data.single, means, reason))
+
+
+def blamed(model: Model, data: Data, n: int, keys: Array, row: int, first: int = 0) -> str:
+    """Which function gave the first NaN of a row that died of one: `blame.sentence` of a run on the default
+    space.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    data : Data
+        Of all rows.
+    n : int
+        Particles of a row.
+    keys : ndarray of uint64, shape (n_rows, n_blocks)
+    row, first : int
+        Its number here, and that of row 0 in its bank.
+
+    Returns
+    -------
+    str
+    """
+    number = None if data.single else first + row
+    if model.takes_rows(n):  # its random numbers do not depend on other rows
+        data, keys, first, row = of_rows(data, data.params[[row]]), keys[[row]], first + row, 0
+    return blame.sentence(prepared(model, data, n, keys, first=first), data, row, number)
 
 
 def moved(model: Model, space: Any) -> Model:

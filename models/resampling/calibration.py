@@ -25,6 +25,7 @@ import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
 from ..extras import need
+from ..posteriors import mixing_looked_at
 from ..processes import map_numbers, space_of
 from ..shown import Shown
 from . import priors, ready
@@ -159,12 +160,13 @@ def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):
     with tempfile.TemporaryDirectory() as checkpoint:  # from which longer chains go on
         while True:
             asked = options | {"n_draws": n_draws, "checkpoint": checkpoint}
-            if method == "gibbs":
-                found = sample_gibbs(ready.linear_gaussian, y, 20, **asked)
-            else:
-                found = sample_pmmh(
-                    ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **asked
-                )
+            with mixing_looked_at():
+                if method == "gibbs":
+                    found = sample_gibbs(ready.linear_gaussian, y, 20, **asked)
+                else:
+                    found = sample_pmmh(
+                        ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **asked
+                    )
             length = _autocorrelation_times(found)
             if length >= long_enough:
                 return [int((found[name][:, -1] < truth[name]).sum()) for name in PRIORS], length

@@ -7,6 +7,7 @@ exp(log_weight). Particles of a filter are a row of n; rows are filters, with pa
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import (
     DTypeError,
+    FiniteError,
     InputError,
     ShapeError,
 )
@@ -31,7 +33,7 @@ from ..checks import (
 )
 from ..cluster import connected
 from ..sharding import here, spaces_of
-from . import banks, filter_kernels, launches, row_kernels
+from . import banks, blame, filter_kernels, launches, row_kernels
 from .checks import MOST
 from .filtered import Filtered
 from .given import FUNCTIONS, Data, ModelFunction, Params, check_state, not_infinite, tried
@@ -175,6 +177,7 @@ class ParticleFilter:
         variances: bool = False,
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
+        on_nan: blame.OnNan = "die",
         progress: bool = False,
         client: ClientLike = None,
     ) -> Filtered:
@@ -200,6 +203,9 @@ class ParticleFilter:
             Levels of filtered quantiles; each takes 64 passes over the particles.
         moments : pk.function (t, state, params) -> tuple of numbers, optional
             Whose filtered expectations are wanted.
+        on_nan : {"die", "raise"}, default "die"
+            A filter one of whose log-weights is NaN or +inf dies alone, with a warning that names the
+            function that gave the first NaN; or FiniteError says so.
         progress : bool
             Show a bar, where one space does all.
         client : distributed.Client or "local", optional
@@ -215,10 +221,16 @@ class ParticleFilter:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            FiniteError names the step at which a log-weight was NaN or infinite.
+            FiniteError where on_nan is "raise".
+
+        Warns
+        -----
+        RuntimeWarning
+            Filters died of NaN.
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
+        check_choice(on_nan, "on_nan", blame.ON_NAN)
         if check_flag(keep, "keep") and self.in_place:
             raise InputError(
                 "keep is True, but in_place keeps no states of earlier steps; one of them is wanted"
@@ -233,13 +245,21 @@ class ParticleFilter:
             "levels": levels,
             "moments": moments,
             "n_moments": self.n_moments(moments, data),
+            "on_nan": on_nan,
         }
         progress = check_flag(progress, "progress")
         if client is None and not isinstance(self.spaces, (list, tuple)):
             with on(self.space):
-                return banks.filtered(self, data, n, progress=progress, **options)
-        with connected(client) as client:
-            return banks.run_shared(self, n, data, client, self.spaces, options)
+                found = banks.filtered(self, data, n, progress=progress, **options)
+        else:
+            with connected(client) as client:
+                found = banks.run_shared(self, n, data, client, self.spaces, options)
+        n_bad = int((np.atleast_1d(found.nan_steps) >= 0).sum())
+        if n_bad:
+            warnings.warn(
+                blame.counted(n_bad, len(data.params), found.nan_from), RuntimeWarning, stacklevel=2
+            )
+        return found
 
     def log_likelihood(
         self,
@@ -249,13 +269,14 @@ class ParticleFilter:
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
         seed: Whole = 0,
+        on_nan: blame.OnNan = "die",
         client: ClientLike = None,
     ) -> NumberOrArray:
         """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
 
         Parameters
         ----------
-        observations, n_particles, params, inputs, seed, client : as in `run`
+        observations, n_particles, params, inputs, seed, on_nan, client : as in `run`
 
         Returns
         -------
@@ -269,10 +290,18 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
+        check_choice(on_nan, "on_nan", blame.ON_NAN)
         keys = np.full((len(data.params), 1), seed, np.uint64)
         with connected(client) as client, pk.use(here(client, self.spaces)):
             shards = banks.shared(self, n, data, len(data.params), client, self.spaces)
             found = np.concatenate(shards.map("log_likelihoods", data.params, keys))
+            bad = np.flatnonzero(np.isnan(found))
+            if bad.size:
+                said = banks.blamed(self, data, n, keys, int(bad[0]))
+                if on_nan == "raise":
+                    raise FiniteError(said)
+                warnings.warn(blame.counted(len(bad), len(found), said), RuntimeWarning, stacklevel=2)
+                found[bad] = -np.inf
         return float(found[0]) if data.single else found
 
     def online(
@@ -286,12 +315,13 @@ class ParticleFilter:
         variances: bool = False,
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
+        on_nan: blame.OnNan = "die",
     ) -> Online:
         """A filter that is given one observation at a time: `models.resampling.Online`.
 
         Parameters
         ----------
-        n_particles, params, seed, variances, quantiles, moments : as in `run`
+        n_particles, params, seed, variances, quantiles, moments, on_nan : as in `run`
         n_values, n_inputs : int, default 1 and 0
             Values of an observation; inputs of a step.
 
@@ -304,9 +334,8 @@ class ParticleFilter:
         ShapeError, DTypeError, FiniteError, InputError
             As `run`.
         """
-        return Online(
-            self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments
-        )
+        levels = _check_levels(quantiles)
+        return Online(self, n_particles, params, n_values, n_inputs, seed, variances, levels, moments, on_nan)
 
     def count(self, n_particles: Whole) -> int:
         """The number of particles, checked.
@@ -388,14 +417,15 @@ class ParticleFilter:
         found = tried("moments", moments, params, 0, np.zeros(data.n_dims), params)
         return len(check_state(found, "moments"))
 
-    def n_dims(self, observation: Array, params: Array) -> int:
+    def n_dims(self, observation: Array, rows: Array) -> int:
         """Components of a state, from one call of each function in plain Python, for each number of values
         and of params that the filter has not seen yet.
 
         Parameters
         ----------
         observation : ndarray, shape (n_values,)
-        params : ndarray, shape (n_params + n_inputs,)
+        rows : ndarray, shape (n_rows, n_params + n_inputs)
+            Tried in turn, up to one of which the initial state is a number.
 
         Returns
         -------
@@ -406,18 +436,21 @@ class ParticleFilter:
         DTypeError, InputError
             A function does not take what the filter gives it, or does not give what is wanted of it.
         """
-        known = self._n_dims.get((len(observation), len(params)))
+        known = self._n_dims.get((len(observation), rows.shape[1]))
         if known is None:
-            known = self._n_dims[len(observation), len(params)] = self._tried(observation, params)
+            known = self._n_dims[len(observation), rows.shape[1]] = self._tried(observation, rows)
         return known
 
-    def _tried(self, observation, params):
+    def _tried(self, observation, rows):
         """Components of a state; each function is called once."""
         initial, propagate, log_weight, guide, log_guide = self.functions
-        try:
-            state = check_state(tried("initial", initial, params, 0, 0, 0, params), "initial")
-        except ArithmeticError as error:
-            raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
+        for number, params in enumerate(rows):
+            try:
+                state = check_state(tried("initial", initial, params, 0, 0, 0, params), "initial")
+                break
+            except ArithmeticError as error:  # of one row's parameters, perhaps
+                if number + 1 == len(rows):
+                    raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
         here = np.array(state, self.dtype)
         for name, function, wanted, args in (
             ("propagate", propagate, len(state), (1, here, 0, 0, 0, params)),

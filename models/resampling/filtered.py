@@ -9,38 +9,28 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError
+from portable.errors import InputError
 
 from ..annotations import NumberOrArray
 from ..arrays import host_array, reached
 from ..checks import check_count
 from ..shown import Shown
 from . import filter_kernels, launches, weighing
+from .blame import undefined
 from .checks import MOST
 from .schemes import Call
 from .weights import on
 
 
-def check_largest(extremes, single, first=0):
-    """Refuse the first step at which a log-weight was NaN or infinite; `extremes` of all steps on the
-    host, of filters from number `first` on."""
-    largest = weighing.ordered_numpy(extremes[:, :, 0])
-    bad = np.argwhere(np.isnan(largest) | (largest == np.inf))
-    if bad.size:
-        t, r = bad[0]
-        where = f"step {t}" if single else f"step {t} of filter {first + r}"
-        raise FiniteError(
-            f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted."
-            " (Where an observation is missing in part, log_weight decides by pk.isnan.)"
-        )
-    return largest
+def collect(run, summaries, single, means, reason):
+    """The fields of `Filtered`: brings what is small to the host.
 
-
-def collect(run, summaries, single, means):
-    """The fields of `Filtered`: brings what is small to the host, and checks it."""
+    reason : callable of a row that died of NaN, which says why, or raises
+    """
     extremes = run.extremes.to_numpy()
-    largest = check_largest(extremes, single, run.first)
-    dead = largest == -np.inf
+    nan_steps = undefined(extremes)
+    bad = np.flatnonzero(nan_steps >= 0)
+    dead = ~np.isfinite(weighing.ordered_numpy(extremes[:, :, 0]))
     died = np.where(dead.any(axis=0), dead.argmax(axis=0), -1)
     after = np.maximum.accumulate(dead, axis=0)
 
@@ -83,6 +73,8 @@ def collect(run, summaries, single, means):
         "sizes": pick(run.sizes.to_numpy()),
         "resampled": pick(resampled),
         "died": int(died[0]) if single else died,
+        "nan_steps": int(nan_steps[0]) if single else nan_steps,
+        "nan_from": reason(int(bad[0])) if bad.size else "",
         "means": told(run.means, means),
         "variances": told(summaries.variances),
         "quantiles": told(summaries.quantiles),
@@ -114,6 +106,8 @@ def joined(parts):
             setattr(found, name, pk.asview(whole, space="serial"))
         elif isinstance(value, np.ndarray):
             setattr(found, name, np.concatenate(values, axis=-1))
+        elif isinstance(value, str):
+            setattr(found, name, next(filter(None, values), ""))
     return found
 
 
@@ -171,8 +165,13 @@ class Filtered(Shown):
         Effective sample sizes before resampling.
     resampled : ndarray of bool, shape (n_steps, n_filters)
     died : int, or ndarray of shape (n_filters,)
-        The step at which no particle explained the observation, or -1. From there on means and the like are
-        NaN.
+        The step at which no particle explained the observation, or a log-weight was NaN, or -1. From there on
+        means and the like are NaN.
+    nan_steps : int, or ndarray of shape (n_filters,)
+        The step at which a filter died because a log-weight was NaN or +inf, or -1.
+    nan_from : str
+        Of the first such filter: the function that gave the first NaN, its step and the parameters; "" if
+        there is none.
     means, variances : ndarray, shape (n_steps, n_dims, n_filters), or None
         Filtered means E(x_t | y_0..y_t), and variances.
     quantiles : ndarray, shape (n_steps, n_levels, n_dims, n_filters), or None
@@ -190,6 +189,8 @@ class Filtered(Shown):
     sizes: np.ndarray
     resampled: np.ndarray
     died: NumberOrArray
+    nan_steps: NumberOrArray
+    nan_from: str
     means: np.ndarray | Any
     variances: np.ndarray | Any
     quantiles: np.ndarray | Any

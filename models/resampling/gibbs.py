@@ -30,7 +30,7 @@ from .inference import Metropolis
 from .posterior import Posterior
 from .row_kernels import MOST
 from .running import ROW_TEAM
-from .sampling import Sampling
+from .sampling import Nans, Sampling
 from .state_space import StateSpaceModel
 from .walk import Walk, random_of
 from .weights import SWEEP_TEAM, Tables
@@ -145,6 +145,7 @@ class Gibbs:
         self, model, filters, data, priors, n_particles, n_chains, n_moves, seed, client=None, space=None
     ):
         self.priors, self.n_chains, self.n_moves, self.seed = priors, n_chains, n_moves, seed
+        self.nans = Nans(n_chains)
         self._filters, self._data, self._n, self._client, self._space = (
             filters,
             data,
@@ -162,6 +163,7 @@ class Gibbs:
         begun = Metropolis(
             self._filters, self._data, self.priors, self._n, self.n_chains, 1, self.seed, *places
         )
+        begun.nans = self.nans
         begun.start(given)
         self.z, self.walk = begun.z, Walk(begun.z)
         found = self._filters.run(
@@ -194,7 +196,15 @@ class Gibbs:
         """log p(path, y | parameters) of every chain."""
         asked = self.priors.table(values), self._number, self.paths
         found = np.concatenate(self._shards.map("densities", *asked))
-        return np.where(np.isnan(found), -np.inf, found)
+        return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
+
+    def _reason(self, params, chain):
+        names = self.priors.names
+        given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
+        return (
+            f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
+            f" {given}; finite numbers or -inf are wanted"
+        )
 
     def values(self):
         return self.priors.from_line(self.z)[0]
@@ -265,7 +275,7 @@ def sample_gibbs(
         Metropolis steps of the parameters in each sweep, a launch each.
     **options
         priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
-        checkpoint, progress, space, client.
+        checkpoint, progress, on_nan, space, client.
 
     Returns
     -------

@@ -15,6 +15,7 @@ from ..annotations import Array
 from ..checks import as_numbers, check_finite
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
+_TRIED = 64  # rows of parameters that the model's functions are tried with, at most
 Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a named tuple
 
 FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
@@ -73,8 +74,9 @@ class Data:
                 f" {', '.join(model.names)}"
             )
         self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
-        self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
-        self.n_dims = model.n_dims(y[0], self.row)
+        rows = self.params[:_TRIED] if params is not None else self.params[:1, :0]
+        rows = np.hstack([rows, np.tile(inputs[0], (len(rows), 1))])
+        self.row, self.n_dims = rows[0], model.n_dims(y[0], rows)
 
 
 def as_table(params, names):

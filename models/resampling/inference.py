@@ -21,7 +21,7 @@ from ..annotations import Real, Whole
 from ..checks import check_count
 from . import banks
 from .posterior import Posterior
-from .sampling import Sampling
+from .sampling import Nans, Sampling
 from .state_space import StateSpaceModel
 from .walk import STARTS, Walk, random_of
 
@@ -39,13 +39,22 @@ class Metropolis:
             data.n_steps,
         )
         self.keys = np.zeros((n_chains, n_blocks), np.uint64)
-        self._short = model.takes_rows(n_particles)
+        self._short, self._model, self._data, self._n = (
+            model.takes_rows(n_particles),
+            model,
+            data,
+            n_particles,
+        )
+        self.nans = Nans(n_chains)
         self._filters = banks.shared(model, n_particles, data, n_chains, client, space)
 
     def estimate(self, values, keys):
         """Estimated log-likelihoods of parameters, shape (n_chains, n_free), from random numbers of keys,
         shape (n_chains, n_blocks)."""
-        return np.concatenate(self._filters.map("log_likelihoods", self.priors.table(values), keys))
+        table = self.priors.table(values)
+        found = np.concatenate(self._filters.map("log_likelihoods", table, keys))
+        rows = banks.of_rows(self._data, table)
+        return self.nans.rejected(found, lambda chain: banks.blamed(self._model, rows, self._n, keys, chain))
 
     def fresh(self, random):
         """Keys; where rows are long all chains have one, and differ by their streams."""
@@ -86,6 +95,7 @@ class Metropolis:
             raise InputError(
                 f"{tried} likelihood 0 for chain {bad[0]}"
                 + (f" ({dict(zip(self.priors.free, given[bad[0]].tolist()))})" if given is not None else "")
+                + (f" ({self.nans.first})" if self.nans.first else "")
                 + "; more particles, start= near the posterior, or narrower priors are wanted"
             )
 
@@ -164,7 +174,7 @@ def sample_pmmh(
     dtype : float64 or float32
     **options
         priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
-        checkpoint, progress, space, client.
+        checkpoint, progress, on_nan, space, client.
 
     Returns
     -------
@@ -173,7 +183,15 @@ def sample_pmmh(
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        Wrong arguments; priors under which no start has a positive likelihood; a NaN log-weight.
+        Wrong arguments; priors under which no start has a positive likelihood; with on_nan="raise" a NaN
+        log-weight.
+    KeyboardInterrupt
+        After Ctrl-C; its attribute `posterior` has what was drawn until then.
+
+    Warns
+    -----
+    MixingWarning, RuntimeWarning
+        The draws have not converged; log-likelihoods were NaN. `Posterior.notes` says so too.
 
     References
     ----------

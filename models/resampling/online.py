@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import InputError, ShapeError
+from portable.errors import FiniteError, InputError, ShapeError
 
 from ..annotations import Array, NumberOrArray, PathLike, Whole
 from ..arrays import reached
-from ..checks import as_numbers, check_count, check_seed
+from ..checks import as_numbers, check_choice, check_count, check_seed
 from ..files import read_npz, replacing
 from ..store import difference, told
-from .filtered import check_largest
+from .blame import ON_NAN, OnNan, counted, undefined
 from .given import FUNCTIONS, Data, Model, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
+from .weighing import ordered_numpy
 from .weights import on
 
 ENDLESS = 2**31 - 1  # steps that a filter may take
@@ -37,7 +39,7 @@ class Step:
     log_likelihood, evidence, size : float, or ndarray of shape (n_filters,)
         Of all observations so far; what this one adds; effective sample size before resampling.
     died : bool, or ndarray of bool
-        No particle explained this observation or an earlier one.
+        No particle explained this observation or an earlier one, or a log-weight was NaN.
     means, variances : ndarray, shape (n_dims, n_filters); variances None if not asked for
     quantiles : ndarray, shape (n_levels, n_dims, n_filters), or None
     moments : ndarray, shape (n_moments, n_filters), or None
@@ -60,7 +62,7 @@ class Online:
     Parameters
     ----------
     model : ParticleFilter
-    n_particles, params, seed, variances, moments : as in `ParticleFilter.run`
+    n_particles, params, seed, variances, moments, on_nan : as in `ParticleFilter.run`
     n_values, n_inputs : int
         Values of an observation; inputs of a step.
     levels : ndarray
@@ -83,8 +85,10 @@ class Online:
         variances: bool,
         levels: Array,
         moments: ModelFunction | None,
+        on_nan: OnNan = "die",
     ) -> None:
         n, self.seed = model.count(n_particles), check_seed(seed)
+        self.on_nan = check_choice(on_nan, "on_nan", ON_NAN)
         self.n_values, self.n_inputs = check_count(n_values, "n_values"), check_count(n_inputs, "n_inputs", 0)
         lags = self.n_values if model.lagged else 0
         self.model, self.t, self._before = model, 0, np.full(lags, np.nan)
@@ -136,9 +140,12 @@ class Online:
             run.steps(t, t + 1)
             self._summaries.after(t)
             kept = t % run.n_kept
-            largest = check_largest(run.extremes.to_numpy()[kept : kept + 1], self._single)[0]
+            extremes = run.extremes.to_numpy()[kept : kept + 1]
+            bad = np.flatnonzero((undefined(extremes) == 0) & ~self._died)
+            if bad.size:
+                self._tell(bad)
             evidence = run.evidence.to_numpy()[kept]
-            self._died = self._died | (largest == -np.inf)
+            self._died = self._died | ~np.isfinite(ordered_numpy(extremes[0, :, 0]))
             self._total = self._total + evidence
             self.t, self._before = t + 1, y if len(self._before) else self._before
             s = self._summaries
@@ -153,6 +160,16 @@ class Online:
                     for view in (run.means, s.variances, s.quantiles, s.moments)
                 ),
             )
+
+    def _tell(self, bad):
+        """Warn of filters that died of NaN at this step, or refuse it; earlier steps are gone."""
+        x = self._run.x[self.t % self._run.x.shape[0]].to_numpy()[:, bad[0]]
+        name = "initial, propagate or guide" if np.isnan(x).any() else "log_weight or log_guide"
+        number = "" if self._single else f" of filter {bad[0]}"
+        said = f"{name} gave NaN or +inf at step {self.t}{number}; finite numbers are wanted"
+        if self.on_nan == "raise":
+            raise FiniteError(said)
+        warnings.warn(counted(len(bad), len(self._died), said), RuntimeWarning, stacklevel=3)
 
     def _checked(self, values, name, n):
         found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)

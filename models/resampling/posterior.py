@@ -40,6 +40,10 @@ class Posterior(Shown):
     seed : int
     complete : bool
         False if sampling was stopped.
+    notes : tuple of str
+        What to know before the draws are used: that they have not converged, that log-likelihoods were NaN.
+    n_nan : ndarray of int, shape (n_chains,)
+        Proposals that were rejected because their log-likelihood was NaN.
     """
 
     names: tuple[str, ...]
@@ -52,6 +56,8 @@ class Posterior(Shown):
     method: str
     seed: int
     complete: bool
+    notes: tuple[str, ...] = ()
+    n_nan: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
     def __getitem__(self, name: str) -> np.ndarray:
         """The draws of a parameter, shape (n_chains, n_draws)."""
@@ -99,13 +105,14 @@ class Posterior(Shown):
         return {name: posteriors.summary(self[name]) for name in self.names}
 
     def lines(self) -> Iterator[str]:
-        """The summary as a table's lines."""
+        """The summary as a table's lines, and the notes."""
         yield f"{'':10} {'mean':>9} {'sd':>9} {'2.5 %':>9} {'97.5 %':>9} {'R-hat':>6} {'ESS':>7}"
         for name, row in self.summary().items():
             yield (
                 f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g}"
                 f" {row['r_hat']:6.3f} {row['ess_bulk']:7.0f}"
             )
+        yield from (f"note: {note}" for note in self.notes)
 
     def to_arviz(self) -> Any:
         """An ArviZ DataTree: group posterior, and group sample_stats with the log-likelihood.
@@ -129,6 +136,7 @@ class Posterior(Shown):
         tree["posterior"].attrs.update(
             {"method": self.method, "seed": str(self.seed), "complete": int(self.complete)}
             | {"parameters": json.dumps(self.parameters), "acceptance": json.dumps(self.acceptance.tolist())}
+            | {"notes": json.dumps(self.notes), "n_nan": json.dumps(self.n_nan.tolist())}
         )
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
         tree["posterior"].attrs.update({f"fixed {name}": value for name, value in self.fixed.items()})
@@ -183,4 +191,6 @@ class Posterior(Shown):
                 str(told["method"]),
                 int(told["seed"]),
                 bool(told["complete"]),
+                tuple(json.loads(told.get("notes", "[]"))),
+                np.array(json.loads(told.get("n_nan", "[]")), int),
             )

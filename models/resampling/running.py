@@ -9,7 +9,7 @@ import numpy as np
 import portable as pk
 
 from . import filter_kernels, launches, row_kernels, weighing
-from .filtered import check_largest
+from .blame import undefined
 from .weights import TEAM, Tables, row_policy
 
 SWEEP = 4096  # particles of a team
@@ -270,13 +270,14 @@ class Run:
 
 
 def log_likelihoods(run, n_steps):
-    """All steps of a run that was reset; log-likelihoods of its rows on the host, which are checked."""
+    """All steps of a run that was reset; log-likelihoods of its rows on the host, NaN of those that died of
+    one."""
     for begin, end in run.pieces(n_steps):
         run.steps(begin, end)
-    if not run.short:
-        check_largest(run.extremes.to_numpy(), False, run.first)
-        return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
-    found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
+    if run.short:
+        found = np.array(run.total.to_numpy())  # on a host the array is memory that the next estimate writes
+    else:
+        found = np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
     if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
-        check_largest(run.extremes.to_numpy(), False, run.first)
+        found[undefined(run.extremes.to_numpy()) >= 0] = np.nan
     return found

@@ -176,7 +176,8 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
                         state[c] = old[c] if k == 0 else moved[c]
                 for c in range(n_dims):
                     x[t, c, r, k] = state[c]
-                log_w[r, k] = log_weight(t, state, own_y, own_params) if observed else 0.0
+                weight = log_weight(t, state, own_y, own_params) if observed else 0.0
+                log_w[r, k] = weight if weight < math.inf else -math.inf  # NaN: no path goes there
                 largest = pk.maximum(largest, log_w[r, k])
             largest = team.reduce(largest, pk.Max)
             for k in team.thread_range(n):

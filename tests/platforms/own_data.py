@@ -59,6 +59,10 @@ def marked(readme, mark):
     return re.search(rf"^<!-- {mark} -->\n```\w+\n(.*?)^```", readme, re.M | re.S)[1]
 
 
+# Draws of the README have converged.
+NO_SURPRISE = "error:the draws have not converged"
+
+
 def run(readme: str, folder: Path, only: str | None = None) -> dict[str, float]:
     """Seconds of each step; RuntimeError with what the first that fails has printed."""
     write_files(folder)
@@ -68,7 +72,9 @@ def run(readme: str, folder: Path, only: str | None = None) -> dict[str, float]:
         if only is not None and name != only:
             continue
         begin = time.perf_counter()
-        done = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, cwd=folder)
+        done = subprocess.run(
+            [sys.executable, "-W", NO_SURPRISE, *command[1:]], capture_output=True, text=True, cwd=folder
+        )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stdout}{done.stderr}")
         seconds[name] = time.perf_counter() - begin

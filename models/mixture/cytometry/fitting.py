@@ -13,7 +13,7 @@ import numpy as np
 
 from ...checks import check_choice
 from ..estimator import DirichletMixture
-from .merging import Merging, check_merging
+from .merging import LEAST_CELLS, Merging, check_merging
 from .panel import Panel
 from .populations import Populations, pooled, populations_of
 from .samples import Sample
@@ -27,7 +27,7 @@ _GENEROUS = (
     5.0  # how much wider than components are the prior then expects them: they cost less, so more are kept
 )
 _TOL = 1e-5  # growth of the objective a cell at which EM ends: populations are settled by then
-_LEAST_CELLS = 5  # for each coordinate
+_CELLS_A_COORDINATE = 5  # of those that are described worst, at least
 
 
 def fit(
@@ -37,6 +37,7 @@ def fit(
     panel: Panel | None = None,
     method: Merging = "entropy",
     n_populations: int | None = None,
+    least_cells: int = LEAST_CELLS,
     cells_per_sample: int | None = None,
     rare: bool = True,
     covariance: Covariance = "full",
@@ -64,6 +65,8 @@ def fit(
         How components become populations: see `merge`.
     n_populations : int, optional
         Merge by entropy until so many are left.
+    least_cells : int, default 20
+        Cells of a population; those of fewer are counted to others. See `merge`.
     cells_per_sample : int, optional
         Fit at most so many cells of each sample, drawn at random, so that large samples do not outweigh small
         ones.
@@ -110,9 +113,9 @@ def fit(
     model = DirichletMixture(n_components, n_init=n_starts, init_params=start, **options)
     model.fit(points, checkpoint=first, client=client)
     n_worst = round(_WORST * len(points))
-    if rare and covariance != "tied" and n_worst >= _LEAST_CELLS * (points.shape[1] + 1):
+    if rare and covariance != "tied" and n_worst >= _CELLS_A_COORDINATE * (points.shape[1] + 1):
         model = _with_rare(model, points, n_worst, options, second, client)
-    return populations_of(panel, model, points, method, n_populations)
+    return populations_of(panel, model, points, method, n_populations, least_cells)
 
 
 def _folders(checkpoint):

@@ -15,6 +15,7 @@ from ..estimator import DirichletMixture
 from .modes import groups_by_mode
 
 METHODS = ("entropy", "modes", "none")
+LEAST_CELLS = 20  # of a population: what counting of cells takes for the limit of detection
 Merging: TypeAlias = Literal["entropy", "modes", "none"]
 _UNCERTAIN = (
     0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
@@ -41,7 +42,11 @@ class Join:
 
 
 def merge(
-    model: DirichletMixture, X: np.ndarray, method: Merging = "entropy", n_populations: int | None = None
+    model: DirichletMixture,
+    X: np.ndarray,
+    method: Merging = "entropy",
+    n_populations: int | None = None,
+    least_cells: int = LEAST_CELLS,
 ) -> tuple[np.ndarray, list[Join]]:
     """Which population each component belongs to.
 
@@ -57,6 +62,9 @@ def merge(
         same mode of the mixture's density. With "none" every component is a population.
     n_populations : int, optional
         Merge by entropy until so many are left, whatever the entropies.
+    least_cells : int, default 20
+        Groups to which fewer cells belong are no populations: their components are counted to the population
+        that is most probable at their mean. If all are so small, the largest is one.
 
     Returns
     -------
@@ -80,18 +88,28 @@ def merge(
     of Machine Learning Research 8 (2007), 1687.
     """
     check_merging(method, n_populations)
+    least_cells = check_count(least_cells, "least_cells", 1)
     X = check_table(X, n_features=model.n_features_in_)
-    active = np.flatnonzero(model.weights_ * len(X) >= 1.0)
+    cells = np.bincount(model.predict(X), minlength=len(model.weights_))
+    # Of a number that is asked for none is spent on a group that is too small in the end.
+    active = _large_enough(model.weights_ * len(X), 1.0 if n_populations is None else least_cells)
     groups, joins = [(int(j),) for j in active], []
     if method == "entropy":
         groups, joins = _by_entropy(model, X, groups, n_populations)
     elif method == "modes":
         groups = groups_by_mode(model, active)
+    large = _large_enough(np.array([cells[list(group)].sum() for group in groups]), least_cells)
+    groups = [groups[number] for number in large]
     groups.sort(key=lambda group: -model.weights_[list(group)].sum())
     members = np.full(len(model.weights_), -1)
     for number, group in enumerate(groups):
         members[list(group)] = number
     return _with_idle(model, members), joins
+
+
+def _large_enough(cells, least):
+    """The places of those of at least so many cells, or that of the largest."""
+    return np.flatnonzero(cells >= min(least, cells.max()))
 
 
 def check_merging(method, n_populations):
@@ -133,6 +151,6 @@ def _with_idle(model, members):
     idle = np.flatnonzero(members < 0)
     if idle.size:
         shares = model.predict_proba(model.means_[idle])
-        shares[:, idle] = 0.0
+        shares[:, idle] = -1.0  # where all others are 0, one of them all the same
         members[idle] = members[shares.argmax(axis=1)]
     return members

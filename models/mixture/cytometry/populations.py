@@ -13,7 +13,7 @@ from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .kept import load, save
 from .labels import Labels
-from .merging import Join, Merging, merge
+from .merging import LEAST_CELLS, Join, Merging, merge
 from .panel import Panel
 from .samples import Sample
 from .signatures import signatures
@@ -89,7 +89,11 @@ class Populations:
         return Labels(sample.name, population, highest, component, self.names, every)
 
     def merged(
-        self, samples: Sequence[Sample], method: Merging = "entropy", n_populations: int | None = None
+        self,
+        samples: Sequence[Sample],
+        method: Merging = "entropy",
+        n_populations: int | None = None,
+        least_cells: int = LEAST_CELLS,
     ) -> Populations:
         """The same mixture with other populations.
 
@@ -97,7 +101,7 @@ class Populations:
         ----------
         samples : sequence of Sample
             Whose cells say which components are told apart.
-        method, n_populations
+        method, n_populations, least_cells
             As in `merge`.
 
         Returns
@@ -109,7 +113,8 @@ class Populations:
         InputError
             An option out of its range; samples of another panel.
         """
-        return populations_of(self.panel, self.model, pooled(self.panel, samples), method, n_populations)
+        points = pooled(self.panel, samples)
+        return populations_of(self.panel, self.model, points, method, n_populations, least_cells)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write all to a file of arrays and text; `DirichletMixture.load` reads the
@@ -145,10 +150,15 @@ class Populations:
 
 
 def populations_of(
-    panel: Panel, model: DirichletMixture, points: np.ndarray, method: str, n_populations: int | None
+    panel: Panel,
+    model: DirichletMixture,
+    points: np.ndarray,
+    method: Merging,
+    n_populations: int | None,
+    least_cells: int,
 ) -> Populations:
     """The populations of a mixture that was fitted to points of a panel."""
-    members, joins = merge(model, points, method, n_populations)
+    members, joins = merge(model, points, method, n_populations, least_cells)
     own, n = members[model.predict(points)], members.max() + 1
     cells = np.bincount(own, minlength=n)
     # A population that is no cell's most probable one has the mean of its components, and others' deviations.

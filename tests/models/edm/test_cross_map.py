@@ -214,11 +214,11 @@ def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, 
     put = cross._Target.put
     theirs = []
 
-    def meanwhile(target, rho):
+    def meanwhile(target, libraries, rho):
         monkeypatch.setattr(cross._Target, "put", put)
         edm.cross_map(x, 2 if same else 3, out=out, checkpoint=tmp_path / "b", space="serial")
         theirs.append(out.read_bytes())
-        put(target, rho)
+        put(target, libraries, rho)
 
     monkeypatch.setattr(cross._Target, "put", meanwhile)
     with pytest.raises(ValueError, match="out is '.*r.npy', which another call has made meanwhile"):
@@ -235,7 +235,7 @@ def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, 
 def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
     x, out = logistic_maps(60, 6), tmp_path / "r.npy"
 
-    def killed(target, rho):
+    def killed(target, libraries, rho):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

@@ -4,12 +4,14 @@ import csv
 import functools
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from models import extras
 from models.hawkes import (
+    Posterior,
     figures,
     posterior_probabilities,
     read_events,
@@ -17,6 +19,7 @@ from models.hawkes import (
     simulate,
 )
 from models.hawkes.__main__ import main
+from models.posteriors import stopped
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .events import PARAMS
@@ -174,6 +177,24 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
     monkeypatch.setattr("models.hawkes.__main__.sample_posterior", drawn)
     assert main([command, str(events_csv), "--out", str(tmp_path), "--space", "serial"]) == 2
     assert f'pip install ".[{extra}]"' in "".join(capsys.readouterr().err.split("\n"))
+
+
+def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys):
+    """Exit code 130, and posterior.nc with what was drawn."""
+    pytest.importorskip("h5netcdf")
+
+    @functools.wraps(sample_posterior)
+    def sample(likelihood, **options):
+        found = sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10})
+        raise stopped(KeyboardInterrupt(), replace(found, complete=False))
+
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", sample)
+    command = ["fit", str(events_csv), "--method", "metropolis", "--out", str(tmp_path), "--space", "serial"]
+    assert main([*command, "--figures", "none"]) == 130
+    found = Posterior.load(tmp_path / "posterior.nc")
+    assert not found.complete and found.draws.shape[1] == 10
+    told = capsys.readouterr()
+    assert "stopped; what was drawn until then is in" in " ".join(told.out.split()) and "stopped" in told.err
 
 
 def test_simulate_asks_for_its_folder_first(tmp_path, capsys):

@@ -98,6 +98,30 @@ def test_a_number_of_populations_that_is_asked_for():
     assert none.tolist() == [0, 1, 2, 3, 3] and not joins  # by size; of equal ones in the components' order
 
 
+@pytest.mark.parametrize("options", [{}, {"method": "modes"}, {"method": "none"}, {"n_populations": 3}])
+def test_some_cells_are_no_population(options):
+    """Twelve cells far away, which have a component of their own, are counted to the others."""
+    model, X, _ = chain()
+    model.weights_ = np.array([0.3, 0.3, 0.38, 0.02, 0.0])
+    X = np.vstack([X[:1200], X[:12] * 0.0 + MEANS[3]])
+    X = X[model.predict(X) != 3]
+    X = np.vstack([X, np.tile(MEANS[3], (12, 1))])
+    members, _ = cytometry.merge(model, X, **options)
+    assert np.bincount(members[model.predict(X)]).min() >= 20
+    members, _ = cytometry.merge(model, X, **options, least_cells=12)
+    assert np.bincount(members[model.predict(X)]).min() == 12
+
+
+def test_two_cells_are_one_population():
+    """The largest group is a population, however small."""
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 15, 200):
+        X = rng.normal([100.0, 70.0], [20.0, 50.0], (n, 2))
+        model = DirichletMixture(5, random_state=0, space="serial").fit(X)
+        members, _ = cytometry.merge(model, X)
+        assert (members == 0).all(), n
+
+
 def test_a_join_counts_what_places_leave_of_the_entropy():
     """Components at the same place are not told apart at all, whatever their shares; far ones completely."""
     model, X, _ = chain()

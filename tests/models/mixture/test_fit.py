@@ -383,10 +383,11 @@ def test_unfitted_and_other_features():
         model.score_samples(np.zeros((3, 3)))
 
 
-def test_estimator_checks_of_scikit_learn():
+@pytest.mark.parametrize("k", [2, 3])
+def test_estimator_checks_of_scikit_learn(k):
     """All of them; the one that is skipped wants an environment variable for another array library."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    model = DirichletMixture(2, max_iter=3, random_state=0, space="serial")
+    model = DirichletMixture(k, random_state=0, space="serial")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the checks themselves bring about
         results = checks.check_estimator(model, on_fail=None, on_skip=None)

@@ -318,9 +318,11 @@ def test_first_means_are_drawn_by_squared_distance():
 
 def test_typical_widths_are_those_of_narrow_components():
     covariances = np.stack([np.eye(2), 4.0 * np.eye(2)])
-    np.testing.assert_allclose(typical("full", np.array([1.0, 1.0]), covariances, 2), 1.6 * np.eye(2))
     np.testing.assert_allclose(
-        typical("spherical", np.array([1.0, 1.0]), np.array([1.0, 4.0]), 2), 1.6 * np.eye(2)
+        typical("full", np.array([1.0, 1.0]), covariances, np.ones(2)), 1.6 * np.eye(2)
+    )
+    np.testing.assert_allclose(
+        typical("spherical", np.array([1.0, 1.0]), np.array([1.0, 4.0]), np.ones(2)), 1.6 * np.eye(2)
     )
 
 

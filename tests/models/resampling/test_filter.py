@@ -435,7 +435,13 @@ def test_what_was_found_can_be_pickled(space):
 
 
 RUNS = [
-    ((initial, propagate, not_a_number), {}, E.FiniteError, "log_weight gave nan for a particle at step 1"),
+    (
+        (initial, propagate, not_a_number),
+        {"on_nan": "raise"},
+        E.FiniteError,
+        "log_weight gave nan for a particle at step 1, with params.0. = ",
+    ),
+    ((initial, propagate, log_weight), {"on_nan": "go on"}, E.InputError, "on_nan is 'go on'"),
     ((initial, no_tuple, log_weight), {}, E.DTypeError, "propagate must return a tuple"),
     ((initial, two_numbers, log_weight), {}, E.DTypeError, "propagate returns 2 numbers, initial 1"),
     (

@@ -103,7 +103,9 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
     before = kind.step
     with monkeypatch.context() as patch:
         patch.setattr(kind, "step", stops)
-        cut = sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
+        with pytest.raises(KeyboardInterrupt) as stop:
+            sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
+    cut = stop.value.posterior
     assert not cut.complete and cut.draws.shape[1] == 3
     np.testing.assert_array_equal(cut.draws, whole.draws[:, :3])
     with monkeypatch.context() as patch:
@@ -174,7 +176,7 @@ def test_what_is_told_of_draws(tmp_path):
         with pytest.raises(E.InputError, match=path):
             type(found).load(tmp_path / path)
     assert (tmp_path / "draws.nc").stat().st_size > 1000
-    assert set(found.summary()) == {"phi", "sigma"} and len(list(found.lines())) == 3
+    assert set(found.summary()) == {"phi", "sigma"} and len(list(found.lines())) == 4  # with a note
     rows = found.thinned(10)
     assert list(rows) == ["phi", "sigma", "tau"] and (rows["tau"] == 0.7).all() and len(rows["phi"]) == 10
     with pytest.raises(E.InputError, match="'tau' was not sampled; wanted one of phi, sigma"):

@@ -1,0 +1,102 @@
+"""Which of a model's functions gave the first NaN of a filter: the filter runs again, a step at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ..annotations import Array
+from . import weighing
+from .given import Data, Model, tried
+
+OnNan: TypeAlias = Literal["die", "raise"]
+ON_NAN = "die", "raise"
+
+
+def undefined(extremes: Array) -> Array:
+    """The step at which each filter's largest log-weight was NaN or infinite, or -1, shape (n_rows,).
+
+    Parameters
+    ----------
+    extremes : ndarray of int64, shape (n_steps, n_rows, 3)
+        See `models.resampling.filter_kernels`.
+
+    Returns
+    -------
+    ndarray of int
+    """
+    largest = weighing.ordered_numpy(extremes[:, :, 0])
+    bad = np.isnan(largest) | (largest == np.inf)
+    return np.where(bad.any(axis=0), bad.argmax(axis=0), -1)
+
+
+def sentence(run: Any, data: Data, row: int, number: int | None) -> str:
+    """A sentence that names the function that gave the first NaN of a row which died of one, the step and the
+    parameters.
+
+    Parameters
+    ----------
+    run : Run
+        Before its first step; it takes all of them up to that one.
+    data : Data
+        Of its rows.
+    row : int
+        Its number in `run`.
+    number : int or None
+        By which it is called; None for a single filter.
+
+    Returns
+    -------
+    str
+    """
+    model, params, at = run.model, data.params[row], "" if number is None else f" of filter {number}"
+    names = model.names or [f"params[{place}]" for place in range(len(params))]
+    given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
+    culprit = ""
+    for t in range(data.n_steps):
+        run.steps(t, t + 1)
+        x = np.array(run.x[t % run.x.shape[0]].to_numpy()[:, row])
+        if not culprit and np.isnan(x).any():
+            is_guided = model.functions[3] is not None and not np.isnan(data.y[t]).all()
+            name = "initial" if t == 0 else "guide" if is_guided else "propagate"
+            culprit = f"{name} gave nan for a particle's state at step {t}{at}"
+        if undefined(run.extremes.to_numpy()[t : t + 1])[row] == 0:
+            logs = np.array(run.log_w[t % run.log_w.shape[0]].to_numpy()[row])
+            k = int(np.flatnonzero(np.isnan(logs) | (logs == np.inf))[0])
+            if not culprit:
+                name = _of_both(model, data, params, t, x[:, k])
+                culprit = f"{name} gave {logs[k]} for a particle at step {t}{at}"
+            break
+    culprit = culprit or f"a log-weight was nan{at}"
+    return f"{culprit}, with {given}; finite numbers are wanted, or log-weights -inf"
+
+
+def _of_both(model: Model, data: Data, params: Array, t: int, state: Array) -> str:
+    """log_weight, or log_guide where it alone can be at fault."""
+    log_weight, log_guide = model.functions[2], model.functions[4]
+    if log_guide is None or t == 0:
+        return "log_weight"
+    known = np.concatenate([params, data.inputs[t]])
+    try:
+        value = tried("log_weight", log_weight, known, t, tuple(state.tolist()), data.y[t], known)
+    except ArithmeticError:
+        return "log_weight"
+    return "log_guide" if value < np.inf else "log_weight"
+
+
+def counted(n_bad: int, n_filters: int, reason: str) -> str:
+    """What a warning says of filters that died of NaN.
+
+    Parameters
+    ----------
+    n_bad, n_filters : int
+    reason : str
+        From `sentence`.
+
+    Returns
+    -------
+    str
+    """
+    which = "the filter died" if n_filters == 1 else f"{n_bad} of {n_filters} filters died"
+    return f"{which} of NaN, with log-likelihood -inf: {reason}. on_nan='raise' makes an error of it"

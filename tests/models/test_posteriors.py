@@ -1,0 +1,111 @@
+"""Whether draws have converged, against ArviZ; that every sampler says so; what Ctrl-C leaves."""
+
+import _thread
+import threading
+
+import numpy as np
+import pytest
+
+from models import hawkes, posteriors, resampling
+from models.mixture import DirichletMixture
+
+from .resampling.test_inference import FIXED, LG, PRIORS, Y
+
+
+def autoregressive(n_chains, n_draws, phi, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_chains, n_draws))
+    for t in range(1, n_draws):
+        x[:, t] += phi * x[:, t - 1]
+    return x
+
+
+@pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.95])
+@pytest.mark.parametrize("n_chains, n_draws", [(2, 8), (8, 51), (4, 200), (3, 1001)])
+def test_r_hat_and_effective_draws_are_those_of_arviz(phi, n_chains, n_draws):
+    stats = pytest.importorskip("arviz_stats")
+    x = autoregressive(n_chains, n_draws, phi, 1)
+    for draws in (x, np.round(x), np.exp(3.0 * x), x + np.arange(n_chains)[:, None]):
+        assert posteriors.r_hat(draws) == pytest.approx(float(stats.rhat(draws)), rel=1e-12)
+        assert posteriors.effective(draws) == pytest.approx(float(stats.ess(draws, method="bulk")), rel=1e-9)
+
+
+def test_what_is_said_of_draws():
+    good = {"a": autoregressive(4, 2000, 0.3, 1)}
+    assert posteriors.mixing(good, "") == ()
+    stuck = good | {"b": np.zeros((4, 2000)), "c": good["a"] + np.arange(4)[:, None]}
+    (said,) = posteriors.mixing(stuck, "go on")
+    assert (
+        "b nan and nan, c " in said
+        and said.endswith("at least 400 are wanted: go on")
+        and "a " not in said[70:80]
+    )
+    assert "7 of each chain are too few" in posteriors.mixing({"a": good["a"][:, :7]}, "")[0]
+
+
+def pmmh(**options):
+    return resampling.sample_pmmh(
+        LG, Y, 20, priors=PRIORS, fixed=FIXED, n_chains=2, space="serial", **options
+    )
+
+
+def gibbs(**options):
+    return resampling.sample_gibbs(
+        LG, Y, 20, priors=PRIORS, fixed=FIXED, n_chains=2, space="serial", **options
+    )
+
+
+def metropolis(**options):
+    rng = np.random.default_rng(1)
+    times = np.sort(rng.uniform(0.0, 1000.0, 200))
+    likelihood = hawkes.Likelihood(rng.normal(size=(200, 2)), times, space="serial")
+    starts = [hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)] * 2
+    return hawkes.sample_posterior(likelihood, n_chains=2, start=starts, **options)
+
+
+def assignments(**options):
+    X = np.random.default_rng(1).normal(size=(200, 2)) + np.repeat([[0.0], [6.0]], 100, axis=0)
+    model = DirichletMixture(3, random_state=0, space="serial").fit(X)
+    return model.sample_posterior(X, **options)
+
+
+SAMPLERS = [pmmh, gibbs, metropolis, assignments]
+
+
+@pytest.mark.parametrize("sample", SAMPLERS, ids=lambda call: call.__name__)
+def test_every_sampler_says_that_draws_have_not_converged(sample, tmp_path):
+    pytest.importorskip("h5netcdf")
+    with pytest.warns(
+        posteriors.MixingWarning, match="the draws have not converged: .*wanted: take more"
+    ) as told:
+        found = sample(n_draws=12, n_warmup=2, seed=1)
+    assert found.notes == (str(told[0].message),) and told[0].filename == __file__
+    found.save(tmp_path / "draws.nc")
+    assert type(found).load(tmp_path / "draws.nc").notes == found.notes
+
+
+@pytest.mark.parametrize("sample", SAMPLERS, ids=lambda call: call.__name__)
+def test_ctrl_c_leaves_the_draws(sample, tmp_path):
+    """One interruption ends it, wherever it falls; a checkpoint goes on from there."""
+    folder, whole = tmp_path / "kept", None
+    for seconds in (1.0, 2.0, 4.0, 8.0):
+        timer = threading.Timer(seconds, _thread.interrupt_main)
+        timer.start()
+        try:
+            sample(n_draws=1_000_000, n_warmup=3, seed=1, checkpoint=folder)
+            raise AssertionError("it was not interrupted")
+        except KeyboardInterrupt as stop:
+            whole = getattr(stop, "posterior", None)
+        finally:
+            timer.cancel()
+        if whole is not None:
+            break
+    assert whole is not None
+    chains = whole.alpha[None] if sample is assignments else whole.log_likelihood
+    assert 0 < chains.shape[1] < 1_000_000
+    if sample is not assignments:
+        assert not whole.complete and np.isfinite(whole.draws).all()
+    n = min(chains.shape[1], 20)
+    again = sample(n_draws=n, n_warmup=3, seed=1)
+    drawn = again.alpha[None] if sample is assignments else again.log_likelihood
+    np.testing.assert_array_equal(drawn, chains[:, :n])
