@@ -1,4 +1,5 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout,
+scoreboard}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
 shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
@@ -51,6 +52,7 @@ from roofline import (
     verdicts,
 )
 from roofline.options import MINUTES, parser
+from roofline.scoreboard import standing
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -378,6 +380,15 @@ def _compare_against(options, space):
     return _code(interrupted, kept and outcome.passed and not failure)
 
 
+def _scoreboard(options, space):
+    told = standing.command(options, space, _warn_if_busy, _say)
+    _console().print(told.table)
+    print(told.summary)
+    kept = _keep(options.record and told.path, options.record and told.records)
+    kept &= _keep_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
+    return _code(told.interrupted, kept and told.passed)
+
+
 def _validate(options, space):
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
@@ -510,6 +521,7 @@ COMMANDS = {
     "counters": _counters,
     "validate": _validate,
     "scaleout": _scaleout,
+    "scoreboard": _scoreboard,
 }
 
 if __name__ == "__main__":
