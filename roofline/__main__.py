@@ -384,7 +384,7 @@ def _scoreboard(options, space):
     told = standing.command(options, space, _warn_if_busy, _say)
     _console().print(told.table)
     print(told.summary)
-    kept = _keep(options.record and told.path, options.record and told.records)
+    kept = _keep(options.record and not told.interrupted and told.path, told.records)
     kept &= _keep_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
     return _code(told.interrupted, kept and told.passed)
 

@@ -1,8 +1,8 @@
 """`python -m roofline scoreboard`: every headline beside its peer, held against what is on record.
 
-A row's figure is the median of its rounds' ratios, the peer's seconds over ours; its interval of 95 % is that
-of `roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within each. A row
-whose median seems down is timed again, twice as often, in another process, while there is time: only what
+A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
+of `roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within each. A
+row whose median seems down is timed again, twice as often, in another process, while there is time: only what
 stays down in several of them is slower.
 """
 
@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -114,24 +115,19 @@ class Row:
         if self.record["identity"] != self.identity:
             return PEER_CHANGED
         found, known = self.interval, self.record["ratio"]["median"]
-        if not found.upper >= self.limit * known and len(self.pairs_ratios) > 1:
+        if found.upper < self.limit * known:
             return SLOWER
         if found.median < self.limit * known:
             return UNDECIDED
         return FASTER if found.lower * self.limit > known else HOLDS
 
     @property
-    def pairs_ratios(self) -> tuple[float, ...]:
-        """The ratios of all rounds."""
-        return self.samples(2).values
-
-    @property
     def again(self) -> bool:
         """Whether it seems down, and another process may know better."""
         return self.verdict in (SLOWER, UNDECIDED) and len(self.sittings) < SITTINGS
 
-    def as_record(self, space: str, date: str, commit: str) -> dict[str, Any]:
-        """What goes on record."""
+    def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
+        """What goes on record, on a machine with these facts."""
         found = self.interval
         ratio = self.samples(2)
 
@@ -152,13 +148,14 @@ class Row:
             "seconds": self.seconds / len(self.sittings),
             "identity": self.identity,
             "command": f"python -m roofline scoreboard --only '{self.headline.name}'",
-            "date": date,
+            "date": facts.get("date", "")[:10],
             "commit": commit,
+            "busy_cores": facts.get("busy_cores"),
         }
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object of a row."""
-        seen = self.as_record("", "", "") if self.sittings else {"name": self.headline.name}
+        seen = self.as_record("", {}, "") if self.sittings else {"name": self.headline.name}
         told = {
             "verdict": self.verdict,
             "absent": self.absent,
@@ -196,8 +193,8 @@ def table(rows: list[Row], machine: str):
     """The terminal's table."""
     columns = "headline<|peer<|ours|the peer|peer / ours|on record|ours on record|verdict<"
     caption = (
-        "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval lies"
-        f" below {rows[0].limit:g} of the ratio on record"
+        "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
+        f" lies below {rows[0].limit:g} of the ratio on record"
     )
     return grid(f"scoreboard of {machine}", columns, [row.cells for row in rows], caption)
 
@@ -238,15 +235,11 @@ def run(
     clock : callable
     """
     began, sit = clock(), sit or sitting_of
-    wanted, turn = rows, 0
-    while wanted and clock() - began < limit:
-        groups: dict[tuple, list[Row]] = {}
-        for row in wanted:
-            groups.setdefault(row.headline.group, []).append(row)
-        ordered = sorted(groups.values(), key=lambda group: sum(_cost(row) for row in group))
-        for group in ordered:
+    wanted, turn = list(rows), 0
+    while wanted:
+        for group in _groups(wanted):
             left = limit - (clock() - began)
-            if left <= 0 or (turn and left < sum(_cost(row) for row in group)):
+            if left <= (sum(map(_cost, group)) if turn else 0.0):
                 continue
             by_name = {row.headline.name: row for row in group}
 
@@ -255,15 +248,18 @@ def run(
                 on_row(by_name[told["name"]])
 
             rounds = 2 * max(len(row.sittings[0]) for row in group) if turn >= passes else None
-            before = [len(row.sittings) for row in group]
             sit(space, list(by_name), rounds, left, heard)
-            if turn and before == [len(row.sittings) for row in group]:
-                wanted = [row for row in wanted if row not in group]  # out of time, or broken: not once more
         turn += 1
-        timed = [row for row in wanted if row.sittings and not row.problem]
+        timed = [row for row in wanted if len(row.sittings) == turn and not row.problem]
         wanted = timed if turn < passes else [row for row in timed if row.again]
-        if turn > passes + SITTINGS:
-            break
+
+
+def _groups(rows):
+    """Rows by what one process prepares, the shortest first."""
+    found: dict[tuple, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.headline.group, []).append(row)
+    return sorted(found.values(), key=lambda group: sum(map(_cost, group)))
 
 
 def _cost(row):
@@ -287,46 +283,40 @@ def sitting_of(
     heard : callable of dict
         Gets what came of each headline; a process that dies is a problem of those that it has not told.
     """
+    asked = json.dumps({"space": space, "names": names, "rounds": rounds})
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "roofline.scoreboard.sitting",
-            json.dumps({"space": space, "names": names, "rounds": rounds}),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        env={**os.environ, **PASSIVE, "PYTHONPATH": path},
-        start_new_session=True,
-    )
-    late, errors, left = threading.Event(), [], list(names)
+    late, left = threading.Event(), list(names)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", "roofline.scoreboard.sitting", asked],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **PASSIVE, "PYTHONPATH": path},
+            start_new_session=True,  # an interruption is for whoever asks
+        ) as process,
+    ):
 
-    def end():
-        late.set()
-        _kill(process)
+        def end():
+            late.set()
+            _kill(process)
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)
-    reader.start()
-    try:
-        for line in process.stdout:
-            told = json.loads(line)
-            left.remove(told["name"])
-            heard(told)
-        code = process.wait()
-    finally:
-        timer.cancel()
-        _kill(process)
-        process.wait()
-    reader.join(1.0)
-    if left and not late.is_set():
-        last = next((line.strip() for line in reversed(errors) if line.strip()), "")
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            for line in process.stdout:
+                told = json.loads(line)
+                left.remove(told["name"])
+                heard(told)
+            code = process.wait()
+        finally:
+            timer.cancel()
+            _kill(process)
+        errors.seek(0)
+        last = next((line.strip() for line in reversed(errors.readlines()) if line.strip()), "")
+    if not late.is_set():
         for name in left:
             heard({"name": name, "seconds": 0.0, "problem": f"its process ended with {code}: {last}"})
 

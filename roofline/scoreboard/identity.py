@@ -1,5 +1,4 @@
-"""What a peer is: its text and the versions of its libraries, so that a ratio is only held against that of the
-same peer."""
+"""The identity of a peer, its text and the versions of its libraries: only ratios to the same peer compare."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
     Parameters
     ----------
     name : str
-        A file of `roofline.peers`, without its ending; what it imports of that folder belongs to it. Empty for
-        the layer itself, whose identity is that of no peer.
+        A file of `roofline.peers`, without its ending; what it imports of that folder belongs to it. Empty
+        for the layer itself, which is the same on both sides.
     folder : Path
     """
     if not name:
@@ -49,8 +48,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
 
 
 def _read(path):
-    """The lines of a file that do something, and the modules it imports: its own docstring and imports of this
-    project are left out, which change when files move."""
+    """The lines of a file that do something, and the modules it imports: its docstring and imports of this
+    project, which change when files move, are left out."""
     text = path.read_text(encoding="utf-8")
     tree, left_out, imported = ast.parse(text), set(), []
     for node in ast.walk(tree):

@@ -1,7 +1,8 @@
 """Records: what was seen of each headline on a kind of machine, and what was claimed of it before.
 
-One JSON file a kind of machine, named after it: `headlines`, which a run of the scoreboard is held against, and
-`claims`, which nothing is held against: figures with the command, date and commit by which they were seen.
+One JSON file for each kind of machine, named after it: `headlines`, which a run of the scoreboard is held
+against, and `claims`, which nothing is held against: figures with the command, date and commit by which they
+were seen.
 """
 
 from __future__ import annotations

@@ -122,9 +122,7 @@ def command(options: Any, space: str, warn: Callable[[dict], None], say: Callabl
         )
     except KeyboardInterrupt:
         interrupted = True
-    fresh = [
-        row.as_record(on, facts["date"][:10], commit) for row in rows if row.sittings and not row.problem
-    ]
+    fresh = [row.as_record(on, facts, commit) for row in rows if row.sittings and not row.problem]
     text = json.dumps(records.merged(document, facts, fresh), indent=1, allow_nan=False, ensure_ascii=False)
     return Standing(kind, on, facts, path, text + "\n", rows, interrupted, bool(options.record))
 
