@@ -1,5 +1,5 @@
 """Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout,
-scoreboard}`.
+scoreboard, measured}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
 shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -52,7 +53,7 @@ from roofline import (
     verdicts,
 )
 from roofline.options import MINUTES, parser
-from roofline.scoreboard import standing
+from roofline.scoreboard import measured, records, standing
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -65,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         if getattr(options, "pdf", None):
             figure.check()
         command = COMMANDS[options.command]
-        if options.command in ("report", "show", "diff", "counters", "scaleout"):
+        if options.command in ("report", "show", "diff", "counters", "scaleout", "measured"):
             return command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return command(options, str(space))
@@ -389,6 +390,11 @@ def _scoreboard(options, space):
     return _code(told.interrupted, kept and told.passed)
 
 
+def _measured(options):
+    found = measured.documents(Path(options.records or records.FOLDER))
+    return _code(False, _keep(options.out or measured.PAGE, measured.page(found)))
+
+
 def _validate(options, space):
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
@@ -522,6 +528,7 @@ COMMANDS = {
     "validate": _validate,
     "scaleout": _scaleout,
     "scoreboard": _scoreboard,
+    "measured": _measured,
 }
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ COMMANDS = {
     "counters": "executed operations beside those of a GPU's own counters (ncu)",
     "validate": "hold the reports' reasons against pairs of kernels with a planted cause",
     "scoreboard": "time every headline beside its peer, and hold it against what is on record",
+    "measured": "make the page of all figures, docs/measured.md, from the records",
     "scaleout": "measure workers of dask.distributed here, and predict thousands of places from that",
 }
 
@@ -89,6 +90,7 @@ OPTIONS = (
     ),
     ("show", "reports", {"metavar": "REPORT", "nargs": "+", "help": "written by report --json"}),
     _file("show diff", "--out", "also write the page"),
+    _file("measured", "--out", "the page (default: docs/measured.md)"),
     _file("report show diff", "--svg", "also write the plots alone, for papers"),
     _file("report show diff", "--pdf", "the same as PDF (by svglib)"),
     _file("report", "--trace", "also write a time line of the launches, for ui.perfetto.dev"),
@@ -147,7 +149,7 @@ OPTIONS = (
     ),
     _flag("scoreboard", "--record", "put what was seen on record, in place of what was"),
     (
-        "scoreboard",
+        "scoreboard measured",
         "--records",
         {"metavar": "FOLDER", "help": "where records are, or the file of one (default: docs/records)"},
     ),

@@ -1,4 +1,4 @@
-"""The identity of a peer, its text and the versions of its libraries: only ratios to the same peer compare."""
+"""The identity of a peer, text and versions of its libraries. Only ratios to the same peer compare."""
 
 from __future__ import annotations
 

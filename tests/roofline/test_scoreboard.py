@@ -81,7 +81,7 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
         (scoreboard.FASTER, on_record(), noisy(13.0, 0.02)),
         (scoreboard.NO_RECORD, None, noisy(1.0, 0.02)),
         (scoreboard.NO_RECORD, on_record(title="30 iterations, 6 runs"), noisy(10.0, 0.02)),
-        (scoreboard.PEER_CHANGED, on_record(identity=PEER | {"source": "abd"}), noisy(10.0, 0.02)),
+        (scoreboard.PEER_CHANGED, on_record(identity=PEER | {"source": "xyz"}), noisy(10.0, 0.02)),
         (
             scoreboard.PEER_CHANGED,
             on_record(identity=PEER | {"versions": {"numba": "numba 0.68.2"}}),
@@ -217,7 +217,10 @@ def test_peers_say_which_file_has_them():
 
 def test_the_identity_of_a_peer(tmp_path):
     """Its text and what it imports, without docstrings' place, our own imports and NumPy."""
-    text = '"""A peer."""\n\nimport numpy as np\nimport rich\n\nfrom roofline.contract import Contender\nfrom {} import f\n\nx = 1\n'
+    text = (
+        '"""A peer."""\n\nimport numpy as np\nimport rich\n\n'
+        "from roofline.contract import Contender\nfrom {} import f\n\nx = 1\n"
+    )
     (tmp_path / "helper.py").write_text("f = 1\n")
     (tmp_path / "a.py").write_text(text.format("roofline.peers.helper"))
     first = identity.of("a", tmp_path)
