@@ -208,7 +208,7 @@ ON_GPU = [
     *_rows("filters", ("filters", "steps of PMMH", "JAX")),
     *_rows(
         "edm",
-        ("edm knn", "11 nearest neighbours", "faiss"),
+        ("edm knn", "11 nearest neighbours", "kedm"),
         ("edm simplex", "simplex projection of one series", "kedm"),
         ("edm cross map", "cross map, 1,000 series", "kedm"),
     ),
