@@ -1,13 +1,9 @@
-"""The scoreboard: its rule on made-up samples, records on a disk, and a defect that it has to find."""
+"""The scoreboard: its rule on made-up samples, sittings, and records on a disk."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +16,6 @@ from roofline.scoreboard.headlines import Headline
 
 from .fakes import machine as facts_of
 
-ROOT = Path(__file__).parents[2]
 PEER = {"source": "abc", "versions": {"numba": "numba 0.68.1"}}
 TITLE = "30 iterations, 5 runs"
 ROUNDS = 7
@@ -383,44 +378,3 @@ def test_peers_wait_without_spinning(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", Started)
     scoreboard.sitting_of("serial", ["launch"], None, 0.1, lambda told: None)
     assert seen["OMP_WAIT_POLICY"] == "passive"
-
-
-def copied(folder, patch=None):
-    """The packages in a folder of their own, changed by a patch."""
-    for name in ("portable", "models", "roofline"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if patch:
-        subprocess.run(["git", "apply", "--unidiff-zero", str(patch)], cwd=folder, check=True)
-    return folder
-
-
-@pytest.mark.parametrize("patch", sorted((ROOT / "tests" / "roofline" / "defects").glob("*.patch")))
-def test_a_defect_applies(patch, tmp_path):
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-    copied(tmp_path, patch)
-
-
-def run_in(folder, *options):
-    return subprocess.run(
-        [sys.executable, "-m", "roofline", "scoreboard", *options],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("patch", sorted((ROOT / "tests" / "roofline" / "defects").glob("*.patch")))
-def test_a_defect_is_found(patch, tmp_path):
-    """The tree as it is makes a record and holds it; with the defect the rows of its family are slower."""
-    pytest.importorskip("numba")
-    (tmp_path / "records").mkdir()
-    named = ["--only", f"{patch.stem} float", "--records", str(tmp_path / "records")]
-    fine = copied(tmp_path / "fine")
-    recorded = run_in(fine, *named, "--record", "--commit", "1234abcd", "--minutes", "4")
-    assert recorded.returncode == 0, recorded.stderr
-    again = run_in(fine, *named, "--minutes", "4")
-    assert again.returncode == 0, again.stdout
-    found = run_in(copied(tmp_path / "broken", patch), *named, "--minutes", "6")
-    assert found.returncode == 1 and f"{patch.stem} float64 (slower)" in found.stdout, found.stdout
