@@ -31,7 +31,17 @@ def kind(facts: dict[str, Any]) -> str:
     ----------
     facts : dict
         As of `roofline.machine.facts`.
+
+    Raises
+    ------
+    InputError
+        The driver does not tell the GPU's name.
     """
+    if facts["space"].startswith("cuda") and not facts["device"]:
+        raise InputError(
+            "--space: the driver does not tell the name of this GPU, neither in /proc nor by"
+            " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
+        )
     return facts["device"] or f"{facts['cpu']}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
 
 

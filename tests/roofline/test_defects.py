@@ -1,4 +1,4 @@
-"""A defect that costs a family its speed, as a patch in tests/roofline/defects: the scoreboard has to name it.
+"""A defect that costs a family its speed, a patch in tests/roofline/defects: the scoreboard has to name it.
 
 A record and a run of the changed copy are timed, two minutes on two quiet cores, so that this runs only where
 the file is named by itself.

@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from portable.errors import InputError
 from roofline import __main__ as cli
 from roofline import cases, machine, peers, scoreboard
 from roofline.contract import Contender, Duel
@@ -346,6 +347,26 @@ def test_what_cannot_be_run_is_refused(quiet, capsys, options, words):
     out, err = capsys.readouterr()
     assert out == "" and words in err and len(err.splitlines()) == 1
     assert not list(quiet.iterdir())
+
+
+def test_the_kind_of_a_machine():
+    assert records.kind(facts_of()) == "A processor, 2 cores"
+    assert records.kind(facts_of(cores=1)) == "A processor, 1 core"
+    assert records.kind(facts_of(space="cuda", device="NVIDIA H200")) == "NVIDIA H200"
+    with pytest.raises(InputError, match="does not tell the name"):
+        records.kind(facts_of(space="cuda"))
+
+
+def test_a_gpu_is_named_by_nvidia_smi_where_the_driver_has_no_files(monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho NVIDIA H200\necho NVIDIA H100\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [machine.gpu_model(space, tmp_path) for space in ("cuda", "cuda:1", "cuda:2")] == [
+        "NVIDIA H200",
+        "NVIDIA H100",
+        None,
+    ]
 
 
 def test_a_record_without_a_commit_is_refused(quiet, monkeypatch, capsys):
