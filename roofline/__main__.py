@@ -1,4 +1,5 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout,
+scoreboard, measured}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
 shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
@@ -13,6 +14,7 @@ import json
 import os
 import secrets
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -52,6 +54,7 @@ from roofline import (
     verdicts,
 )
 from roofline.options import MINUTES, parser
+from roofline.scoreboard import measured, records, standing
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
         if getattr(options, "pdf", None):
             figure.check()
         command = COMMANDS[options.command]
-        if options.command in ("report", "show", "diff", "counters", "scaleout"):
+        if options.command in ("report", "show", "diff", "counters", "scaleout", "measured"):
             return command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return command(options, str(space))
@@ -379,6 +382,20 @@ def _compare_against(options, space):
     return _code(interrupted, kept and outcome.passed and not failure)
 
 
+def _scoreboard(options, space):
+    told = standing.command(options, space, _warn_if_busy, _say)
+    _console().print(told.table)
+    print(told.summary)
+    kept = _keep(options.record and not told.interrupted and told.path, told.records)
+    kept &= _keep_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
+    return _code(told.interrupted, kept and told.passed)
+
+
+def _measured(options):
+    found = measured.documents(Path(options.records or records.FOLDER))
+    return _code(False, _keep(options.out or measured.PAGE, measured.page(found)))
+
+
 def _validate(options, space):
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
@@ -511,6 +528,8 @@ COMMANDS = {
     "counters": _counters,
     "validate": _validate,
     "scaleout": _scaleout,
+    "scoreboard": _scoreboard,
+    "measured": _measured,
 }
 
 if __name__ == "__main__":

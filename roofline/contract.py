@@ -70,12 +70,15 @@ class Contender:
         Waits for the work of `call`, where it returns before that is done.
     result : callable, optional
         The number on which both sides must agree, asked for after timing.
+    file : str
+        The file of `roofline.peers` that has it; empty where the layer itself is the peer.
     """
 
     label: str
     call: Callable[[], object]
     sync: Callable[[], None] | None = None
     result: Callable[[], float] | None = None
+    file: str = ""
 
 
 @dataclass(frozen=True)

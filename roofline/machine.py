@@ -1,8 +1,10 @@
 """Facts of the machine and its software, so that a number can be read years later."""
 
+import contextlib
 import datetime
 import os
 import platform
+import subprocess
 import time
 from importlib import metadata
 from pathlib import Path
@@ -25,8 +27,8 @@ def cpu_model():
 
 
 def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
-    """The name of the GPU of a space such as "cuda:1", from the driver's own files; None where it tells
-    none."""
+    """The name of the GPU of a space such as "cuda:1", from the driver's own files, where there are none from
+    nvidia-smi; None where neither tells."""
     if not space.startswith("cuda"):
         return None
     number = int(space.partition(":")[2] or 0)
@@ -36,7 +38,11 @@ def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.startswith("Model:")
     ]
-    return names[number] if number < len(names) else None
+    if not names:
+        with contextlib.suppress(OSError):
+            ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+            names = subprocess.run(ask, capture_output=True, text=True).stdout.splitlines()
+    return names[number].strip() if number < len(names) else None
 
 
 def usable_cores():

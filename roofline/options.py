@@ -14,6 +14,8 @@ COMMANDS = {
     "diff": "compare two saved reports; exit with 1 if something got slower",
     "counters": "executed operations beside those of a GPU's own counters (ncu)",
     "validate": "hold the reports' reasons against pairs of kernels with a planted cause",
+    "scoreboard": "time every headline beside its peer, and hold it against what is on record",
+    "measured": "make the page of all figures, docs/measured.md, from the records",
     "scaleout": "measure workers of dask.distributed here, and predict thousands of places from that",
 }
 
@@ -88,6 +90,7 @@ OPTIONS = (
     ),
     ("show", "reports", {"metavar": "REPORT", "nargs": "+", "help": "written by report --json"}),
     _file("show diff", "--out", "also write the page"),
+    _file("measured", "--out", "the page (default: docs/measured.md)"),
     _file("report show diff", "--svg", "also write the plots alone, for papers"),
     _file("report show diff", "--pdf", "the same as PDF (by svglib)"),
     _file("report", "--trace", "also write a time line of the launches, for ui.perfetto.dev"),
@@ -134,6 +137,27 @@ OPTIONS = (
         },
     ),
     _flag("validate", "--quick", "tiny inputs: shows that everything runs, and judges nothing of worth"),
+    (
+        "scoreboard",
+        "--minutes",
+        {"type": positive_number, "help": "it ends by then (default: 6 on a GPU, 10 on a CPU)"},
+    ),
+    (
+        "scoreboard",
+        "--only",
+        {"metavar": "TEXT,...", "help": "the headlines whose names contain one of these"},
+    ),
+    _flag("scoreboard", "--record", "put what was seen on record, in place of what was"),
+    (
+        "scoreboard measured",
+        "--records",
+        {"metavar": "FOLDER", "help": "where records are, or the file of one (default: docs/records)"},
+    ),
+    (
+        "scoreboard",
+        "--commit",
+        {"metavar": "HASH", "help": "of what is recorded, where the files are no git checkout"},
+    ),
     ("scaleout", "--cores", {"type": positive, "help": "of this machine that workers share (default: all)"}),
     (
         "scaleout",
@@ -147,11 +171,11 @@ OPTIONS = (
     ),
     _flag("scaleout", "--quick", "tiny inputs, two workers at most: shows that everything runs"),
     (
-        "ceilings compare validate",
+        "ceilings compare scoreboard validate",
         "--space",
         {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
     ),
-    _file("report ceilings compare counters validate", "--json", "also write the numbers as JSON"),
+    _file("report ceilings compare scoreboard counters validate", "--json", "also write the numbers as JSON"),
     _file("show", "--json", "also write them as one report"),
 )
 

@@ -74,6 +74,7 @@ def duels(space, n, quick):
     found = [_cross_map(space, *shape) for shape in shapes]
     if not n:
         found += [_neighbours(space, 40 if small else LONG, E) for E in ((2,) if small else (1, 5, 10, 20))]
+        found += [_simplex(space, 40 if small else LONG, 2 if small else 10)]
     return found
 
 
@@ -108,3 +109,15 @@ def _neighbours(space, n_steps, E):
         absent,
         tolerance=1e-3,
     )
+
+
+def _simplex(space, n_steps, E):
+    x, result = np.random.default_rng(1931).random(n_steps, np.float32), []
+
+    def call():
+        result[:] = [edm.simplex(x, E, dtype="float32", space=space)]
+
+    rivals, absent = peers.gather("edm", space, "simplex", x, E, tools=TOOLS[:1])
+    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].predicted.mean()))
+    title = f"simplex projection of one series, {n_steps:,} steps, E = {E}"
+    return Duel(title, ours, rivals, absent, tolerance=1e-5)  # float32, weights of another order

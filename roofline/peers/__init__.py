@@ -7,6 +7,7 @@ machine, is listed with its reason; it never stops a comparison.
 
 import importlib
 import importlib.util
+from dataclasses import replace
 
 import portable as pk
 from roofline.contract import Contender
@@ -53,7 +54,8 @@ def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender]
     for name in files:
         limits = {} if on_gpu else {"threads": _threads(space)}
         try:
-            found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **limits)
+            made = importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **limits)
+            found += [replace(contender, file=name) for contender in made]
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
             absent.append((name, one_line(error)))
     return found, absent

@@ -24,7 +24,7 @@ def contenders(what, data, given, **_):
 
     Parameters
     ----------
-    what : {"cross_map", "neighbours"}
+    what : {"cross_map", "neighbours", "simplex"}
     data : ndarray of float32, shape (n_steps, n_series) or (n_steps,)
     given : array of int, shape (n_series,), or int
         Embedding dimensions.
@@ -36,15 +36,19 @@ def contenders(what, data, given, **_):
         out[:] = [run()]
         _bind(0, _every)
 
-    if what == "neighbours":
+    def mean():
+        return float(np.mean(out[0], dtype=np.float64))
+
+    if what != "cross_map":
         return [
             Contender(
                 f"{label}, simplex",
                 lambda: as_it_likes(lambda: kedm.simplex(data, data, E=given, tau=1, Tp=1)),
+                result=mean if what == "simplex" else None,
             )
         ]
 
     def call():
         as_it_likes(lambda: kedm.xmap(data, given.tolist(), tau=1, Tp=0))
 
-    return [Contender(label, call, result=lambda: float(np.mean(out[0], dtype=np.float64)))]
+    return [Contender(label, call, result=mean)]

@@ -12,6 +12,13 @@ TEAM_SIZES = [pk.AUTO, 1, 2, 7, 32]
 sizes = pytest.mark.parametrize("size", TEAM_SIZES, ids=str)
 
 
+def in_pairs(*dtypes):
+    """Each size of a team with one of the dtypes in turn, and each dtype with a size."""
+    n = max(len(TEAM_SIZES), len(dtypes))
+    pairs = [(TEAM_SIZES[k % len(TEAM_SIZES)], dtypes[k % len(dtypes)]) for k in range(n)]
+    return pytest.mark.parametrize(("size", "dtype"), pairs, ids=str)
+
+
 @pk.kernel
 def matvec(team, a, x, y):
     i = team.league_rank
@@ -23,8 +30,7 @@ def matvec(team, a, x, y):
         y[i] = row
 
 
-@sizes
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@in_pairs(np.float32, np.float64)
 def test_matrix_times_vector(space, dtype, size):
     rng = np.random.default_rng(1)
     for shape in ((0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)):
@@ -186,8 +192,7 @@ def largest_before(team, x, out):
         out[team.league_rank] = wrong
 
 
-@sizes
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+@in_pairs("int32", "int64", "float32", "float64")
 def test_scan_takes_a_reducer(space, size, dtype):
     """The first member gets the neutral number: less than all others."""
     _, out = launch_for(
@@ -266,8 +271,7 @@ def keep_positive(team, x, values, places, count):
         count[team.league_rank] = n
 
 
-@sizes
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@in_pairs(np.float32, np.float64, np.int32)
 def test_append_keeps_the_order_of_ranks(space, dtype, size):
     """Nothing behind the last value that is kept is touched; all, none and some members keep."""
     for length in (1, 16, 33):
@@ -314,8 +318,7 @@ def count_letters(team, letters, before, counts, sizes):
         sizes[r, 0], sizes[r, 1] = team.size, team.warp_size
 
 
-@sizes
-@pytest.mark.parametrize("dtype", [np.int32, np.uint64])
+@in_pairs(np.int32, np.uint64)
 def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
     """Letters at random, all alike, and each member's own."""
     letters = np.random.default_rng(1).integers(0, 5, (3, 512))

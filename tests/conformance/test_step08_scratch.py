@@ -9,7 +9,7 @@ from portable.errors import CheckError, InputError
 
 from ..launching import launch_for, move
 from ..tolerance import assert_close
-from .test_step07_team import sizes
+from .test_step07_team import in_pairs, sizes
 
 N = 20
 
@@ -25,8 +25,7 @@ def reverse_squares(team, x, y):
         y[first + k] = squares[N - 1 - k]
 
 
-@sizes
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@in_pairs(np.float32, np.float64, np.int32)
 def test_members_read_what_others_wrote(space, dtype, size):
     x = np.arange(3 * N).astype(dtype)
     y = launch_for(space, pk.TeamPolicy(3, size), reverse_squares, x, np.zeros(3 * N, dtype))[1]
@@ -76,11 +75,13 @@ def running_sum(team, x, out):
 
 
 @sizes
-@pytest.mark.parametrize("n", [1, 13, 40])
-def test_shapes_known_only_at_run_time(space, n, size):
-    x = np.random.default_rng(2).integers(0, 9, (3, n))
-    policy = pk.TeamPolicy(3, size, scratch_bytes=pk.scratch_bytes((n, x.dtype), (n, x.dtype)))
-    np.testing.assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
+def test_shapes_known_only_at_run_time(space, size):
+    for n in [1, 13, 40]:
+        x = np.random.default_rng(2).integers(0, 9, (3, n))
+        policy = pk.TeamPolicy(3, size, scratch_bytes=pk.scratch_bytes((n, x.dtype), (n, x.dtype)))
+        np.testing.assert_array_equal(
+            launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1)
+        )
 
 
 def test_scratch_is_sized_by_what_is_asked_for():
@@ -183,16 +184,16 @@ def local_under_conditions(i, x, out):
     out[i] = v[0] + v[1] + 100.0 * v[2]
 
 
-@pytest.mark.parametrize("n", [1, 8, 19])
-def test_local_elements_of_lanes_that_take_no_part_stay(space, n):
+def test_local_elements_of_lanes_that_take_no_part_stay(space):
     """At known places a private array lives in registers, also where it is written under a condition."""
-    x = np.arange(n) % 4 - 0.5
-    got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
-    wanted = [
-        v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0
-        for v in x
-    ]
-    np.testing.assert_array_equal(got, wanted)
+    for n in [1, 8, 19]:
+        x = np.arange(n) % 4 - 0.5
+        got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
+        wanted = [
+            v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0
+            for v in x
+        ]
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_local_arrays_under_a_mask_stay_in_registers():

@@ -1,0 +1,327 @@
+"""`python -m roofline scoreboard`: every headline beside its peer, held against what is on record.
+
+A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
+of `roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within each. A
+row whose median seems down is timed again, twice as often, in another process, while there is time: only what
+stays down in several of them is slower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline import against
+from roofline.grid import grid
+from roofline.revision import HERE
+from roofline.scoreboard import headlines
+from roofline.timing import Samples
+from roofline.units import scaled, times
+
+LIMITS = {"cuda": 0.95, "cpu": 0.90}  # of the ratio on record: below it lies what got slower
+MINUTES = {"cuda": 6.0, "cpu": 10.0}  # that a run takes at most
+SPARE = 5.0  # seconds of these to end in
+SITTINGS = 4  # of a row that seems down, at most
+RECORDED = 3  # of every row, for a record
+
+HOLDS, FASTER, SLOWER, UNDECIDED = "holds", "faster", "slower", "not decided"
+NO_RECORD, NO_PEER, LATE = "no record", "no peer", "no time left"
+PEER_CHANGED, FAILED = "peer changed", "failed"
+WRONG = (SLOWER, PEER_CHANGED, FAILED)  # what a run does not pass with
+
+# Threads of OpenMP (numba's, scikit-learn's, kEDM's) sleep while others work.
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+
+
+def machine_of(space: str) -> str:
+    """The key of LIMITS and MINUTES."""
+    return "cuda" if space.startswith("cuda") else "cpu"
+
+
+def work(title: str) -> str:
+    """A title without the operations that were counted."""
+    return re.sub(r", [\d.,]+ \w? ?operations( executed)?(, [\d.,]+ a pair)?", "", title)
+
+
+@dataclass
+class Row:
+    """A headline, what was seen of it and what is on record.
+
+    Parameters
+    ----------
+    headline : Headline
+    record : dict or None
+        As in `roofline.scoreboard.records`.
+    limit : float
+        Share of the ratio on record below which it is slower.
+    """
+
+    headline: headlines.Headline
+    record: dict[str, Any] | None
+    limit: float
+    title: str = ""
+    ours: str = ""
+    peer: str = ""
+    identity: dict[str, Any] = field(default_factory=dict)
+    sittings: list[list[tuple[float, float]]] = field(default_factory=list)  # (ours, peer) seconds of a round
+    absent: str | None = None
+    problem: str | None = None
+    seconds: float = 0.0  # that it took
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Take what a sitting told: see `roofline.scoreboard.sitting`."""
+        self.seconds += told["seconds"]
+        self.title, self.ours = told.get("title", self.title), told.get("ours", self.ours)
+        self.absent, self.problem = told.get("absent"), told.get("problem")
+        if "ours_seconds" in told:
+            self.peer, self.identity = told["peer"], told["identity"]
+            self.sittings.append(list(zip(told["ours_seconds"], told["peer_seconds"], strict=True)))
+
+    @property
+    def interval(self) -> against.Interval:
+        """Of the peer's time over ours."""
+        return against.interval([[peer / ours for ours, peer in sitting] for sitting in self.sittings])
+
+    def samples(self, side: int) -> Samples:
+        """Seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
+        pairs = [pair for sitting in self.sittings for pair in sitting]
+        return Samples(tuple(p / o if side == 2 else (o, p)[side] for o, p in pairs))
+
+    @property
+    def verdict(self) -> str:
+        """One of the words above.
+
+        A record of other work, in another size say, is none.
+        """
+        if self.problem:
+            return FAILED
+        if self.absent:
+            return NO_PEER
+        if not self.sittings:
+            return LATE
+        if self.record is None or work(self.record["title"]) != work(self.title):
+            return NO_RECORD
+        if self.record["identity"] != self.identity:
+            return PEER_CHANGED
+        found, known = self.interval, self.record["ratio"]["median"]
+        if found.upper < self.limit * known:
+            return SLOWER
+        if found.median < self.limit * known:
+            return UNDECIDED
+        return FASTER if found.lower * self.limit > known else HOLDS
+
+    @property
+    def again(self) -> bool:
+        """Whether it seems down, and another process may know better."""
+        return self.verdict in (SLOWER, UNDECIDED) and len(self.sittings) < SITTINGS
+
+    def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
+        """What goes on record, on a machine with these facts."""
+        found = self.interval
+        ratio = self.samples(2)
+
+        def three(samples):
+            return {"median": samples.median, "lower": samples.lower, "upper": samples.upper}
+
+        return {
+            "name": self.headline.name,
+            "space": space,
+            "title": work(self.title),
+            "ours": self.ours,
+            "peer": self.peer,
+            "ours_seconds": three(self.samples(0)),
+            "peer_seconds": three(self.samples(1)),
+            "ratio": three(ratio) | {"interval": [found.lower, found.upper]},
+            "rounds": len(ratio.values),
+            "sittings": len(self.sittings),
+            "seconds": self.seconds / len(self.sittings),
+            "identity": self.identity,
+            "command": f"python -m roofline scoreboard --only '{self.headline.name}'",
+            "date": facts.get("date", "")[:10],
+            "commit": commit,
+            "busy_cores": facts.get("busy_cores"),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON object of a row."""
+        seen = self.as_record("", {}, "") if self.sittings else {"name": self.headline.name}
+        told = {
+            "verdict": self.verdict,
+            "absent": self.absent,
+            "problem": self.problem,
+            "record": self.record,
+        }
+        return seen | told
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Of the terminal's table."""
+        ours = peer = ratio = ""
+        if self.sittings:
+            ours, peer = (scaled(self.samples(side).median, "s") for side in (0, 1))
+            spread = self.samples(2)
+            ratio = f"{times(spread.median)} ({times(spread.lower)} to {times(spread.upper)})"
+        before = then = ""
+        if self.record:
+            before = times(self.record["ratio"]["median"])
+            then = scaled(self.record["ours_seconds"]["median"], "s")
+        why = self.problem or self.absent
+        return (
+            self.headline.name,
+            self.peer or self.headline.peer,
+            ours,
+            peer,
+            ratio,
+            before,
+            then,
+            f"{self.verdict}: {why}" if why else self.verdict,
+        )
+
+
+def table(rows: list[Row], machine: str):
+    """The terminal's table."""
+    columns = "headline<|peer<|ours|the peer|peer / ours|on record|ours on record|verdict<"
+    caption = (
+        "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
+        f" lies below {rows[0].limit:g} of the ratio on record"
+    )
+    return grid(f"scoreboard of {machine}", columns, [row.cells for row in rows], caption)
+
+
+def summary(rows: list[Row]) -> str:
+    """How many rows have each verdict, and the names of those with which a run does not pass."""
+    verdicts = [row.verdict for row in rows]
+    order = (HOLDS, FASTER, UNDECIDED, NO_RECORD, NO_PEER, LATE, *WRONG)
+    counts = [f"{verdicts.count(v)} {v}" for v in order if v in verdicts]
+    names = [f"{row.headline.name} ({row.verdict})" for row in rows if row.verdict in WRONG]
+    return f"{len(rows)} headlines: {', '.join(counts)}" + (f". {'; '.join(names)}" if names else "")
+
+
+def run(
+    rows: list[Row],
+    space: str,
+    limit: float,
+    passes: int = 1,
+    on_row: Callable[[Row], None] = lambda row: None,
+    sit: Callable[..., None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Time all rows, group by group, then again those that seem down.
+
+    Parameters
+    ----------
+    rows : list of Row
+        Filled in place.
+    space : str
+    limit : float, seconds
+        What is not done by then is broken off.
+    passes : int
+        Sittings of every row.
+    on_row : callable of Row
+        Told each row when it was timed.
+    sit : callable (space, names, rounds, seconds, heard), optional
+        One sitting: `sitting_of` unless a test has another.
+    clock : callable
+    """
+    began, sit = clock(), sit or sitting_of
+    wanted, turn = list(rows), 0
+    while wanted:
+        for group in _groups(wanted):
+            left = limit - (clock() - began)
+            if left <= (sum(map(_cost, group)) if turn else 0.0):
+                continue
+            by_name = {row.headline.name: row for row in group}
+
+            def heard(told, by_name=by_name):
+                by_name[told["name"]].add(told)
+                on_row(by_name[told["name"]])
+
+            rounds = 2 * max(len(row.sittings[0]) for row in group) if turn >= passes else None
+            sit(space, list(by_name), rounds, left, heard)
+        turn += 1
+        timed = [row for row in wanted if len(row.sittings) == turn and not row.problem]
+        wanted = timed if turn < passes else [row for row in timed if row.again]
+
+
+def _groups(rows):
+    """Rows by what one process prepares, the shortest first."""
+    found: dict[tuple, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.headline.group, []).append(row)
+    return sorted(found.values(), key=lambda group: sum(map(_cost, group)))
+
+
+def _cost(row):
+    """Seconds that a sitting of a row takes, as far as is known."""
+    if row.sittings:
+        return row.seconds / len(row.sittings)
+    return row.record["seconds"] if row.record else 0.0
+
+
+def sitting_of(
+    space: str, names: list[str], rounds: int | None, seconds: float, heard: Callable[[dict], None]
+) -> None:
+    """Time headlines of one group in a process of their own.
+
+    Parameters
+    ----------
+    space, names, rounds
+        As in `roofline.scoreboard.sitting.serve`.
+    seconds : float
+        The process and all that it started end by then.
+    heard : callable of dict
+        Gets what came of each headline; a process that dies is a problem of those that it has not told.
+    """
+    asked = json.dumps({"space": space, "names": names, "rounds": rounds})
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    late, left = threading.Event(), list(names)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", "roofline.scoreboard.sitting", asked],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **PASSIVE, "PYTHONPATH": path},
+            start_new_session=True,  # an interruption is for whoever asks
+        ) as process,
+    ):
+
+        def end():
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            for line in process.stdout:
+                told = json.loads(line)
+                left.remove(told["name"])
+                heard(told)
+            code = process.wait()
+        finally:
+            timer.cancel()
+            _kill(process)
+        errors.seek(0)
+        last = next((line.strip() for line in reversed(errors.readlines()) if line.strip()), "")
+    if not late.is_set():
+        for name in left:
+            heard({"name": name, "seconds": 0.0, "problem": f"its process ended with {code}: {last}"})
+
+
+def _kill(process):
+    """End a process and what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,71 @@
+"""`python -m roofline measured`: the page docs/measured.md, made from the records.
+
+A table for each kind of machine, with one row for each headline and each claim.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from portable.errors import InputError
+from roofline.scoreboard import records
+from roofline.units import scaled, times
+
+PAGE = records.HERE / "docs" / "measured.md"
+COLUMNS = ("question", "figure", "ratio", "command", "date", "commit")
+TOP = """# What was measured, with which command
+
+Made from [the records](records) by `python -m roofline measured`. Figures are medians of times, of ours where
+both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles or what
+several runs gave. Both sides ran in turn in one process. Rows of `python -m roofline scoreboard` are
+headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were seen at their
+commit.
+
+Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a GPU with
+`pip install "jax[cuda13]"`; particles, which asks for NumPy below 2 but runs with NumPy 2, with
+`pip install --no-deps particles==0.4`. `portable` needs none of them.
+"""
+
+
+def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
+    """The rows of a file of records: COLUMNS as texts, headlines first."""
+    found = []
+    for row in document["headlines"]:
+        spread = row["ratio"]
+        ends = f" ({times(spread['lower'])} to {times(spread['upper'])})"
+        figures = {
+            "question": f"{row['title']}, {row['space']}, beside {row['peer']}",
+            "figure": scaled(row["ours_seconds"]["median"], "s"),
+            "ratio": times(spread["median"]) + ends,
+        }
+        found.append(figures | {name: row[name] for name in ("command", "date", "commit")})
+    return found + [{name: claim.get(name, "") for name in COLUMNS} for claim in document["claims"]]
+
+
+def documents(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder.
+
+    Raises
+    ------
+    InputError
+        There is none, or one is damaged.
+    """
+    found = [records.read(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise InputError(f"--records: '{folder}' has no records. Name the folder that has them.")
+    return found
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    """The page, as text."""
+    parts, head = [TOP], f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
+    for document in found:
+        parts.append(f"\n## {document['machine']['kind']}\n\n{head}")
+        parts += [f"| {' | '.join(_cell(row, name) for name in COLUMNS)} |\n" for row in rows_of(document)]
+    return "".join(parts)
+
+
+def _cell(row, name):
+    text = row[name].replace("|", "\\|")
+    return f"`{text}`" if name == "command" else text

@@ -1,0 +1,142 @@
+"""Records: what was seen of each headline on a kind of machine, and what was claimed of it before.
+
+One JSON file for each kind of machine, named after it: `headlines`, which a run of the scoreboard is held
+against, and `claims`, which nothing is held against: figures with the command, date and commit by which they
+were seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from portable.errors import InputError
+from roofline import files
+from roofline.revision import HERE
+from roofline.units import one_line
+
+SCHEMA, SCHEMA_VERSION = "roofline-records", 1
+FOLDER = HERE / "docs" / "records"
+NUMBERS = ("median", "lower", "upper")
+TEXTS = ("name", "space", "title", "ours", "peer", "command", "date", "commit")
+
+
+def kind(facts: dict[str, Any]) -> str:
+    """The kind of machine that a record is about: a GPU's name, or a CPU's with its cores.
+
+    Parameters
+    ----------
+    facts : dict
+        As of `roofline.machine.facts`.
+
+    Raises
+    ------
+    InputError
+        The driver does not tell the GPU's name.
+    """
+    if facts["space"].startswith("cuda") and not facts["device"]:
+        raise InputError(
+            "--space: the driver does not tell the name of this GPU, neither in /proc nor by"
+            " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
+        )
+    return facts["device"] or f"{facts['cpu']}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
+
+
+def path_of(machine: str, folder: Path) -> Path:
+    """The file of a kind of machine."""
+    return folder / f"{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}.json"
+
+
+def read(path: Path, machine: str | None = None) -> dict[str, Any]:
+    """A file of records, looked at.
+
+    Parameters
+    ----------
+    path : Path
+    machine : str, optional
+        The kind of machine that it has to be about.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is none or damaged, or is about another kind of machine.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != SCHEMA or document["schema_version"] != SCHEMA_VERSION:
+            raise InputError(f"'{path}' has another layout than this version reads. Restore it by git.")
+        own = document["machine"]["kind"]
+        for row in document["headlines"]:
+            _check(row)
+        for claim in document["claims"]:
+            for name in ("question", "figure", "command", "date", "commit"):
+                _text(claim, name)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
+    except (KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"'{path}' is damaged ({one_line(error)}). Restore it by git, or move it away to begin another."
+        ) from error
+    if machine is not None and own != machine:
+        raise InputError(
+            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name the folder of"
+            " records by --records, or move the file away."
+        )
+    return document
+
+
+def _check(row):
+    for name in TEXTS:
+        _text(row, name)
+    for name in ("ours_seconds", "peer_seconds", "ratio"):
+        for part in NUMBERS:
+            value = row[name][part]
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(f"{name}, {part}: {value!r} is no number")
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}, {part}: {value} is not positive")
+    if not isinstance(row["seconds"], (int, float)):
+        raise TypeError("seconds: no number")
+    _text(row["identity"], "source")
+    dict(row["identity"]["versions"])
+
+
+def _text(row, name):
+    if not isinstance(row[name], str):
+        raise TypeError(f"{name}: {row[name]!r} is no text")
+
+
+def empty(machine: str) -> dict[str, Any]:
+    """Records of a kind of machine that has none."""
+    return {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "machine": {"kind": machine},
+        "headlines": [],
+        "claims": [],
+    }
+
+
+def find(document: dict[str, Any], space: str, name: str) -> dict[str, Any] | None:
+    """What is on record of a headline on a space."""
+    return next((r for r in document["headlines"] if (r["space"], r["name"]) == (space, name)), None)
+
+
+def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The document with these rows in place of what was on record of their headlines."""
+    fresh = {(row["space"], row["name"]) for row in rows}
+    kept = [row for row in document["headlines"] if (row["space"], row["name"]) not in fresh]
+    machine = {"kind": document["machine"]["kind"], **facts}
+    return document | {
+        "machine": machine,
+        "headlines": sorted([*kept, *rows], key=lambda row: (row["space"], row["name"])),
+    }
+
+
+def write(path: Path, document: dict[str, Any]) -> None:
+    """Write a whole file or none of it; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

@@ -1,0 +1,73 @@
+"""One process of the scoreboard: some headlines of a case, timed one after the other beside their peers.
+
+A line of JSON on standard output tells what came of one; whatever a case or a peer prints goes to standard
+error. How a process's memory happens to lie moves its times by some per cent for as long as it lives, so what
+seems slow is asked of another process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+
+import portable as pk
+from roofline import cases, compare
+from roofline.scoreboard import headlines, identity
+from roofline.units import one_line
+
+
+def serve(space: str, names: list[str], rounds: int | None) -> None:
+    """Time headlines of one group and tell each.
+
+    Parameters
+    ----------
+    space : str
+    names : list of str
+    rounds : int or None
+        As in `roofline.timing.alternate`.
+    """
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    with pk.use(space) as resolved:
+        wanted = [headline for headline in headlines.of(str(resolved)) if headline.name in names]
+        duels, began = None, time.perf_counter()
+        for headline in wanted:
+            try:
+                if duels is None:
+                    duels = cases.load(headline.case).duels(str(resolved), headline.n, headline.quick)
+                told = timed(headline, duels, rounds)
+            except Exception as error:  # noqa: BLE001 - of a case that fails the other cases tell nothing
+                told = {"problem": one_line(error)}
+            told |= {"name": headline.name, "seconds": time.perf_counter() - began}
+            began = time.perf_counter()
+            replies.write(json.dumps(told) + "\n")
+            replies.flush()
+
+
+def timed(headline: headlines.Headline, duels: list, rounds: int | None) -> dict:
+    """What came of a headline: times of both sides, or "absent" or "problem" with the reason."""
+    whole = next(iter([headline.find(duels)]))
+    outcome = compare.Outcome(whole)
+    told = {"title": whole.title, "ours": whole.ours.label}
+    if not whole.peers:
+        return told | {"absent": "; ".join(f"{peer}: {why}" for peer, why in whole.absent) or "no peer here"}
+    compare.run(replace(whole, absent=[], told=None, ceiling=None), rounds, outcome)
+    if outcome.problems:
+        return told | {"problem": outcome.problems[0]}
+    if not outcome.rows:
+        return told | {"absent": "; ".join(why for _, why in outcome.absent)}
+    (row,) = outcome.rows
+    return told | {
+        "peer": row.peer,
+        "identity": identity.of(whole.peers[0].file),
+        "ours_seconds": row.ours_seconds.values,
+        "peer_seconds": row.peer_seconds.values,
+    }
+
+
+if __name__ == "__main__":
+    serve(**json.loads(sys.argv[1]))
+    os._exit(0)  # a peer's own processes are ended by whoever asked, and want no farewell

@@ -1,0 +1,401 @@
+"""The scoreboard: its rule on made-up samples, sittings, and records on a disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from portable.errors import InputError
+from roofline import __main__ as cli
+from roofline import cases, machine, peers, scoreboard
+from roofline.contract import Contender, Duel
+from roofline.scoreboard import headlines, identity, records, sitting, standing
+from roofline.scoreboard.headlines import Headline
+
+from .fakes import machine as facts_of
+
+PEER = {"source": "abc", "versions": {"numba": "numba 0.68.1"}}
+TITLE = "30 iterations, 5 runs"
+ROUNDS = 7
+
+
+def told(ratios, name="work", **changes):
+    """What a sitting tells of a headline whose rounds have these ratios."""
+    return {
+        "name": name,
+        "seconds": 1.0,
+        "title": TITLE,
+        "ours": "portable",
+        "peer": "numba",
+        "identity": PEER,
+        "ours_seconds": [1.0] * len(ratios),
+        "peer_seconds": list(ratios),
+    } | changes
+
+
+def on_record(ratio=10.0, **changes):
+    three = {"median": ratio, "lower": ratio, "upper": ratio}
+    return {
+        "name": "work",
+        "space": "threads:2",
+        "title": TITLE,
+        "ours": "portable",
+        "peer": "numba",
+        "ours_seconds": three,
+        "peer_seconds": three,
+        "ratio": three,
+        "seconds": 1.0,
+        "identity": PEER,
+        "command": "python -m roofline scoreboard",
+        "date": "2026-01-01",
+        "commit": "1234abcd",
+    } | changes
+
+
+def row(record=None, *sittings, limit=0.9, name="work"):
+    made = scoreboard.Row(Headline(name, "case", "", ""), record, limit)
+    for one in sittings:
+        made.add(one if isinstance(one, dict) else told(one, name))
+    return made
+
+
+def noisy(centre, spread, n=ROUNDS, seed=1):
+    return (centre * np.exp(spread * np.random.default_rng(seed).standard_normal(n))).tolist()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "record", "sitting"),
+    [
+        (scoreboard.HOLDS, on_record(), noisy(10.0, 0.02)),
+        (scoreboard.HOLDS, on_record(), noisy(9.4, 0.02)),
+        (scoreboard.SLOWER, on_record(), noisy(7.0, 0.02)),
+        (scoreboard.UNDECIDED, on_record(), [6.0, 7.0, 8.0, 8.5, 9.5, 10.0, 11.0]),
+        (scoreboard.UNDECIDED, on_record(), [5.0]),  # of one round there is no interval
+        (scoreboard.FASTER, on_record(), noisy(13.0, 0.02)),
+        (scoreboard.NO_RECORD, None, noisy(1.0, 0.02)),
+        (scoreboard.NO_RECORD, on_record(title="30 iterations, 6 runs"), noisy(10.0, 0.02)),
+        (scoreboard.PEER_CHANGED, on_record(identity=PEER | {"source": "xyz"}), noisy(10.0, 0.02)),
+        (
+            scoreboard.PEER_CHANGED,
+            on_record(identity=PEER | {"versions": {"numba": "numba 0.68.2"}}),
+            noisy(20.0, 0.02),
+        ),
+        (scoreboard.NO_PEER, on_record(), {"name": "work", "seconds": 0.0, "absent": "no module"}),
+        (scoreboard.FAILED, on_record(), {"name": "work", "seconds": 0.0, "problem": "they differ"}),
+        (scoreboard.LATE, on_record(), None),
+    ],
+)
+def test_the_rule(verdict, record, sitting):
+    found = row(record, *([] if sitting is None else [sitting]))
+    assert found.verdict == verdict
+    assert found.headline.name in found.cells and verdict in found.cells[-1]
+
+
+def test_a_gpu_has_the_narrower_limit():
+    found = noisy(9.3, 0.002)
+    assert row(on_record(), found).verdict == scoreboard.HOLDS
+    assert row(on_record(), found, limit=scoreboard.LIMITS["cuda"]).verdict == scoreboard.SLOWER
+
+
+def test_operations_counted_anew_are_the_same_work():
+    counted = on_record(title="an iteration, 9 points, 3.61 G operations, 564 a pair")
+    again = told(noisy(10.0, 0.01), title="an iteration, 9 points, 3.47 G operations, 542 a pair")
+    assert row(counted, again).verdict == scoreboard.HOLDS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unchanged_code_is_not_called_slower(seed):
+    """Processes differ by 4 %, rounds by 20 %; a moment that halves a sitting is asked again. Of 5 x 40 rows
+    none is called slower, and of as many that lost a third at least nine of ten are."""
+    random = np.random.default_rng(seed)
+
+    def verdicts(centre):
+        rows = [row(on_record(), name=str(k)) for k in range(40)]
+        upset = set(random.integers(0, 40, 3))
+
+        def sit(space, names, rounds, left, heard):
+            for name in names:
+                own = centre * np.exp(0.04 * random.standard_normal())
+                own *= 0.5 if int(name) in upset and not rounds else 1.0
+                heard(told(own * np.exp(0.2 * random.standard_normal(rounds or ROUNDS)), name))
+
+        scoreboard.run(rows, "threads", 600.0, sit=sit)
+        return [one.verdict for one in rows]
+
+    assert scoreboard.SLOWER not in verdicts(10.0)
+    assert verdicts(6.7).count(scoreboard.SLOWER) >= 36
+
+
+def test_what_seems_down_is_timed_again_within_the_time():
+    now, asked = [0.0], []
+    rows = [row(on_record(), name=name) for name in ("fine", "down", "late")]
+
+    def sit(space, names, rounds, left, heard):
+        asked.append((tuple(names), rounds))
+        for name in names:
+            now[0] += 10.0
+            if name != "late" or rounds:
+                heard(told([{"fine": 10.0}.get(name, 5.0)] * 3, name) | {"seconds": 10.0})
+
+    scoreboard.run(rows, "threads", 55.0, sit=sit, clock=lambda: now[0])
+    assert asked == [(("fine", "down", "late"), None), (("down",), 6), (("down",), 6)]
+    assert [one.verdict for one in rows] == [scoreboard.HOLDS, scoreboard.SLOWER, scoreboard.LATE]
+    assert now[0] <= 55.0
+
+
+def test_the_shortest_group_comes_first_by_what_is_on_record():
+    asked = []
+    rows = [
+        scoreboard.Row(Headline(name, name, "", ""), on_record(seconds=seconds), 0.9)
+        for name, seconds in (("long", 9.0), ("short", 1.0))
+    ]
+    scoreboard.run(rows, "threads", 60.0, sit=lambda space, names, *rest: asked.append(names))
+    assert asked == [["short"], ["long"]]
+
+
+def test_a_record_has_several_sittings():
+    rows, calls = [row(name="work")], []
+
+    def sit(space, names, rounds, left, heard):
+        calls.append(rounds)
+        heard(told([8.0, 9.0, 10.0 + len(calls)]))
+
+    scoreboard.run(rows, "threads", 60.0, scoreboard.RECORDED, sit=sit)
+    made = rows[0].as_record("threads:2", facts_of(), "1234abcd")
+    assert calls == [None] * 3 and made["sittings"] == 3 and made["rounds"] == 9
+    assert made["ratio"]["median"] == 9.0 and made["date"] == "2026-01-01"
+
+
+@pytest.mark.parametrize("space", ["threads", "serial", "cuda"])
+def test_headlines_have_names_of_their_own_and_cases(space):
+    names = [headline.name for headline in headlines.of(space)]
+    assert len(set(names)) == len(names) and {h.case for h in headlines.of(space)} <= set(cases.COMPARED)
+    for family in "launch layer algorithms hawkes tmap mixture_em resampling edm filters calls".split():
+        assert family in {h.case for h in headlines.of(space)}
+
+
+def duel(*rivals, title="work of 5", ours=1.0, absent=()):
+    return Duel(title, side("portable", ours), [side(*rival) for rival in rivals], list(absent), 1e-6)
+
+
+def side(label, value=1.0):
+    return Contender(label, lambda: None, result=lambda: value)
+
+
+def test_a_headline_finds_its_duel_and_its_peer():
+    found = [duel(("numba", 1.0), ("numba, fastmath", 1.0)), duel(title="another of 5")]
+    (peer,) = Headline("a", "c", "work*5", "fast").find(found).peers
+    assert peer.label == "numba, fastmath"
+    turned = Headline("a", "c", "work of 5", "numba", swapped=True).find(found)
+    assert turned.ours.label == "numba" and [p.label for p in turned.peers] == ["portable"]
+    with pytest.raises(LookupError, match="2 duels"):
+        Headline("a", "c", "of 5", "numba").find(found)
+
+
+def test_a_sitting_tells_times_or_the_reason():
+    seen = sitting.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 1.0))], 3)
+    assert len(seen["ours_seconds"]) == len(seen["peer_seconds"]) == 3 and seen["identity"]["source"] == ""
+    gone = [duel(absent=[("work_numba", "ModuleNotFoundError: No module named 'numba'")])]
+    seen = sitting.timed(Headline("a", "c", "work", "numba"), gone, 3)
+    assert seen["absent"] == "work_numba: ModuleNotFoundError: No module named 'numba'"
+    seen = sitting.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 2.0))], 3)
+    assert "they differ" in seen["problem"]
+
+
+def test_peers_say_which_file_has_them():
+    pytest.importorskip("numba")
+    found, _ = peers.gather("launch", "serial", 1, 10)
+    assert {contender.file for contender in found} == {"launch_numba"}
+
+
+def test_the_identity_of_a_peer(tmp_path):
+    """Its text and what it imports, without docstrings' place, our own imports and NumPy."""
+    text = (
+        '"""A peer."""\n\nimport numpy as np\nimport rich\n\n'
+        "from roofline.contract import Contender\nfrom {} import f\n\nx = 1\n"
+    )
+    (tmp_path / "helper.py").write_text("f = 1\n")
+    (tmp_path / "a.py").write_text(text.format("roofline.peers.helper"))
+    first = identity.of("a", tmp_path)
+    assert list(first["versions"]) == ["rich"] and first["versions"]["rich"].startswith("rich ")
+    (tmp_path / "a.py").write_text(
+        text.format("roofline.peers.helper").replace("A peer", "The peer").replace("contract", "elsewhere")
+    )
+    assert identity.of("a", tmp_path) == first
+    (tmp_path / "helper.py").write_text("f = 2\n")
+    assert identity.of("a", tmp_path)["source"] != first["source"]
+    (tmp_path / "helper.py").write_text("f = 1\n")
+    (tmp_path / "a.py").write_text(text.format("roofline.peers.helper").replace("x = 1", "x = 2"))
+    assert identity.of("a", tmp_path)["source"] != first["source"]
+    assert identity.of("") == {"source": "", "versions": {}}
+
+
+@pytest.fixture
+def quiet(monkeypatch, tmp_path):
+    """A machine whose headlines take no time: three of them, in one group."""
+    known = [Headline(name, "launch", "", "") for name in ("fine", "other", "down")]
+    monkeypatch.setattr(headlines, "of", lambda space: known)
+    monkeypatch.setattr(machine, "facts", lambda space: facts_of(busy_cores=0.0))
+
+    def sit(space, names, rounds, left, heard):
+        for name in names:
+            heard(told([10.0, 10.1, 9.9], name))
+
+    monkeypatch.setattr(scoreboard, "sitting_of", sit)
+    return tmp_path / "records"
+
+
+def scored(folder, *options):
+    return cli.main(["scoreboard", "--space", "threads:2", "--records", str(folder), *options])
+
+
+def test_a_record_is_written_and_held_against(quiet, capsys):
+    quiet.mkdir()
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0
+    (path,) = quiet.iterdir()
+    assert path.name == "a-processor-2-cores.json"
+    document = records.read(path, "A processor, 2 cores")
+    assert [r["name"] for r in document["headlines"]] == ["down", "fine", "other"]
+    assert {r["space"] for r in document["headlines"]} == {"threads:2"}
+    assert scored(quiet) == 0 and "3 headlines: 3 holds" in capsys.readouterr().out
+    for r in document["headlines"]:
+        r["ratio"]["median"] *= 2.0 if r["name"] == "down" else 1.0
+    records.write(path, document)
+    assert scored(quiet) == 1 and "down (slower)" in capsys.readouterr().out
+    assert scored(quiet, "--only", "FINE, other") == 0
+    before = path.read_text()
+    assert scored(quiet, "--only", "fine", "--record", "--commit", "5678abcd") == 0
+    after = records.read(path)
+    assert [r["commit"] for r in after["headlines"]] == ["1234abcd", "5678abcd", "1234abcd"]
+    assert before != path.read_text() and not list(quiet.glob(".*"))
+
+
+def test_a_peer_that_changed_is_no_pass_until_it_is_recorded(quiet, capsys):
+    quiet.mkdir()
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0
+    (path,) = quiet.iterdir()
+    document = records.read(path)
+    document["headlines"][0]["identity"] = {"source": "other", "versions": {}}
+    records.write(path, document)
+    assert scored(quiet) == 1 and "down (peer changed)" in capsys.readouterr().out
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0 and scored(quiet) == 0
+
+
+def test_json_has_every_row(quiet, tmp_path):
+    quiet.mkdir()
+    assert scored(quiet, "--json", str(tmp_path / "seen.json")) == 0
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert [r["verdict"] for r in seen["rows"]] == [scoreboard.NO_RECORD] * 3 and seen["passed"]
+
+
+def spoil(document, *path_and_value):
+    *path, value = path_and_value
+    at = document
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "is damaged"),
+        (lambda text: "", "is damaged"),
+        (lambda text: "[]", "is damaged"),
+        (lambda text: "{}", "is damaged"),
+        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", "ten"), "is damaged"),
+        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", -1.0), "is damaged"),
+        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", float("nan")), "is damaged"),
+        (lambda text: spoil(json.loads(text), "headlines", 0, "commit", None), "is damaged"),
+        (lambda text: spoil(json.loads(text), "headlines", 0, "identity", []), "is damaged"),
+        (lambda text: spoil(json.loads(text), "claims", {"a": 1}), "is damaged"),
+        (lambda text: spoil(json.loads(text), "schema_version", 2), "another layout"),
+        (lambda text: spoil(json.loads(text), "machine", "kind", "NVIDIA H200"), "another kind of machine"),
+    ],
+)
+def test_a_wrong_record_is_told_and_left_alone(quiet, capsys, damage, words):
+    quiet.mkdir()
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0
+    (path,) = quiet.iterdir()
+    path.write_text(damage(path.read_text()))
+    before = path.read_bytes()
+    capsys.readouterr()
+    for options in ((), ("--record", "--commit", "1234abcd")):
+        assert scored(quiet, *options) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and words in err and len(err.splitlines()) == 1 and "Traceback" not in err
+    assert path.read_bytes() == before and list(quiet.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--space", "cuda:7"], "cuda"),
+        (["--space", "nowhere"], "nowhere"),
+        (["--space", "checked"], "interpreter"),
+        (["--only", "nothing such"], "no headline's name contains 'nothing such'"),
+        (["--records", "/nowhere/at/all"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(quiet, capsys, options, words):
+    quiet.mkdir()
+    assert scored(quiet, *options) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and words in err and len(err.splitlines()) == 1
+    assert not list(quiet.iterdir())
+
+
+def test_the_kind_of_a_machine():
+    assert records.kind(facts_of()) == "A processor, 2 cores"
+    assert records.kind(facts_of(cores=1)) == "A processor, 1 core"
+    assert records.kind(facts_of(space="cuda", device="NVIDIA H200")) == "NVIDIA H200"
+    with pytest.raises(InputError, match="does not tell the name"):
+        records.kind(facts_of(space="cuda"))
+
+
+def test_a_gpu_is_named_by_nvidia_smi_where_the_driver_has_no_files(monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho NVIDIA H200\necho NVIDIA H100\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [machine.gpu_model(space, tmp_path) for space in ("cuda", "cuda:1", "cuda:2")] == [
+        "NVIDIA H200",
+        "NVIDIA H100",
+        None,
+    ]
+
+
+def test_a_record_without_a_commit_is_refused(quiet, monkeypatch, capsys):
+    quiet.mkdir()
+    monkeypatch.setattr(standing.revision, "current", lambda: {"commit": "", "changed": False})
+    assert scored(quiet, "--record") == 2 and "--commit" in capsys.readouterr().err
+    assert not list(quiet.iterdir())
+
+
+def test_a_process_that_dies_is_a_problem_of_its_rows():
+    heard = []
+    scoreboard.sitting_of("nowhere", ["launch"], None, 60.0, heard.append)
+    assert [one["name"] for one in heard] == ["launch"] and "nowhere" in heard[0]["problem"]
+
+
+def test_a_sitting_ends_when_the_time_is_over():
+    heard = []
+    scoreboard.sitting_of("serial", ["launch"], None, 0.1, heard.append)
+    assert heard == []
+
+
+def test_peers_wait_without_spinning(monkeypatch):
+    seen = {}
+
+    class Started(subprocess.Popen):
+        def __init__(self, *args, env=None, **options):
+            seen.update(env)
+            super().__init__(*args, env=env, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    scoreboard.sitting_of("serial", ["launch"], None, 0.1, lambda told: None)
+    assert seen["OMP_WAIT_POLICY"] == "passive"
