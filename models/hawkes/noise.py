@@ -136,7 +136,8 @@ def _p_values(shape, n_sets, seed, n_events, n_simulations, space, k):
         places, times = SHAPES[shape](np.random.default_rng([seed, at, number]), n_events)
         order = np.argsort(times, kind="stable")
         sets.append((places[order], times[order]))
-    seeds = [seed + number for number in numbers]
+    # draws of their own for each shape, so that shapes are tests that do not depend on each other
+    seeds = [seed + len(SHAPES) * number + at for number in numbers]
     return [
         found.p_value for found in several_tests(sets, n_simulations=n_simulations, seeds=seeds, space=space)
     ]

@@ -156,7 +156,7 @@ def test_the_default_is_chosen_by_series():
         kinds = check_kinds(x, None, None, None, "dataset", list("01234"))
     assert kinds == [("seasonal", 8), ("seasonal", 8), ("block", None), ("block", None), ("mirror", None)]
     assert check_kinds(x[:, :1], None, None, None, "dataset") == [("phase", None)]
-    table = pk.empty((200, 5 * 3), np.float64)
+    table = pk.empty((200, 5 * 3), np.float64, "threads")
     with pk.use("threads"):
         Surrogates(x, kinds, 1).fill(table, 0, 3, 3)
     made = table.to_numpy().reshape(200, 5, 3)
