@@ -220,11 +220,12 @@ def chain_kernels_of(trigger):
                 for i in team.thread_range(begin, end):
                     shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
             if new_xi:
-                if marked or g.exponent(0.0, horizon - t[end - 1], 0.0, p) <= SPENT:
-                    for i in team.thread_range(begin, end):
+                spent = not marked and g.exponent(0.0, horizon - t[end - 1], 0.0, p) > SPENT
+                for i in team.thread_range(begin, end):
+                    if spent:
+                        masses += 1.0
+                    else:
                         masses += g.integral(horizon - t[i], marks[i] if marked else 0.0, p)
-                else:
-                    masses = float(end - begin) if team.rank == 0 else 0.0
             block_sums = (logs, inverses, shares, masses)
             for k in range(pk.static(N_SUMS)):
                 total = team.reduce(block_sums[k])

@@ -62,7 +62,7 @@ COMMON = {
     "u": templates(
         """{u} // {u}; {u} % {u}; {u} << {u}; {u} >> {u}; {u} + {u}; {u} - {u}; {u} * {u}; -{u}; ~{u};
         {u} & {u}; {u} ^ {u}; UNSIGNED({f}); UNSIGNED({i}); pk.uint32({f}); pk.uint64({f}); min({u}, {u});
-        max({u}, {u}); {u} << 40; {u} >> 33; {u} // 0; rotated({u}, r); rotated({u}, {u}); abs({u});
+        max({u}, {u}); {u} << 40; {u} >> 33; {u} // 0; rotated({u}, r & 31); rotated({u}, {u}); abs({u});
         {u} if {c} else {u}; {u} ** 2"""
     ),
     "c": templates(
