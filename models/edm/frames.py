@@ -438,7 +438,7 @@ def choose(table, names, what="columns"):
             "xarray is wanted"
         )
     places = _places(labels)
-    return np.column_stack([_column(table, _place(labels, places, name, what)) for name in names])
+    return np.column_stack([_column(table, labels, _place(labels, places, name, what)) for name in names])
 
 
 def _places(labels):
@@ -467,9 +467,9 @@ def _place(labels, places, name, what):
     return found[0]
 
 
-def _column(table, place):
+def _column(table, labels, place):
     if hasattr(table, "iloc"):
         return np.asarray(table.iloc[:, place])
     if hasattr(table, "data_vars") or isinstance(table, dict):
-        return np.asarray(table[list(table)[place]])
+        return np.asarray(table[labels[place]])
     return np.asarray(table)[:, place]

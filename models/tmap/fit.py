@@ -186,6 +186,7 @@ def fit(
         best = max(found, key=lambda end: end.history[-1])
         exchanged = 0.0
         if drawn > 1:
+            em.shown = None  # the bar has come to its end: it counts starts
             best, exchanged = _exchanged(em, best, max_iter, tol)
         model, history, converged, visits = best
         visits = em.expectation([model])[0].visits if visits is None else visits

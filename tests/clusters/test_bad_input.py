@@ -83,7 +83,8 @@ def test_a_filter_is_named_by_its_number_among_all(cluster_of):
     messages = []
     for client in (None, cluster_of(3)):
         with pytest.raises(FiniteError, match="step .* of filter 4") as caught:
-            model.filter(space="serial").log_likelihood(jobs.observed(), 50, params=params, client=client)
+            filters = model.filter(space="serial")
+            filters.log_likelihood(jobs.observed(), 50, params=params, client=client, on_nan="raise")
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 

@@ -177,6 +177,7 @@ MAP = dict(
     libraries=[[0, 1], [2, 3]],
     lib=None,
     pred=None,
+    valid=None,
     dtype="float32",
     space="serial",
 )
@@ -189,6 +190,7 @@ OTHER_MAP = dict(
     libraries=[[0, 2], [2, 3]],
     lib=(0, 30),
     pred=(0, 30),
+    valid=np.arange(len(jobs.series())) > 0,
     dtype="float64",
 )
 TEST = MAP | dict(n_surrogates=20, surrogate="block", block=5, stop_after=10, seed=1, memory_mb=64)
@@ -297,14 +299,14 @@ JOBS = {
         SAMPLING | dict(n_blocks=1, guided=False, threshold=0.5, dtype="float64"),
         OTHER_SAMPLING | dict(n_blocks=2, guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32"),
         (resampling.sample_pmmh, Sampling),
-        {"n_draws"},
+        {"n_draws", "on_nan"},  # the last decides whether the run goes on
     ),
     "gibbs": (
         of_model(resampling.sample_gibbs),
         SAMPLING | dict(n_moves=2),
         OTHER_SAMPLING | dict(n_moves=3),
         (resampling.sample_gibbs, Sampling),
-        {"n_draws"},
+        {"n_draws", "on_nan"},
     ),
     "posterior": (
         chains,
@@ -314,13 +316,26 @@ JOBS = {
         # sums that are kept, a check of the events, a choice of what marks are measured from
         {"likelihood", "n_draws", "n_warmup", "keep_background", "repeats", "reference_mark"},
     ),
-    "cross_map": (edm.cross_map, MAP, OTHER_MAP, (edm.cross_map,), {"out", "memory_mb"}),
+    "cross_map": (edm.cross_map, MAP, OTHER_MAP, (edm.cross_map,), {"out", "memory_mb", "E_max"}),
     "cross_map_test": (
         surrogates,
         TEST,
         OTHER_TEST,
         (edm.cross_map_test,),
-        {"max_surrogates", "fdr", "method", "period"},  # which pairs go on; the last is of the next
+        {
+            "max_surrogates",
+            "fdr",
+            "method",
+            "period",
+            "E_max",
+        },  # which pairs go on; the last are of others below
+    ),
+    "chosen dimensions": (
+        edm.cross_map,
+        MAP | {"dims": "target", "E_max": 3},
+        {"E_max": 4},
+        (),
+        set(),
     ),
     "seasonal": (
         edm.cross_map_test,

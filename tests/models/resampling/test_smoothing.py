@@ -134,7 +134,9 @@ def test_wrong_online(tmp_path):
     online = made.online(10, params=P, seed=5)
     assert isinstance(online.step(0.5).log_likelihood, float)
     online.save(tmp_path / "state.npz")
-    with pytest.raises(E.InputError, match="was saved by another filter, of portable .*: seed is 5 there, 6 here"):
+    with pytest.raises(
+        E.InputError, match="was saved by another filter, of portable .*: seed is 5 there, 6 here"
+    ):
         made.online(10, params=P, seed=6).load(tmp_path / "state.npz")
     with pytest.raises(E.InputError, match="was saved by another filter, of portable .*: params differ"):
         made.online(10, params=[0.1, 0.5, 0.7], seed=5).load(tmp_path / "state.npz")
