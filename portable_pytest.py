@@ -47,7 +47,7 @@ def pytest_addoption(parser):
 def pytest_runtest_protocol(item):
     nan = item.config.getoption("portable_debug_nan")
     if nan or item.config.getoption("portable_debug"):
-        from portable import space
+        from portable.core.places import space
 
         with space.use(debug="nan" if nan else True):
             return (yield)

@@ -35,7 +35,7 @@ METHODS = {
 def groups():
     """Of portable: title -> names; every public name is in one group."""
     import portable
-    from portable.words import NAMES
+    from portable.core.language.words import NAMES
 
     found = {title: names.split() for title, names in GROUPS.items()}
     found["Words of kernels"] = sorted({*NAMES, "gammainc", "gammaincc"})
@@ -55,8 +55,10 @@ def pages():
     made["random"] = _page("Random numbers", "portable.random", _public("portable.random"), module=True)
     made["testing"] = _page("Testing", "portable.testing", _public("portable.testing"), module=True)
     for name, title in METHODS.items():
-        made[f"models-{name}"] = _page(f"{title}: models.{name}", f"models.{name}", _public(f"models.{name}"))
-    made["roofline"] = _page("roofline", "roofline", _public("roofline"))
+        made[f"models-{name}"] = _page(
+            f"{title}: portable.models.{name}", f"portable.models.{name}", _public(f"portable.models.{name}")
+        )
+    made["roofline"] = _page("roofline", "portable.roofline", _public("portable.roofline"))
     links = "\n".join(made)
     made["index"] = (
         "# Reference\n\nEvery public name, with shapes, units, errors and"

@@ -11,17 +11,19 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, locks, numba, random, words
-from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
-from .annotations import ArrayLike, Number, SpaceLike
-from .algorithms import argsort, sort_by_key
-from .backends.cpu import Threads
-from .backends.cuda import Cuda
-from .backends.contract import register
-from .check import Report, check
-from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
-from .count import count
-from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from . import former, errors, numba, random
+from .core import locks
+from .core.language import words
+from .core.texts.elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
+from .core.language.annotations import ArrayLike, Number, SpaceLike
+from .library.algorithms import argsort, sort_by_key
+from .core.machines.cpu import Threads
+from .core.machines.cuda import Cuda
+from .core.machines.contract import register
+from .watch.checked.check import Report, check
+from .core.launch.copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
+from .watch.counts.count import count
+from .core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import (
     CheckError,
     CollectiveError,
@@ -45,17 +47,17 @@ from .errors import (
     UnknownSpaceError,
     WrongSpaceError,
 )
-from .events import listening
-from .explain import explain, listing
-from .graph import capture
-from .kernel import Function, Kernel, function, kernel
-from .plan import plan
-from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
-from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
-from .scatter import ScatterView
-from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
-from .selecting import compact, top_k
-from .space import (
+from .core.events import listening
+from .core.launch.explain import explain, listing
+from .core.launch.graph import capture
+from .core.language.kernel import Function, Kernel, function, kernel
+from .core.launch.plan import plan
+from .core.places.policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
+from .core.language.reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
+from .core.arrays.scatter import ScatterView
+from .library.segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
+from .library.selecting import compact, top_k
+from .core.places.space import (
     Space,
     concurrency,
     default_space,
@@ -67,10 +69,12 @@ from .space import (
     unavailable_because,
     use,
 )
-from .team import Team
-from .view import View, asview, empty, zeros
-from .words import *  # noqa: F403  (a name for each row)
+from .core.language.team import Team
+from .core.arrays.view import View, asview, empty, zeros
+from .core.language.words import *  # noqa: F403  (a name for each row)
 
+former.stand_last()
+__path__ += former.beside(__file__)
 __version__ = "0.1.0"
 __all__ = [
     "AUTO",
@@ -166,3 +170,7 @@ __all__ = [
     "zeros",
     *words.__all__,
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -14,8 +14,10 @@ from importlib import metadata
 from rich.console import Console
 from rich.table import Table
 
-from . import __version__, cache, space
-from .backends import registry
+from .core import cache
+from .core.places import space
+from . import __version__
+from .core import registry
 from .errors import SpaceUnavailableError
 
 

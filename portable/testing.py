@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from . import dispatch, events
-from . import space as spaces
-from .annotations import AnyPolicy
-from .backends import registry
-from .copy import copy_of
-from .kernel import Kernel
-from .policy import as_policy
-from .reducer import Reducers
+from .core.launch import dispatch
+from .core import events
+from .core.places import space as spaces
+from .core.language.annotations import AnyPolicy
+from .core import registry
+from .core.launch.copy import copy_of
+from .core.language.kernel import Kernel
+from .core.places.policy import as_policy
+from .core.language.reducer import Reducers
 
 _REFERENCE = "checked"  # the space that says what a kernel means
 
@@ -57,7 +58,7 @@ def assert_same_on_all_spaces(
     >>> from portable.testing import assert_same_on_all_spaces
     >>> assert_same_on_all_spaces(9, add, 1.0, np.zeros(9))
     """
-    from .backends.checked import trials
+    from .watch.checked import trials
 
     policy, reducers = (
         as_policy(policy),
@@ -74,7 +75,7 @@ def assert_same_on_all_spaces(
 
 def _check_same(kernel, wanted, got, terms, space):
     """AssertionError unless what a launch left on a space is what the reference left."""
-    from .backends.checked import sizes
+    from .watch.checked import sizes
 
     reference = sizes.results(wanted.args, wanted.reduced)
     for label, one, other in zip(sizes.names(kernel, wanted), reference, sizes.results(*got), strict=True):
@@ -91,7 +92,7 @@ def _check_same(kernel, wanted, got, terms, space):
 
 def _run(policy, kernel, args, reducers, space):
     """Copies of the arguments, as a launch left them, and its results."""
-    from .backends.checked import memory, trials
+    from .watch.checked import memory, trials
 
     moved, results = trials.copied(args), ()
     if spaces.resolve(space).memory != spaces.HOST:

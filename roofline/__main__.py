@@ -1,5 +1,5 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout,
-scoreboard, measured}`.
+"""Command line: `python -m portable.roofline {ceilings, report, show, compare, diff, counters, validate,
+scaleout, scoreboard, measured}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
 shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
@@ -28,18 +28,17 @@ from rich.progress import (
 
 import portable as pk
 from portable.errors import InputError, SpaceError, printable
-from roofline import (
+from portable.roofline import (
     against,
     ahead,
-    cases,
     ceiling,
     checks,
     compare,
-    counters,
     diff,
     figure,
     files,
     html,
+    listed,
     machine,
     process,
     documents,
@@ -50,11 +49,10 @@ from roofline import (
     tables,
     target,
     timeline,
-    validate,
     verdicts,
 )
-from roofline.options import MINUTES, parser
-from roofline.scoreboard import measured, records, standing
+from portable.roofline.options import MINUTES, parser
+from portable.roofline.scoreboard import measured, records, standing
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -197,7 +195,7 @@ def _prepared(options, space, folder, progress, task):
 
 
 def _cases(options):
-    return cases.ALL if options.all else cases.REPORTED
+    return listed.ALL if options.all else listed.REPORTED
 
 
 def _chosen(options, space, folder):
@@ -205,7 +203,7 @@ def _chosen(options, space, folder):
     runs = [
         (case, run)
         for case in _cases(options)
-        for run in cases.load(case).prepare(space, folder, options.quick)
+        for run in listed.load(case).prepare(space, folder, options.quick)
     ]
     found = [(case, run) for case, run in runs if (options.only or "").lower() in run.method.lower()]
     if not found:
@@ -296,7 +294,7 @@ def _compare(options, space):
         )
     facts = machine.facts(space)
     _warn_if_busy(facts)
-    duels = cases.load(options.case).duels(space, options.n, options.quick)
+    duels = listed.load(options.case).duels(space, options.n, options.quick)
     outcomes, interrupted = [], False
     try:
         with _progress() as progress:
@@ -341,7 +339,7 @@ def _compare_against(options, space):
     _warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
     with revision.unpacked(other) as tree, _progress() as progress:
-        shared = {"file": cases.file(options.case), "programs": str(tree / "docs" / "examples")}
+        shared = {"file": listed.file(options.case), "programs": str(tree / "docs" / "examples")}
         task = progress.add_task("preparing", total=None)
         start = functools.partial(
             process.sitting,
@@ -350,7 +348,7 @@ def _compare_against(options, space):
             space=space,
             n=options.n,
             quick=options.quick,
-            **(shared if options.case in cases.OF_PROCESSES else {}),
+            **(shared if options.case in listed.OF_PROCESSES else {}),
         )
         try:
             against.run(
@@ -397,6 +395,7 @@ def _measured(options):
 
 
 def _validate(options, space):
+    validate = listed.beside("validate")
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
     rates = functools.cache(lambda: validate.rates(space, options.quick))
@@ -444,6 +443,7 @@ def _diff(options):
 
 
 def _counters(options):
+    counters = listed.beside("counters")
     found = counters.rows()
     _console().print(counters.table(found))
     launches = [row.as_dict() for row in found]
@@ -507,7 +507,7 @@ def _code(interrupted, well):
 def _scaleout(options):
     with _progress() as progress:
         task = progress.add_task("one process", total=None)
-        found = cases.load("scaleout").tables(
+        found = listed.load("scaleout").tables(
             options.quick,
             options.cores or os.cpu_count(),
             options.faster,

@@ -15,11 +15,11 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from roofline.grid import grid
+from portable.roofline.grid import grid
 
-from roofline.process import SideDied, SideError
-from roofline.timing import MIN_SECONDS, QUEUE, Samples
-from roofline.units import finite, picked, relative_difference, scaled, spread
+from portable.roofline.process import SideDied, SideError
+from portable.roofline.timing import MIN_SECONDS, QUEUE, Samples
+from portable.roofline.units import finite, picked, relative_difference, scaled, spread
 
 SCHEMA_VERSION = 1
 SLOWER = 1.02  # an interval that begins here or above: this revision is slower

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import portable as pk
-from roofline import cases, ceiling, machine
-from roofline.contract import Run
-from roofline.counts import Counts
-from roofline.profiling import profile
+from portable.roofline import listed, ceiling, machine
+from portable.roofline.contract import Run
+from portable.roofline.counts import Counts
+from portable.roofline.profiling import profile
 
 EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
 THREADS = 4  # of a process: more than its cores, for it compiles most of the time
@@ -42,7 +42,7 @@ def processes(
     chosen : iterable of str
         The cases' names.
     data, quick : Path or None, bool
-        As of `roofline.cases.Case.prepare`.
+        As of `portable.roofline.cases.Case.prepare`.
 
     Yields
     ------
@@ -99,7 +99,7 @@ def _compile_ceilings():
 @functools.cache
 def _runs(case):
     with pk.use(_asked["space"]):
-        return {(run.method, run.source): run for run in cases.load(case).prepare(**_asked)}
+        return {(run.method, run.source): run for run in listed.load(case).prepare(**_asked)}
 
 
 def _counts_of(case, method, source):

@@ -21,9 +21,9 @@ from functools import cached_property
 
 import portable as pk
 from portable.errors import printable
-from roofline.units import picked
-from roofline.counting import WARP, static_arguments
-from roofline.counts import mean
+from portable.roofline.units import picked
+from portable.roofline.counting import WARP, static_arguments
+from portable.roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
 ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by

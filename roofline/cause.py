@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from roofline.units import picked, times
+from portable.roofline.units import picked, times
 
 HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
 WORTH = 1.1  # gain, below which a cause is none

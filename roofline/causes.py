@@ -49,13 +49,13 @@ import collections
 import math
 
 import portable as pk
-from roofline import compiled
-from roofline.attainable import atomics, moving
-from roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
-from roofline.counting import WARP
-from roofline.mix import FLOPS, lanes_and_type
-from roofline.touched import SIZES, accesses
-from roofline.units import scaled, times
+from portable.roofline import compiled
+from portable.roofline.attainable import atomics, moving
+from portable.roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
+from portable.roofline.counting import WARP
+from portable.roofline.mix import FLOPS, lanes_and_type
+from portable.roofline.touched import SIZES, accesses
+from portable.roofline.units import scaled, times
 
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle

@@ -18,10 +18,10 @@ from platformdirs import user_cache_dir
 
 import portable as pk
 from portable.errors import InputError
-from roofline import files, machine, measuring, microkernels, physics
-from roofline.grid import grid
-from roofline.timing import Samples
-from roofline.units import picked, scaled, spread
+from portable.roofline import files, machine, measuring, microkernels, physics
+from portable.roofline.grid import grid
+from portable.roofline.timing import Samples
+from portable.roofline.units import picked, scaled, spread
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,7 +89,7 @@ class Ceilings:
     Attributes
     ----------
     space, date : str
-    machine : dict, see `roofline.machine.facts`
+    machine : dict, see `portable.roofline.machine.facts`
     clock : float or None
         Cycles per second of a core while it was measured; of a GPU at work, where nvidia-smi tells, else
         None.
@@ -158,7 +158,7 @@ class Ceilings:
 
     @property
     def doubts(self) -> list[str]:
-        """Why these ceilings should not be believed, as sentences; see `roofline.physics`."""
+        """Why these ceilings should not be believed, as sentences; see `portable.roofline.physics`."""
         return physics.doubts(self)
 
     @property

@@ -1,8 +1,8 @@
 """What a report checks of itself: whether its figures can be trusted, each in a sentence."""
 
-from roofline.attainable import ABOVE
-from roofline.profiling import SHORT
-from roofline.units import scaled, spread
+from portable.roofline.attainable import ABOVE
+from portable.roofline.profiling import SHORT
+from portable.roofline.units import scaled, spread
 
 OWN = (
     "below its roof",
@@ -51,7 +51,7 @@ def of_part(machine, ceilings, clock, quick=False):
 
     Parameters
     ----------
-    machine : dict, see `roofline.machine.facts`
+    machine : dict, see `portable.roofline.machine.facts`
     ceilings : Ceilings or None
     clock : float or None
         Cycles per second of a core now.
@@ -86,7 +86,7 @@ def caveats(machine, ceilings, checks=()):
 
     Parameters
     ----------
-    machine : dict, see `roofline.machine.facts`
+    machine : dict, see `portable.roofline.machine.facts`
     ceilings : Ceilings or None
     checks : list of dict, see `of_part`
 

@@ -1,13 +1,13 @@
-"""`python -m roofline compare NAME`: ours and its peers side by side, alternating, in one run."""
+"""`python -m portable.roofline compare NAME`: ours and its peers side by side, alternating, in one run."""
 
 from dataclasses import dataclass, field
 
-from roofline.grid import grid
+from portable.roofline.grid import grid
 
-from roofline import timing
-from roofline.contract import Duel
-from roofline.timing import Samples
-from roofline.units import finite, one_line, relative_difference, scaled, spread
+from portable.roofline import timing
+from portable.roofline.contract import Duel
+from portable.roofline.timing import Samples
+from portable.roofline.units import finite, one_line, relative_difference, scaled, spread
 
 SCHEMA_VERSION = 1
 

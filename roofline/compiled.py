@@ -3,11 +3,11 @@
 import math
 
 import portable as pk
-from roofline.attainable import moving
-from roofline.cause import HALF, WORTH, Cause, extent_of
-from roofline.counting import WARP
-from roofline.mix import FLOPS, STARTS, lanes_and_type
-from roofline.units import scaled
+from portable.roofline.attainable import moving
+from portable.roofline.cause import HALF, WORTH, Cause, extent_of
+from portable.roofline.counting import WARP
+from portable.roofline.mix import FLOPS, STARTS, lanes_and_type
+from portable.roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
 IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, where no other thread is in the way

@@ -71,7 +71,7 @@ class Contender:
     result : callable, optional
         The number on which both sides must agree, asked for after timing.
     file : str
-        The file of `roofline.peers` that has it; empty where the layer itself is the peer.
+        The file of `portable.roofline.peers` that has it; empty where the layer itself is the peer.
     """
 
     label: str

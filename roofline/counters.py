@@ -1,5 +1,5 @@
-"""`python -m roofline counters`: executed operations as counted, beside those that the GPU's own counters
-saw.
+"""`python -m portable.roofline counters`: executed operations as counted, beside those that the GPU's own
+counters saw.
 
 NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it; nothing else in this package
 needs it.
@@ -13,16 +13,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from roofline.grid import grid
+from portable.roofline.grid import grid
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
-from roofline.cases import counters as workload
-from roofline import measuring
-from roofline.counting import count
-from roofline.counts import Counts
-from roofline.traffic import SECTOR, predicted
-from roofline.units import scaled
+from portable.roofline.cases import counters as workload
+from portable.roofline import measuring
+from portable.roofline.counting import count
+from portable.roofline.counts import Counts
+from portable.roofline.traffic import SECTOR, predicted
+from portable.roofline.units import scaled
 
 _OPERATION = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 FLOPS = {

@@ -25,13 +25,22 @@ from typing import Any, Literal
 
 import portable as pk
 from portable.errors import InputError, LoweringError
-from roofline.arguments import Data
-from roofline.cost import disagreements
-from roofline.counts import Counts
-from roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
-from roofline.side import batch_seconds
-from roofline.touched import SIZES, accesses, beyond, by_data, by_names, compulsory, scattered, summed
-from roofline.traffic import blocks_of
+from portable.roofline.arguments import Data
+from portable.roofline.cost import disagreements
+from portable.roofline.counts import Counts
+from portable.roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
+from portable.roofline.side import batch_seconds
+from portable.roofline.touched import (
+    SIZES,
+    accesses,
+    beyond,
+    by_data,
+    by_names,
+    compulsory,
+    scattered,
+    summed,
+)
+from portable.roofline.traffic import blocks_of
 
 WARP, MEMBERS = 32, 1024  # members that a GPU's smallest team has, and its largest
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have

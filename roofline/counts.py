@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import portable as pk
-from roofline.units import picked
-from roofline.grid import grid
-from roofline.mix import conversions, executed_totals
-from roofline.templates import rendered
-from roofline.touched import SIZES, accesses
+from portable.roofline.units import picked
+from portable.roofline.grid import grid
+from portable.roofline.mix import conversions, executed_totals
+from portable.roofline.templates import rendered
+from portable.roofline.touched import SIZES, accesses
 
 if TYPE_CHECKING:
     from rich.table import Table

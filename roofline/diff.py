@@ -1,15 +1,16 @@
-"""`python -m roofline diff BEFORE AFTER`: two reports row by row, in a table, in words, and in one plot."""
+"""`python -m portable.roofline diff BEFORE AFTER`: two reports row by row, in a table, in words, and in one
+plot."""
 
 from dataclasses import dataclass, replace
 
 from portable.errors import InputError
-from roofline import documents
-from roofline.grid import grid
-from roofline.html import rendered
-from roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
-from roofline.rows import PROGRAM, Row, parts_of, total
-from roofline.timing import Samples
-from roofline.units import one_line, scaled, spread, times
+from portable.roofline import documents
+from portable.roofline.grid import grid
+from portable.roofline.html import rendered
+from portable.roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
+from portable.roofline.rows import PROGRAM, Row, parts_of, total
+from portable.roofline.timing import Samples
+from portable.roofline.units import one_line, scaled, spread, times
 
 LEAST = 0.05  # a change below 5 % is none, however small the spread: layouts of memory move times by as much
 _MACHINE = ("cpu", "device", "cores")
@@ -124,7 +125,7 @@ def _done(kernel):
 
 
 def read(path):
-    """A saved report; see `roofline.documents.read`.
+    """A saved report; see `portable.roofline.documents.read`.
 
     Raises
     ------

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from portable.errors import InputError
-from roofline import ceiling, html, machine, script
-from roofline.profiling import Profile
-from roofline.reporting import Report
-from roofline.tables import tables
-from roofline.units import shown
+from portable.roofline import ceiling, html, machine, script
+from portable.roofline.profiling import Profile
+from portable.roofline.reporting import Report
+from portable.roofline.tables import tables
+from portable.roofline.units import shown
 
 SCHEMA_VERSION = 3
 
@@ -95,7 +95,9 @@ def read(path):
     except (ValueError, RecursionError) as error:
         raise InputError(f"'{path}' is no JSON: {error}.") from error
     if not isinstance(found, dict) or found.get("schema") != "roofline-report":
-        raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
+        raise InputError(
+            f"'{path}' is no report; `python -m portable.roofline report --json FILE` writes one."
+        )
     if found.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
             f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted."

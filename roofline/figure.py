@@ -3,9 +3,9 @@
 import io
 
 from portable.errors import InputError
-from roofline.html import rendered
-from roofline.roofplot import WIDE, Plot
-from roofline.rows import parts_of
+from portable.roofline.html import rendered
+from portable.roofline.roofplot import WIDE, Plot
+from portable.roofline.rows import parts_of
 
 
 def check():

@@ -5,7 +5,7 @@ import pstats
 from pathlib import Path
 
 FUNCTIONS, LEAST = 2, 0.1  # that are named at most, and what one of them takes at least
-_LAUNCHES = "portable", "backends"  # folders where kernels run and devices are waited for
+_LAUNCHES = "portable", "core"  # folders where kernels run and devices are waited for
 
 
 def busiest(call):

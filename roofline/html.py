@@ -1,11 +1,11 @@
 """The report as one HTML page: no script, no network, every name escaped. What it looks like stands in
 templates/."""
 
-from roofline.attainable import LOW
-from roofline.roofplot import FLOPS, NARROW, OTHERS, SMALL, WIDE, Plot
-from roofline.templates import rendered
-from roofline.rows import kernels_of, parts_of, program, rows_of, sweeps
-from roofline.verdicts import FAR, NEAR, groups, median_share
+from portable.roofline.attainable import LOW
+from portable.roofline.roofplot import FLOPS, NARROW, OTHERS, SMALL, WIDE, Plot
+from portable.roofline.templates import rendered
+from portable.roofline.rows import kernels_of, parts_of, program, rows_of, sweeps
+from portable.roofline.verdicts import FAR, NEAR, groups, median_share
 
 KERNELS = 3  # of a call that are told in full, the costliest first
 MANY = 40  # rows, beyond which a page tells less of each, to stay below half a megabyte
@@ -13,7 +13,7 @@ LEAST = 0.03  # of a call, below which its kernels share a line
 
 
 def page(document):
-    """The page of a report's document (see `roofline.documents.document`), as text."""
+    """The page of a report's document (see `portable.roofline.documents.document`), as text."""
     parts = parts_of(document)
     rows = rows_of(parts)
     return rendered(

@@ -14,10 +14,10 @@ import numpy as np
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
-from roofline import microkernels as kernels
-from roofline import timing
-from roofline.physics import steady
-from roofline.timing import Samples
+from portable.roofline import microkernels as kernels
+from portable.roofline import timing
+from portable.roofline.physics import steady
+from portable.roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
 _WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB

@@ -9,8 +9,8 @@ import time
 import numpy as np
 
 import portable as pk
-from roofline.counting import branches, count
-from roofline.counts import mean
+from portable.roofline.counting import branches, count
+from portable.roofline.counts import mean
 
 PATIENCE = 1.0  # seconds for counting launches of one kind again, on the data that each meets
 PATIENCE_AGAIN = 10.0  # seconds for counting launches of a program again, on the data that each meets

@@ -3,7 +3,7 @@
 import argparse
 
 import portable as pk
-from roofline import cases
+from portable.roofline import listed
 
 MINUTES = 10.0  # that a comparison of revisions takes at most
 COMMANDS = {
@@ -96,7 +96,7 @@ OPTIONS = (
     _file("report", "--trace", "also write a time line of the launches, for ui.perfetto.dev"),
     _flag("ceilings", "--fresh", "measure anew, whatever was kept"),
     _flag("ceilings", "--quick", "tiny measurements: shows that everything runs"),
-    ("compare", "case", {"choices": cases.COMPARED}),
+    ("compare", "case", {"choices": listed.COMPARED}),
     ("compare", "--n", {"type": positive, "help": "size (default: the case's own for the space)"}),
     (
         "compare",
@@ -183,7 +183,7 @@ OPTIONS = (
 def parser():
     """The parser of the command line; `command` of what it gives is the command's name."""
     made = argparse.ArgumentParser(
-        prog="python -m roofline", description="How fast the methods run here, and against what."
+        prog="python -m portable.roofline", description="How fast the methods run here, and against what."
     )
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND", dest="command")

@@ -6,7 +6,7 @@ a farther one. A roof is the best repeat, which other work on the machine can on
 wrong order it is the lower one that is doubtful.
 """
 
-from roofline.units import scaled
+from portable.roofline.units import scaled
 
 SLACK = 0.97  # of the other: repeats of equal rates differ by so much
 STEADY = 1.02  # of the fastest repeat's time: what lies below has seen the same machine

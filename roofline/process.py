@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from roofline import side
-from roofline.revision import HERE
+from portable.roofline import side
+from portable.roofline.revision import HERE
 
 PATIENCE = 5.0  # seconds that a process gets to end by itself
 
@@ -33,7 +33,7 @@ class Side:
     tree : Path
         The folder whose `portable`, `models` and `roofline` it runs.
     **case : case, space, n, quick, and of some cases file and programs
-        As in `roofline.side.prepare`.
+        As in `portable.roofline.side.prepare`.
     """
 
     def __init__(self, name, tree, **case):
@@ -53,7 +53,7 @@ class Side:
         )
 
     def await_rows(self):
-        """Wait until all is prepared; the rows as `roofline.side.row` tells them."""
+        """Wait until all is prepared; the rows as `portable.roofline.side.row` tells them."""
         self.rows = self._read()
 
     def seconds(self, place, calls):

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
-from roofline import microkernels, timeline
-from roofline.counting import in_a_graph, in_words
-from roofline.counts import Counts
-from roofline.grid import grid
-from roofline.memory import high_water
-from roofline.met import Counted, Met, region_now, regions, shapes_of
-from roofline.past import Past, recalled, remembered
-from roofline.templates import rendered
-from roofline.timing import Samples
-from roofline.units import scaled, spread
+from portable.roofline import microkernels, timeline
+from portable.roofline.counting import in_a_graph, in_words
+from portable.roofline.counts import Counts
+from portable.roofline.grid import grid
+from portable.roofline.memory import high_water
+from portable.roofline.met import Counted, Met, region_now, regions, shapes_of
+from portable.roofline.past import Past, recalled, remembered
+from portable.roofline.templates import rendered
+from portable.roofline.timing import Samples
+from portable.roofline.units import scaled, spread
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,7 +1,7 @@
 """Why a method stays below its roof: the kernels that lose most of its time, each with its causes.
 
-The causes of a kernel are found by `roofline.causes`. A call's reason names those that lose most, until most
-of what it loses is told; what passes outside of kernels is told with them:
+The causes of a kernel are found by `portable.roofline.causes`. A call's reason names those that lose most,
+until most of what it loses is told; what passes outside of kernels is told with them:
 
 neighbours  the median less the fastest repeat, where that is much; measured
 outside     the part of the call in which no kernel ran; measured
@@ -12,10 +12,10 @@ import math
 from dataclasses import replace
 
 import portable as pk
-from roofline.attainable import LOW
-from roofline.causes import HALF, Cause, causes
-from roofline.units import scaled
-from roofline.verdicts import HELP
+from portable.roofline.attainable import LOW
+from portable.roofline.causes import HALF, Cause, causes
+from portable.roofline.units import scaled
+from portable.roofline.verdicts import HELP
 
 DISTURBED = 0.7  # of the median: a fastest repeat below says that something else took the time
 # times what passes outside of kernels: launches that one by one would cost so much came from a graph

@@ -1,4 +1,5 @@
-"""`python -m roofline report`: run every method, and tell how long each took, and how long it could take.
+"""`python -m portable.roofline report`: run every method, and tell how long each took, and how long it could
+take.
 
 A report is a document of parts, one for each space and machine; everything that shows it, the page, the
 tables, the figures, reads the document, so that a saved one can be shown again, or beside another.
@@ -10,18 +11,18 @@ import time
 import types
 from dataclasses import dataclass, field, replace
 
-from roofline import checks, measuring, timing
-from roofline.attainable import ABOVE, Analysis, analyse
-from roofline.ceiling import Ceilings
-from roofline.contract import Run, Work
-from roofline.counting import in_words
-from roofline.host import busiest
-from roofline.memory import high_water
-from roofline.profiling import profile
-from roofline.reasons import OUTSIDE, reasons_of
-from roofline.timing import Samples
-from roofline.units import finite, one_line, picked, scaled
-from roofline.verdicts import advice, verdict
+from portable.roofline import checks, measuring, timing
+from portable.roofline.attainable import ABOVE, Analysis, analyse
+from portable.roofline.ceiling import Ceilings
+from portable.roofline.contract import Run, Work
+from portable.roofline.counting import in_words
+from portable.roofline.host import busiest
+from portable.roofline.memory import high_water
+from portable.roofline.profiling import profile
+from portable.roofline.reasons import OUTSIDE, reasons_of
+from portable.roofline.timing import Samples
+from portable.roofline.units import finite, one_line, picked, scaled
+from portable.roofline.verdicts import advice, verdict
 
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
 # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
@@ -137,7 +138,7 @@ def collect(
     on_row : callable of str
         Told what each run came to, in a line.
     counts : mapping of (case name, method, source) to list of lists of Counts
-        Those of a call's launches, event by event, where they are known (`roofline.ahead`).
+        Those of a call's launches, event by event, where they are known (`portable.roofline.ahead`).
     """
     try:
         for done, (case, run) in enumerate(runs):

@@ -8,7 +8,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from roofline.units import scaled
+from portable.roofline.units import scaled
 
 WIDE, NARROW, SMALL = (880, 460), (336, 400), (336, 250)  # width and height in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 40

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from roofline.ceiling import Ceilings
-from roofline.checks import OWN, caveats
-from roofline.roofplot import FLOPS, OTHERS, Axes, Dot
-from roofline.verdicts import titled
+from portable.roofline.ceiling import Ceilings
+from portable.roofline.checks import OWN, caveats
+from portable.roofline.roofplot import FLOPS, OTHERS, Axes, Dot
+from portable.roofline.verdicts import titled
 
 SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
 LONGEST = 34  # letters of a mark's label

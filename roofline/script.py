@@ -1,4 +1,5 @@
-"""`python -m roofline report SCRIPT`: the launches of any Python program, each kind against its roof."""
+"""`python -m portable.roofline report SCRIPT`: the launches of any Python program, each kind against its
+roof."""
 
 import dataclasses
 import functools
@@ -7,16 +8,16 @@ import sys
 from pathlib import Path
 
 from portable.errors import InputError, printable
-from roofline.attainable import analyse_launch
-from roofline.contract import Work
-from roofline.counting import static_arguments
-from roofline.counts import mean
-from roofline.met import SIZES, Counted, group_of, kind_of
-from roofline.profiling import SHORT, profile
-from roofline.reasons import reasons_of
-from roofline.reporting import Failure, Result
-from roofline.timing import Samples, tick
-from roofline.units import one_line, scaled
+from portable.roofline.attainable import analyse_launch
+from portable.roofline.contract import Work
+from portable.roofline.counting import static_arguments
+from portable.roofline.counts import mean
+from portable.roofline.met import SIZES, Counted, group_of, kind_of
+from portable.roofline.profiling import SHORT, profile
+from portable.roofline.reasons import reasons_of
+from portable.roofline.reporting import Failure, Result
+from portable.roofline.timing import Samples, tick
+from portable.roofline.units import one_line, scaled
 
 FEW, AGAIN = 4, 5  # sizes of a kernel that have rows of their own, or launches of one size
 KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
@@ -51,7 +52,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     arguments : sequence of str
         What the program finds in sys.argv behind its name.
     part : callable of a space's name, or None for the default space, that gives the Report to fill in place
-    ceilings, on_start : as in `roofline.reporting.collect`
+    ceilings, on_start : as in `portable.roofline.reporting.collect`
 
     Returns
     -------

@@ -3,9 +3,9 @@ is told to.
 
 The same file runs on both sides, by its path, with the side's own tree first on the path: it imports
 whichever `portable` and `roofline` it finds there. So nothing of roofline is imported at the top, and what is
-used of it is little, and as old as commit d29c9e6: `portable.use`, `roofline.cases.load`,
-`roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and `ours` with `label`, `call`,
-`sync` and `result`.
+used of it is little, and as old as commit d29c9e6: `portable.use`, `portable.roofline.cases.load`,
+`portable.roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and `ours` with `label`,
+`call`, `sync` and `result`.
 
 A line of JSON on standard input asks for something, a line on standard output answers: {"answer": ...} or
 {"error": "..."}. The first answer comes unasked: the rows. What else is printed goes to standard error. The
@@ -56,11 +56,19 @@ def prepare(tree, case, space, n, quick, file=None, programs=None):
         A package comes from elsewhere.
     """
     import portable
-    from roofline import cases, peers
+
+    try:
+        from portable.roofline import cases, peers
+    except ModuleNotFoundError:  # a revision in which these were packages of their own
+        from roofline import cases, peers
+
+        for name in filter(importlib.util.find_spec, ("roofline", "models")):
+            found = sys.modules[f"portable.{name}"] = importlib.import_module(name)
+            setattr(portable, name, found)
 
     peers.gather = lambda *args, **options: ([], [])
     module = load(file, programs) if file else cases.load(case)
-    for name in ("portable", "roofline", "models"):
+    for name in ("portable", "portable.roofline", "portable.models"):
         loaded = sys.modules.get(name)
         if loaded and not Path(loaded.__file__).resolve().is_relative_to(tree):
             raise ImportError(f"{name} is imported from '{Path(loaded.__file__).parent}' instead of '{tree}'")

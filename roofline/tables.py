@@ -1,13 +1,14 @@
 """The terminal's tables of a report's document."""
 
-from roofline.grid import grid
-from roofline.rows import parts_of, program, rows_of
-from roofline.units import scaled
-from roofline.verdicts import groups
+from portable.roofline.grid import grid
+from portable.roofline.rows import parts_of, program, rows_of
+from portable.roofline.units import scaled
+from portable.roofline.verdicts import groups
 
 CAPTION = (
     "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least"
-    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured, with a"
+    " time at the measured ceilings (python -m portable.roofline ceilings); share: attainable over "
+    "measured, with a"
     " question mark where it is not to be trusted, for a self-check did not pass"
 )
 

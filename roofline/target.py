@@ -1,6 +1,7 @@
-"""`python -m roofline report KERNELS.py::name ...`: one kernel of a file, on arguments from the command line.
+"""`python -m portable.roofline report KERNELS.py::name ...`: one kernel of a file, on arguments from the
+command line.
 
-    python -m roofline report kernels.py::axpy n=1e5,1e6 n 2.0 "np.ones(n)" "np.ones(n)"
+    python -m portable.roofline report kernels.py::axpy n=1e5,1e6 n 2.0 "np.ones(n)" "np.ones(n)"
 
 NAME=VALUES first, several values to sweep over; then the policy (a number of indices, or an expression such
 as pk.TeamPolicy(n)), and an expression for each further parameter of the kernel. Expressions are Python, and
@@ -20,9 +21,9 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
-from roofline.contract import Run
-from roofline.counting import in_words
-from roofline.units import one_line
+from portable.roofline.contract import Run
+from portable.roofline.counting import in_words
+from portable.roofline.units import one_line
 
 SEPARATOR = "::"
 

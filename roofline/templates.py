@@ -5,8 +5,8 @@ import functools
 import math
 import textwrap
 
-from roofline.units import scaled, times
-from roofline.verdicts import resource
+from portable.roofline.units import scaled, times
+from portable.roofline.verdicts import resource
 
 
 @functools.cache
@@ -14,7 +14,7 @@ def _templates():
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # 30 ms
 
     made = Environment(
-        loader=PackageLoader("roofline"),
+        loader=PackageLoader("portable.roofline"),
         autoescape=select_autoescape(("html", "svg")),
         trim_blocks=True,
         lstrip_blocks=True,

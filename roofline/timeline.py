@@ -2,8 +2,8 @@
 
 import json
 
-from roofline import files
-from roofline.units import scaled
+from portable.roofline import files
+from portable.roofline.units import scaled
 
 WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.side import batch_seconds, no_sync
+from portable.roofline.side import batch_seconds, no_sync
 
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it

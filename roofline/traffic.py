@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 import portable as pk
-from roofline.arguments import Data
-from roofline.touched import SIZES, accesses, beyond, by_names
+from portable.roofline.arguments import Data
+from portable.roofline.touched import SIZES, accesses, beyond, by_names
 
 SECTOR, LINE = 32, 64  # bytes that a GPU's caches move at least, and of the lines that are counted
 FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least

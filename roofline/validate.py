@@ -1,5 +1,5 @@
-"""`python -m roofline validate`: are the reasons true? Pairs with and without a planted cause, counted, timed
-and judged.
+"""`python -m portable.roofline validate`: are the reasons true? Pairs with and without a planted cause,
+counted, timed and judged.
 
 There is as much work as the space wants: so much that the clean launch takes many times what launching it
 costs. Both launches of a pair are timed alternately. The reason of the one with the cause should name it,
@@ -12,22 +12,22 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from roofline.grid import grid
+from portable.roofline.grid import grid
 
 import portable as pk
 from portable.errors import InputError
-from roofline import timing, truth
-from roofline.attainable import LOW, analyse, analyse_launch
-from roofline.ceiling import ceilings
-from roofline.counting import count
-from roofline.cause import WORTH
-from roofline.causes import candidates, causes
-from roofline.compiled import special
-from roofline.physics import steady
-from roofline.profiling import profile
-from roofline.reasons import reason
-from roofline.side import batch_seconds
-from roofline.units import one_line, picked, scaled, times
+from portable.roofline import timing, truth
+from portable.roofline.attainable import LOW, analyse, analyse_launch
+from portable.roofline.ceiling import ceilings
+from portable.roofline.counting import count
+from portable.roofline.cause import WORTH
+from portable.roofline.causes import candidates, causes
+from portable.roofline.compiled import special
+from portable.roofline.physics import steady
+from portable.roofline.profiling import profile
+from portable.roofline.reasons import reason
+from portable.roofline.side import batch_seconds
+from portable.roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
 # short samples of each side, of which the fastest counts: longer ones would all hold other work; on a quiet

@@ -2,7 +2,7 @@
 
 import statistics
 
-from roofline.units import scaled, times
+from portable.roofline.units import scaled, times
 
 NEAR = 0.8  # of the attainable rate: measured ceilings move by more than the rest
 FAR = 0.1  # of it: rows below are told one by one, each with its reason
@@ -14,7 +14,7 @@ WORDS = {
     "requested": "its loads and stores from the nearest cache",
     "scratch": "its loads and stores of scratch",
 }
-CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it means or what helps
+CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and what it means or what helps
     "neighbours": (
         "other work on this machine",
         "The fastest repeat says what the machine can do; a quiet one, or more repeats, tell the rest.",
@@ -165,7 +165,7 @@ def verdict(result):
     if roof.share > 1.1:
         return (
             f"{result.method} is faster than its measured roof, which is therefore wrong: measure the"
-            " ceilings again on a quiet machine (python -m roofline ceilings --fresh)."
+            " ceilings again on a quiet machine (python -m portable.roofline ceilings --fresh)."
         )
     took = scaled(roof.seconds, "s")
     if roof.share >= NEAR:

@@ -18,7 +18,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from portable.space import unavailable_because
+from portable.core.places.space import unavailable_because
 
 hypothesis.settings.register_profile(
     "busy", suppress_health_check=[hypothesis.HealthCheck.too_slow], deadline=None

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 import portable as pk
-from portable.space import HOST, resolve
+from portable.core.places.space import HOST, resolve
 
 
 def launch_for(space, policy, kernel, *args):

@@ -1,7 +1,7 @@
 """Covariances of a mixture's components, as the formula is written: a launch for each entry of each
 component.
 
-    python -m roofline report docs/worked/calc_sigma_1.py [space] [points] [components]
+    python -m portable.roofline report docs/worked/calc_sigma_1.py [space] [points] [components]
 
 S_j[a, b] = sum_i r[i, j] (x[i, a] - m[j, a]) (x[i, b] - m[j, b]), unnormalised.
 """

@@ -1,6 +1,6 @@
 """The same in one launch: an index for each entry of each component and each slice of the points.
 
-    python -m roofline report docs/worked/calc_sigma_2.py [space] [points] [components]
+    python -m portable.roofline report docs/worked/calc_sigma_2.py [space] [points] [components]
 
 Neighbouring indices are neighbouring components, so that what they read of r lies side by side.
 """

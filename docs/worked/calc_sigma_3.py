@@ -1,7 +1,7 @@
 """A team for each entry and slice: the entry is the team's, so that all members read one element of x, at
 once.
 
-    python -m roofline report docs/worked/calc_sigma_3.py [space] [points] [components]
+    python -m portable.roofline report docs/worked/calc_sigma_3.py [space] [points] [components]
 
 Members are components.
 """

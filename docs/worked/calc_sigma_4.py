@@ -1,7 +1,7 @@
 """Squares of four by four entries in registers: what is read of a point serves sixteen entries instead of
 one.
 
-    python -m roofline report docs/worked/calc_sigma_4.py [space] [points] [components]
+    python -m portable.roofline report docs/worked/calc_sigma_4.py [space] [points] [components]
 
 A team has one of the triangle's ten squares and a slice of the points; members are components.
 """

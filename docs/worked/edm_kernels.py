@@ -1,7 +1,7 @@
 """Nearest neighbours, lookups and cross maps of several sizes and dimensions, each kernel against its roof:
 what kEDM's Figures 6 to 9 show, rooflines of the search and of the lookup and their share of the time.
 
-    python -m roofline report --out edm.html docs/worked/edm_kernels.py [space] [steps] [series]
+    python -m portable.roofline report --out edm.html docs/worked/edm_kernels.py [space] [steps] [series]
 
 K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos.
 PEARC 2021.
@@ -12,8 +12,8 @@ import argparse
 import numpy as np
 
 import portable as pk
-import roofline
-from models import edm
+from portable import roofline
+from portable.models import edm
 
 DIMENSIONS = (1, 5, 10, 20)
 REPEATS = 3

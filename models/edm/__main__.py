@@ -1,4 +1,4 @@
-"""Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and
+"""Command line: `python -m portable.models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and
 `calibrate`.
 
 Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows
@@ -18,15 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from models import command, edm, page
-from models.checks import check_outputs
-from models.cluster import add_cluster
-from models.edm import calibrate, figures, files, frames
-from models.edm.dimensions import OF, best_dimension
-from models.edm.paper import Paper
-from models.files import replacing
-from models.store import Store
+from portable.models.shared import command, page
+from portable.models import edm
+from portable.models.shared.checks import check_outputs
+from portable.models.shared.cluster import add_cluster
+from portable.models.edm import calibrate, figures, files, frames
+from portable.models.edm.dimensions import OF, best_dimension
+from portable.models.shared.files import replacing
+from portable.models.shared.store import Store
 from portable.errors import InputError, printable
+
+Paper = page.study_of("edm")
 
 _WINDOWS = {
     name: {
@@ -410,7 +412,10 @@ def _crossmap(options, table):
 def _named(options, dataset, names, rows, given):
     """Print who drives whom, of a small table: that takes a test of each pair."""
     if len(rows) * len(names) > TESTED_AT_ONCE:
-        print("`python -m models.edm test` says which skills are more than chance, and so who drives whom")
+        print(
+            "`python -m portable.models.edm test` says which skills are more than chance, and so who "
+            "drives whom"
+        )
         return
     keys = {name: value for name, value in given.items() if name not in CROSS_ALONE}
     found = edm.cross_map_test(dataset, n_surrogates=N_TESTED, max_surrogates=MOST_TESTED, **keys)

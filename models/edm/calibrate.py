@@ -1,4 +1,4 @@
-"""How surrogate tests behave where the truth is known: `python -m models.edm calibrate`.
+"""How surrogate tests behave where the truth is known: `python -m portable.models.edm calibrate`.
 
 False positives: pairs of independent series of one class, a p-value each for the skill of the whole library;
 at a level of 5 % a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ..shown import Shown
+from ..shared.shown import Shown
 from .inference import cross_map_test
 from .surrogates import SURROGATES
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_count
+from ..shared.checks import as_numbers, check_count
 
 DTYPES = ("float32", "float64")
 DType: TypeAlias = Literal["float32", "float64"]

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ClientLike, Label, Spaces, TableLike, Whole, Windows
-from ..checks import check_choice, check_count, check_flag, check_seed, check_share
-from ..cluster import connected
-from ..progress import bar
-from ..sharding import Shards, here
-from ..shown import Shown
+from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole, Windows
+from ..shared.checks import check_choice, check_count, check_flag, check_seed, check_share
+from ..shared.cluster import connected
+from ..shared.progress import bar
+from ..shared.sharding import Shards, here
+from ..shared.shown import Shown
 from .checks import DTYPES, DType, check_library_sizes, check_targets, without_variation
 from .cross import STEPS
 from .frames import Tabled, is_label, series_of

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, printable
 
-from ..annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
-from ..checks import check_choice, check_flag, check_number
-from ..cluster import connected
-from ..files import allocate_npy, check_no_input, ordinary, read_npy, replacing
-from ..progress import bar as bar_of
-from ..sharding import Shards, here
-from ..store import Store
+from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
+from ..shared.checks import check_choice, check_flag, check_number
+from ..shared.cluster import connected
+from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
+from ..shared.progress import bar as bar_of
+from ..shared.sharding import Shards, here
+from ..shared.store import Store
 from . import frames
 from .checks import (
     DTYPES,
@@ -131,7 +131,7 @@ def cross_map(
     References
     ----------
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of
-    `models.edm`.
+    `portable.models.edm`.
     """
     given = frames.timed(dataset, "dataset")
     dataset = check_columns(given, "dataset", dtype=np.float32)
@@ -210,7 +210,7 @@ def cross_map(
 
 
 class Cross:
-    """Checked arguments of a cross map, in places of `models.edm.segments`.
+    """Checked arguments of a cross map, in places of `portable.models.edm.segments`.
 
     dataset : ndarray, shape (n_times, n_series)
     dims : array of int, broadcasts to shape (n_libraries, n_series)

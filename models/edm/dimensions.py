@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_count
+from ..shared.checks import as_numbers, check_choice, check_count
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]

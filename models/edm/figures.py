@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..extras import need
+from ..shared.extras import need
 
 
 def _axes(axes):

@@ -10,9 +10,9 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
-from ..extras import need
+from ..shared.extras import need
 from .frames import counts_times
-from ..files import check_file, check_growth, numbers, read_csv, read_npy, reading
+from ..shared.files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
 READERS = ", ".join(KINDS[:-1]) + " or " + KINDS[-1]
@@ -51,10 +51,11 @@ def read(path, dataset=None):
     Parameters
     ----------
     path : str or Path
-        .csv or .csv.gz with a header (empty cells, NA and the like are missing: `models.files.MISSING`),
-        .parquet (wants pandas and pyarrow), .npy of shape (n_times,) or (n_times, n_columns), or .h5/.hdf5
-        with such a dataset; columns without names are numbered from 0. The first column that holds nothing
-        but dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00) tells the times of the rows.
+        .csv or .csv.gz with a header (empty cells, NA and the like are missing:
+        `portable.models.shared.files.MISSING`), .parquet (wants pandas and pyarrow), .npy of shape (n_times,)
+        or (n_times, n_columns), or .h5/.hdf5 with such a dataset; columns without names are numbered from 0.
+        The first column that holds nothing but dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00)
+        tells the times of the rows.
     dataset : str, optional
         Name of the HDF5 dataset; needed where the file holds several.
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..extras import need
-from ..files import read_npy
-from ..shown import Shown
+from ..shared.extras import need
+from ..shared.files import read_npy
+from ..shared.shown import Shown
 
 
 # names of a first column that rises or falls all the way: it counts the times

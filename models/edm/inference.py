@@ -10,11 +10,11 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import PathLike, Real, TableLike, Whole, Windows
-from ..checks import check_choice, check_count, check_flag, check_number, check_share
-from ..fingerprints import digest
-from ..progress import bar
-from ..store import Store
+from ..shared.annotations import PathLike, Real, TableLike, Whole, Windows
+from ..shared.checks import check_choice, check_count, check_flag, check_number, check_share
+from ..shared.fingerprints import digest
+from ..shared.progress import bar
+from ..shared.store import Store
 from . import frames, list_kernels, surrogate_kernels
 from .checks import DTYPES, DType, check_columns, extremes
 from .cross import STEPS, Cross

@@ -1,4 +1,4 @@
-"""Kernels that say where neighbours are; the equations are numbered in `models.edm`.
+"""Kernels that say where neighbours are; the equations are numbered in `portable.models.edm`.
 
 Arguments that recur, here and in `list_kernels`
     n_dims      E, the coordinates of an embedded point

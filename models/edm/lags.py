@@ -11,8 +11,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
-from ..checks import check_count, check_seed
+from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
+from ..shared.checks import check_count, check_seed
 from .checks import DType, check_targets, without_variation
 from .convergence import ends_of, p_values
 from .frames import Tabled, is_label, series_of

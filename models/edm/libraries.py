@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import check_count
+from ..shared.checks import check_count
 
 
 @dataclass(frozen=True)

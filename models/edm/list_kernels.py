@@ -1,4 +1,4 @@
-"""Kernels that list neighbours and predict from them; the equations are numbered in `models.edm`.
+"""Kernels that list neighbours and predict from them; the equations are numbered in `portable.models.edm`.
 
 Arguments are those of `kernels`, and
     adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0

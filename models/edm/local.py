@@ -13,8 +13,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..annotations import Label, TableLike, Whole, Windows
-from ..checks import as_numbers
+from ..shared.annotations import Label, TableLike, Whole, Windows
+from ..shared.checks import as_numbers
 from . import frames
 from . import local_kernels as kernels
 from .checks import without_variation
@@ -108,7 +108,7 @@ def smap(
 
     References
     ----------
-    Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `models.edm`.
+    Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `portable.models.edm`.
     """
     theta = _check_theta(theta)
     library, target, index, names = frames.series_of(library, columns, target)

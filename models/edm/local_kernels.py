@@ -1,4 +1,4 @@
-"""Kernels of S-maps; the equations are numbered in `models.edm`.
+"""Kernels of S-maps; the equations are numbered in `portable.models.edm`.
 
 Arguments that recur
     x, y        coordinates of candidates and points, shape (n_dims, n)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
-from ..arrays import new_array
-from ..checks import check_choice, check_count
+from ..shared.annotations import Label, NumberOrArray, TableLike, Whole, Windows
+from ..shared.arrays import new_array
+from ..shared.checks import check_choice, check_count
 from . import frames, kept, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
@@ -105,7 +105,7 @@ class Problem:
     """Checked arguments of a search: which candidates, which points, and what they are made of.
 
     Times are places of `segments`, and those of points are places of `point_segments`: see
-    `models.edm.segments`.
+    `portable.models.edm.segments`.
     """
 
     def __init__(
@@ -573,11 +573,11 @@ def simplex(
 
     References
     ----------
-    Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
+    Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `portable.models.edm`.
 
     Examples
     --------
-    >>> from models import edm
+    >>> from portable.models import edm
     >>> x = [0.4]
     >>> for _ in range(199):
     ...     x.append(3.8 * x[-1] * (1.0 - x[-1]))

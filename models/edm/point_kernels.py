@@ -1,5 +1,5 @@
 """Kernels of one series' points: neighbours on a line, predictions, and their correlation with what was
-observed; the equations are numbered in `models.edm`.
+observed; the equations are numbered in `portable.models.edm`.
 
 Arguments that recur
     distances, times  of the neighbours of each point, ascending, shape (n_points, k); infinity and -1 where

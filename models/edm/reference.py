@@ -1,4 +1,4 @@
-"""The equations of `models.edm` in plain NumPy: slow, float64, all distances at once."""
+"""The equations of `portable.models.edm` in plain NumPy: slow, float64, all distances at once."""
 
 import numpy as np
 

@@ -9,7 +9,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..arrays import new_array
+from ..shared.arrays import new_array
 from . import kernels, list_kernels
 
 MOST = 2**31 - 1  # places are counted in 32 bits

@@ -1,7 +1,7 @@
 """Series that share some properties with given ones, but not their relation to others; made on the space.
 
-What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m models.edm
-calibrate`.
+What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m
+portable.models.edm calibrate`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import Array, Whole
-from ..checks import check_choice, check_count, check_seed
+from ..shared.annotations import Array, Whole
+from ..shared.checks import check_choice, check_count, check_seed
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .traits import default_kinds

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 import portable as pk
 
-from ..annotations import Label, NumberOrArray, TableLike, Whole, Windows
-from ..checks import check_count
+from ..shared.annotations import Label, NumberOrArray, TableLike, Whole, Windows
+from ..shared.checks import check_count
 from . import kept
 from .checks import DType, without_variation
 from .frames import Tabled, series_of, timed

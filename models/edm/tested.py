@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..annotations import Array
-from ..checks import as_numbers, check_choice, check_share
-from ..shown import Shown
+from ..shared.annotations import Array
+from ..shared.checks import as_numbers, check_choice, check_share
+from ..shared.shown import Shown
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shown import Shown
+from ..shared.shown import Shown
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4

@@ -1,5 +1,5 @@
-"""`python -m models.hawkes`: fit, probabilities and residuals of events in a file; simulate; the paper's
-table; calibration."""
+"""`python -m portable.models.hawkes`: fit, probabilities and residuals of events in a file; simulate; the
+paper's table; calibration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from .. import command, page
-from ..checks import check_outputs
-from ..cluster import add_cluster
-from ..extras import need
-from ..files import check_folder, replacing, write
+from ..shared import command, page
+from ..shared.checks import check_outputs
+from ..shared.cluster import add_cluster
+from ..shared.extras import need
+from ..shared.files import check_folder, replacing, write
 from . import figures
 from .backgrounds import fit_background
 from .calibration import calibrate
@@ -36,13 +36,14 @@ from .repeats import places
 from .likelihood import Likelihood
 from .noise import calibrate_noise
 from .nuts import sample_nuts
-from .paper import Paper
 from .parameters import Parameters
 from .posterior import Posterior
 from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
 from .residuals import residuals
 from .sampler import sample_posterior
 from .simulate import simulate
+
+Paper = page.study_of("hawkes")
 
 console = Console(highlight=False)
 

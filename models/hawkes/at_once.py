@@ -50,11 +50,11 @@ def log_likelihood(
 
     References
     ----------
-    Holbrook et al. (2021); equation (4) of `models.hawkes`.
+    Holbrook et al. (2021); equation (4) of `portable.models.hawkes`.
 
     Examples
     --------
-    >>> from models import hawkes
+    >>> from portable.models import hawkes
     >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
     >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
     >>> round(hawkes.log_likelihood(events.locations, events.times, params, space="serial"), 3)
@@ -105,7 +105,7 @@ def excitation_probabilities(
 
     References
     ----------
-    Holbrook et al. (2021), equation (2); equation (5) of `models.hawkes`.
+    Holbrook et al. (2021), equation (2); equation (5) of `portable.models.hawkes`.
     """
     check_params(params)
     return Likelihood(

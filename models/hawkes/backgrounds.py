@@ -28,8 +28,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_count, check_finite
-from ..shown import Shown
+from ..shared.checks import as_numbers, check_choice, check_count, check_finite
+from ..shared.shown import Shown
 from .checks import check_events, check_horizon
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance

@@ -15,11 +15,11 @@ import numpy as np
 
 import portable as pk
 
-from ..checks import check_choice, check_count, check_seed
-from ..extras import need
-from ..posteriors import mixing_looked_at
-from ..processes import map_numbers, space_of
-from ..shown import Shown
+from ..shared.checks import check_choice, check_count, check_seed
+from ..shared.extras import need
+from ..shared.posteriors import mixing_looked_at
+from ..shared.processes import map_numbers, space_of
+from ..shared.shown import Shown
 from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .parameters import Background, Parameters

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
-from ..checks import check_choice, check_flag, check_number
-from ..dates import as_date, as_dates, looks_dated
-from ..files import replacing
+from ..shared.checks import check_choice, check_flag, check_number
+from ..shared.dates import as_date, as_dates, looks_dated
+from ..shared.files import replacing
 from . import files
 from .files import LENGTHS_KM, TIMES_H, LengthUnit, TimeUnit
 from .likelihood import Likelihood

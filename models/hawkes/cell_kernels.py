@@ -1,7 +1,7 @@
 """Kernels that look for events near one another through cells in space, and that sum over lists of pairs so
 found.
 
-Arguments that recur, besides those of `models.hawkes.kernels`
+Arguments that recur, besides those of `portable.models.hawkes.kernels`
     x, t            locations (and marks) as there, and times, shape (n_events,), in the order of cells, then
                     of time
     cell            cell coordinates of each event, shape (n_dims, n_events)
@@ -16,7 +16,7 @@ import types
 
 import portable as pk
 
-from ..shared_kernels import first_not_below
+from ..shared.shared_kernels import first_not_below
 from .excitation import OWN, excitation_functions
 from .kernels import background_terms, mark_of, squared_distance
 

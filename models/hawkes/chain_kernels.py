@@ -55,7 +55,7 @@ def moves(counts, chain, place_of, first, last):
 
 @pk.function
 def log_prior_of(prior, v):
-    """The log-density of a coordinate, up to a constant: `models.hawkes.priors`."""
+    """The log-density of a coordinate, up to a constant: `portable.models.hawkes.priors`."""
     log_v = pk.log(v)
     return prior[0] * log_v + prior[1] * v + prior[2] * v * v + prior[3] * log_v * log_v
 

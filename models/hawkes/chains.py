@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import Together
+from ..shared.arrays import Together
 from . import chain_kernels as ck
 from . import kernels
 from .cells import PairList, Range

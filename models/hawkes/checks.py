@@ -6,8 +6,8 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..checks import as_numbers, check_finite
-from ..dates import looks_dated
+from ..shared.checks import as_numbers, check_finite
+from ..shared.dates import looks_dated
 from .parameters import Background, ParametersBase
 
 

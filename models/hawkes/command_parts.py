@@ -1,5 +1,5 @@
-"""What the commands of `python -m models.hawkes` share: options of the model, starts, earlier results,
-coverage."""
+"""What the commands of `python -m portable.models.hawkes` share: options of the model, starts, earlier
+results, coverage."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.table import Table
 
 from portable.errors import InputError
 
-from .. import command
-from ..files import read_json
+from ..shared import command
+from ..shared.files import read_json
 from .backgrounds import KINDS, fit_background
 from .catalogue import read_catalogue
 from .compose import compose

@@ -23,7 +23,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_choice, check_count, check_flag
+from ..shared.checks import check_choice, check_count, check_flag
 from .decays import Decay, exponentials, omori
 from .kernels import LOG2_E
 from .parameters import ParametersBase

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import check_choice, check_count, check_seed
-from ..processes import map_numbers, space_of
+from ..shared.checks import check_choice, check_count, check_seed
+from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .fit import fit
 from .likelihood import Likelihood

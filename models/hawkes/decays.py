@@ -16,7 +16,7 @@ import numpy as np
 
 import portable as pk
 
-from ..checks import check_count, check_number
+from ..shared.checks import check_count, check_number
 from .kernels import LOG2_E
 
 _STEP = 1e-5  # in logarithms, for derivatives by central differences: their square is the relative error

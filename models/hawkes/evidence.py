@@ -9,9 +9,9 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count
-from ..extras import need
-from ..shown import Shown
+from ..shared.checks import check_count
+from ..shared.extras import need
+from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

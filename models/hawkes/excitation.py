@@ -1,5 +1,5 @@
 """Kernels of the excitation (2) and of the rates, for one triggering function; arguments as in
-`models.hawkes.kernels`."""
+`portable.models.hawkes.kernels`."""
 
 import functools
 import types

@@ -9,8 +9,8 @@ import numpy as np
 
 from portable.errors import DTypeError, ShapeError
 
-from ..checks import as_numbers
-from ..extras import need
+from ..shared.checks import as_numbers
+from ..shared.extras import need
 from .checks import check_params
 from .intensity import intensity_grid
 from .posterior import Posterior

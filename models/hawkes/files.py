@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError
 
-from ..checks import check_choice, check_flag
-from ..dates import as_dates, looks_dated
-from ..extras import need
-from ..files import check_file, read_csv, read_npz, reading
+from ..shared.checks import check_choice, check_flag
+from ..shared.dates import as_dates, looks_dated
+from ..shared.extras import need
+from ..shared.files import check_file, read_csv, read_npz, reading
 
 LengthUnit: TypeAlias = Literal["km", "m", "mile"]
 TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
@@ -65,7 +65,7 @@ def read_events(
         .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
     places : sequence of 1 to 3 column names
     time : str
-        Column of times: numbers, or dates and times. See `models.dates.as_dates`.
+        Column of times: numbers, or dates and times. See `portable.models.shared.dates.as_dates`.
     length_unit : {"km", "m", "mile"}
         Of places.
     time_unit : {"h", "min", "s", "d"}

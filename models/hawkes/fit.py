@@ -12,8 +12,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_flag, check_share
-from ..shown import Shown
+from ..shared.checks import check_count, check_flag, check_share
+from ..shared.shown import Shown
 from .checks import check_params
 from .criterion import Criterion, model_of
 from .guards import check_estimate, check_places, notes
@@ -155,7 +155,7 @@ def fit(
         Parameters that keep the start's value.
     posterior : bool, default False
         Whether `priors` count: the mode of the density of the coordinates that they are stated in
-        (`models.hawkes.priors`).
+        (`portable.models.hawkes.priors`).
     priors : dict, optional
         Priors by coordinate, such as {"1/h": half_normal(10)}; the paper's where none is given.
     least : dict, optional
@@ -178,7 +178,7 @@ def fit(
 
     Examples
     --------
-    >>> from models import hawkes
+    >>> from portable.models import hawkes
     >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
     >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
     >>> found = hawkes.fit(hawkes.Likelihood(events.locations, events.times, space="serial"))

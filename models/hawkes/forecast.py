@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_share
-from ..shown import Shown
+from ..shared.checks import check_count, check_share
+from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive

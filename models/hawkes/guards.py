@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..checks import as_numbers, check_finite, check_number
+from ..shared.checks import as_numbers, check_finite, check_number
 
 from .likelihood import Likelihood
 from .parameters import ParametersBase

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..checks import as_numbers, check_finite
+from ..shared.checks import as_numbers, check_finite
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

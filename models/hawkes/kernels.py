@@ -1,5 +1,5 @@
 """Kernels of the background (1), and what all kernels of the method share; equations as numbered in
-`models.hawkes`.
+`portable.models.hawkes`.
 
 Arguments that recur
     x           locations, shape (n_rows, n_events): n_dims rows; then, where there are any, the marks in row
@@ -24,7 +24,7 @@ import math
 
 import portable as pk
 
-from ..shared_kernels import first_not_below
+from ..shared.shared_kernels import first_not_below
 
 # exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
 LOG2_E = math.log2(math.e)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..checks import check_choice, check_flag
-from ..cluster import connected
-from ..sharding import here
+from ..shared.checks import check_choice, check_flag
+from ..shared.cluster import connected
+from ..shared.sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
 from .excitation import kernels_of, row_of_params

@@ -15,8 +15,8 @@ import numpy as np
 
 import portable as pk
 
-from ..checks import check_count, check_seed
-from ..processes import map_numbers, space_of
+from ..shared.checks import check_count, check_seed
+from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .parameters import Parameters
 from .significance import several_tests

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..checks import check_count, check_flag, check_seed
-from ..extras import need
-from ..posteriors import stopped
+from ..shared.checks import check_count, check_flag, check_seed
+from ..shared.extras import need
+from ..shared.posteriors import stopped
 from .checks import check_params
 from .fit import Objective, check_free, check_least, check_likelihood, posterior_mode, raise_to
 from .likelihood import Likelihood

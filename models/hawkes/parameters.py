@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_finite
+from ..shared.checks import as_numbers, check_finite
 from .triggering import EXPONENTIAL, Triggering
 
 _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from .. import posteriors
-from ..extras import need
-from ..shown import Shown
+from ..shared import posteriors
+from ..shared.extras import need
+from ..shared.shown import Shown
 from .parameters import ParametersBase
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_number
+from ..shared.checks import check_number
 from .parameters import check_positive
 
 

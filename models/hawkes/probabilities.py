@@ -12,8 +12,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_flag, check_number
-from ..extras import need
+from ..shared.checks import check_count, check_flag, check_number
+from ..shared.extras import need
 from .cells import all_pairs_within
 from .fit import check_likelihood
 from .likelihood import Likelihood

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..progress import bar
+from ..shared.progress import bar
 from . import chain_kernels as ck
 
 

@@ -1,5 +1,5 @@
-"""The model in plain NumPy, float64, straight from equations (1) to (5) of `models.hawkes`: slow, short,
-independent.
+"""The model in plain NumPy, float64, straight from equations (1) to (5) of `portable.models.hawkes`: slow,
+short, independent.
 
 Memory stays bounded because events are taken a chunk at a time against all others. Shares nothing with the
 kernels.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import as_numbers, check_finite
+from ..shared.checks import as_numbers, check_finite
 
 _REPEATED = 0.1  # share of events with the place of another, from which on places are rounded
 

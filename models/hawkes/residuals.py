@@ -12,8 +12,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..extras import need
-from ..shown import Shown
+from ..shared.extras import need
+from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

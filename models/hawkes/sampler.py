@@ -9,9 +9,9 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_flag, check_seed
-from ..posteriors import stopped
-from ..store import Store
+from ..shared.checks import check_count, check_flag, check_seed
+from ..shared.posteriors import stopped
+from ..shared.store import Store
 from . import chain_kernels as ck
 from .chains import Chains
 from .checkpoint import Kept
@@ -75,7 +75,7 @@ def sample_posterior(
         four standard errors around the posterior mode that is found from there.
     fixed : sequence of str
     priors : dict, optional
-        Priors by coordinate; the paper's where none is given (`models.hawkes.priors`).
+        Priors by coordinate; the paper's where none is given (`portable.models.hawkes.priors`).
     least : dict, optional
         Lower bounds of free parameters, by name, below which their priors are cut off: of h, for example,
         the rounding of places. A single start is moved to them.

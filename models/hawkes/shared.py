@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import Held, Shards, spread
+from ..shared.sharding import Held, Shards, spread
 from . import kernels
 from .excitation import kernels_of
 from .sums import PairSums

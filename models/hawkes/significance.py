@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 import portable as pk
 
-from ..checks import check_count, check_seed
-from ..shown import Shown
+from ..shared.checks import check_count, check_seed
+from ..shared.shown import Shown
 from .checks import check_events
 from .kernels import LOG2_E
 
@@ -228,7 +228,7 @@ def triggering_test(
     Examples
     --------
     >>> import numpy as np
-    >>> from models import hawkes
+    >>> from portable.models import hawkes
     >>> random = np.random.default_rng(0)
     >>> noise = random.uniform(0.0, 10.0, (300, 2)), np.sort(random.uniform(0.0, 8766.0, 300))
     >>> hawkes.triggering_test(*noise, space="serial").p_value > 0.05

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_finite
+from ..shared.checks import as_numbers, check_choice, check_finite
 from .checks import check_events, check_params
 from .parameters import Parameters, ParametersBase, check_positive
 
@@ -138,7 +138,7 @@ def simulate(
 
     Examples
     --------
-    >>> from models import hawkes
+    >>> from portable.models import hawkes
     >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
     >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
     >>> len(events.times), int((events.parents >= 0).sum())

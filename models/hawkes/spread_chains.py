@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sharding import Shards
+from ..shared.sharding import Shards
 from . import chain_kernels as ck
 from .cells import Range
 from .chains import Agreed, Chains, agreed, first_memory

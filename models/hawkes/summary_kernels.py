@@ -1,4 +1,4 @@
-"""Kernels of what is asked of a fitted model; arguments as in `models.hawkes.kernels`, constants of
+"""Kernels of what is asked of a fitted model; arguments as in `portable.models.hawkes.kernels`, constants of
 triggering compiled in."""
 
 import functools

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import reached
+from ..shared.arrays import reached
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, OrderError, ShapeError
 
-from ..checks import as_numbers, check_count, check_finite, check_share
-from ..shown import Shown
+from ..shared.checks import as_numbers, check_count, check_finite, check_share
+from ..shared.shown import Shown
 from .checks import check_horizon
 from .fit import covariance_of
 from .parameters import check_positive

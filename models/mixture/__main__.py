@@ -1,5 +1,5 @@
-"""Command line: `python -m models.mixture fit CELLS...`: from a cytometer's files to labelled cells, tables
-and figures.
+"""Command line: `python -m portable.models.mixture fit CELLS...`: from a cytometer's files to labelled cells,
+tables and figures.
 
 Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
 """
@@ -18,15 +18,16 @@ from rich.table import Table
 import portable as pk
 from portable.errors import InputError, printable
 
-from .. import command, page
-from ..cluster import add_cluster
-from ..extras import need
-from ..files import check_folder
+from ..shared import command, page
+from ..shared.cluster import add_cluster
+from ..shared.extras import need
+from ..shared.files import check_folder
 from . import cytometry
 from .cytometry import figures, tables
 from .cytometry.labels import FORMATS
 from .cytometry.panel import COMPENSATIONS
-from .paper import Paper
+
+Paper = page.study_of("mixture")
 
 _SHOWN = 30  # populations in the terminal's table; the file has all
 _CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"

@@ -12,21 +12,12 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError
 
-from ..mapped import rows_of
-from ..sharding import Shards, even_number, here, nodes
+from ..shared.mapped import rows_of
+from ..shared.sharding import Shards, even_number, here, nodes
 from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
-from .sums import (
-    CANCELS,
-    blocks_of,
-    group_of,
-    n_features,
-    record_length,
-    references,
-    slices_of,
-    triangle,
-)
+from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, slices_of, triangle
 from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132

@@ -10,9 +10,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..arrays import as_view
-from ..checks import as_numbers, check_finite, first_not_finite
-from ..mapped import Streamed, opened
+from ..shared.arrays import as_view
+from ..shared.checks import as_numbers, check_finite, first_not_finite
+from ..shared.mapped import Streamed, opened
 
 # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
@@ -23,7 +23,7 @@ def check_points(points, name="X", n_features=None):
     else as float64.
 
     What has one of these dtypes is not copied. What is larger than memory stays where it is: see
-    `models.mapped`.
+    `portable.models.shared.mapped`.
     """
     points = check_table(points, name, n_features)
     if isinstance(points, pk.View):

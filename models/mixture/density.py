@@ -8,7 +8,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ArrayOrView
+from ..shared.annotations import ArrayOrView
 from .blocks import Components, Points
 from .checks import check_array, check_table, check_weights
 
@@ -47,7 +47,7 @@ def log_density(
 
     References
     ----------
-    Equations (1) and (2) of `models.mixture`.
+    Equations (1) and (2) of `portable.models.mixture`.
     """
     X = check_table(X)
     means = check_array(means, "means")

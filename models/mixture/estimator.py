@@ -12,13 +12,13 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
-from ..checks import check_choice, check_count, check_flag, check_number, check_seed
-from ..cluster import connected
-from ..mapped import Streamed, opened
-from ..progress import bar
-from ..sharding import here
-from ..store import Store
+from ..shared.annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
+from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..shared.cluster import connected
+from ..shared.mapped import Streamed, opened
+from ..shared.progress import bar
+from ..shared.sharding import here
+from ..shared.store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Points
 from .checks import (
@@ -127,12 +127,12 @@ class DirichletMixture(Fitted):
 
     References
     ----------
-    Suchard et al. (2010); equations (1) to (8) of `models.mixture`. Moves: N. Ueda, R. Nakano, Z. Ghahramani,
-    G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
+    Suchard et al. (2010); equations (1) to (8) of `portable.models.mixture`. Moves: N. Ueda, R. Nakano, Z.
+    Ghahramani, G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
 
     Examples
     --------
-    >>> from models import mixture
+    >>> from portable.models import mixture
     >>> X = np.random.default_rng(1).normal(size=(200, 1)) + np.repeat([[0.0], [9.0]], 100, axis=0)
     >>> model = mixture.DirichletMixture(5, random_state=0, space="serial").fit(X)
     >>> model.n_active_, np.sort(model.means_[model.weights_ > 0.01, 0]).round(1).tolist()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 
-from ..extras import need
+from ..shared.extras import need
 from . import covariance
 
 _LEAST_WEIGHT = 0.005  # components below are part of the sum only

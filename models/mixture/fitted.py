@@ -8,10 +8,10 @@ import numpy as np
 
 import portable as pk
 
-from ..annotations import Array, ArrayOrView, ClientLike, LargeLike, PathLike, Whole
-from ..checks import check_count
-from ..cluster import connected
-from ..mapped import opened
+from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, PathLike, Whole
+from ..shared.checks import check_count
+from ..shared.cluster import connected
+from ..shared.mapped import opened
 from . import covariance, saving
 from .blocks import Components, Points
 from .checks import check_feature_names, check_random_state, check_table

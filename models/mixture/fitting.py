@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..shown import Shown
+from ..shared.shown import Shown
 from . import covariance
 from .blocks import Points
 from .climb import Climb

@@ -1,5 +1,5 @@
-"""Blocked Gibbs sampling from the posterior of `models.mixture`, and labels that mean the same in every
-draw."""
+"""Blocked Gibbs sampling from the posterior of `portable.models.mixture`, and labels that mean the same in
+every draw."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 import portable as pk
 
-from ..extras import need
-from ..posteriors import mixing, stopped, warn
-from ..store import NOWHERE
+from ..shared.extras import need
+from ..shared.posteriors import mixing, stopped, warn
+from ..shared.store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
 from .posterior import Posterior

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..store import NOWHERE
+from ..shared.store import NOWHERE
 
 _FIELDS = (
     "state",

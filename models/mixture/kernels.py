@@ -1,4 +1,4 @@
-"""Kernels of Gaussian mixtures; the equations are numbered in `models.mixture`.
+"""Kernels of Gaussian mixtures; the equations are numbered in `portable.models.mixture`.
 
 Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array
 of points and components is larger.

@@ -17,7 +17,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shown import Shown
+from ..shared.shown import Shown
 from . import covariance, search_kernels
 from .blocks import Components, Points
 from .climb import Climb

@@ -12,14 +12,14 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import ShapeError
 
-from .. import posteriors
-from ..annotations import PathLike
-from ..checks import check_choice
+from ..shared import posteriors
+from ..shared.annotations import PathLike
+from ..shared.checks import check_choice
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
-from ..extras import need
-from ..shown import Shown
+from ..shared.extras import need
+from ..shared.shown import Shown
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError
 
-from ..annotations import Array
-from ..checks import check_number
+from ..shared.annotations import Array
+from ..shared.checks import check_number
 from . import covariance
 from .checks import check_array, check_covariances
 
@@ -20,7 +20,7 @@ _NEAREST = 1e-10  # sticks stay this far from 0 and 1
 
 @dataclass(frozen=True)
 class Prior:
-    """The prior of `models.mixture`.
+    """The prior of `portable.models.mixture`.
 
     Parameters
     ----------

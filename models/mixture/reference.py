@@ -1,5 +1,5 @@
-"""The equations of `models.mixture` in plain NumPy, component by component, with all n x k numbers: for
-tests."""
+"""The equations of `portable.models.mixture` in plain NumPy, component by component, with all n x k numbers:
+for tests."""
 
 from __future__ import annotations
 

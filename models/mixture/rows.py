@@ -8,8 +8,8 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import Copying, reached
-from ..mapped import Streamed
+from ..shared.arrays import Copying, reached
+from ..shared.mapped import Streamed
 
 # Bytes that are copied to a device or from it at once: enough for the speed of its link. So many points or
 # results may lie there beside what is kept.

@@ -13,7 +13,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..files import read_npz, replacing
+from ..shared.files import read_npz, replacing
 from .moves import Move
 from .prior import Prior
 

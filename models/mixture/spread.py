@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..arrays import reached
+from ..shared.arrays import reached
 from .checks import check_points
 from .rows import Rows, on_host
 from .search_kernels import BLOCK, SIDE, column_sums

@@ -6,7 +6,7 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import new_array, reached
+from ..shared.arrays import new_array, reached
 from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")

@@ -6,7 +6,7 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import reached
+from ..shared.arrays import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred

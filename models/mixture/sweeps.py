@@ -10,9 +10,9 @@ import numpy as np
 
 import portable as pk
 
-from ..arrays import reached
-from ..mapped import Mapped, Part, read
-from ..sharding import Held
+from ..shared.arrays import reached
+from ..shared.mapped import Mapped, Part, read
+from ..shared.sharding import Held
 from . import kernels, search_kernels
 from .rows import Landing, Stretch
 from .sums import Sums, record_length

@@ -1,5 +1,5 @@
-"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, `figures` of
-studies, and `calibrate`."""
+"""Command line: `python -m portable.models.resampling experiment`, the paper's study on this machine,
+`figures` of studies, and `calibrate`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import portable as pk
 from portable.errors import InputError, printable
 
-from .. import command, page
-from ..cluster import add_cluster
+from ..shared import command, page
+from ..shared.cluster import add_cluster
 from .calibration import calibrate
 from .exactness import likelihoods, smoothers
 from .figures import draw
-from .paper import Paper
 from .study import ROW, Design, decisions, load, merge, save, study
+
+Paper = page.study_of("resampling")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -194,7 +195,7 @@ def experiment(options):
         _say(known)
         print(
             f"wrote {printable(table)}; figures want matplotlib, here or elsewhere: python -m"
-            f" models.resampling figures {printable(table)}"
+            f" portable.models.resampling figures {printable(table)}"
         )
 
 

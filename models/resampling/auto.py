@@ -11,8 +11,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ArrayOrView, PathLike
-from ..checks import check_choice
+from ..shared.annotations import ArrayOrView, PathLike
+from ..shared.checks import check_choice
 from . import schemes
 from .study import SCHEMES, decisions, kind_of, load
 from .weights import metropolis_steps
@@ -35,7 +35,7 @@ def resample(
         A scheme's name, or "auto": what a study on this machine found fastest for the number of particles and
         the evenness of the weights; without a study systematic: docs/measured.md says by how much.
     decisions : str or path, optional
-        The study.json that `python -m models.resampling experiment` wrote.
+        The study.json that `python -m portable.models.resampling experiment` wrote.
     weights, log_weights, space, **options : as in the schemes
 
     Returns
@@ -50,7 +50,7 @@ def resample(
 
     Examples
     --------
-    >>> from models import resampling
+    >>> from portable.models import resampling
     >>> resampling.resample([0.1, 0.2, 0.7], method="systematic", seed=1, space="serial").tolist()
     [1, 2, 2]
     """

@@ -19,9 +19,9 @@ from rich.progress import track
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..annotations import Array, ClientLike, Spaces
-from ..arrays import reached
-from ..sharding import Shards
+from ..shared.annotations import Array, ClientLike, Spaces
+from ..shared.arrays import reached
+from ..shared.sharding import Shards
 from . import blame, row_kernels
 from .filtered import Filtered, collect, joined
 from .given import Data, Model, ModelFunction

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..annotations import Array
+from ..shared.annotations import Array
 from . import weighing
 from .given import Data, Model, tried
 
@@ -20,7 +20,7 @@ def undefined(extremes: Array) -> Array:
     Parameters
     ----------
     extremes : ndarray of int64, shape (n_steps, n_rows, 3)
-        See `models.resampling.filter_kernels`.
+        See `portable.models.resampling.filter_kernels`.
 
     Returns
     -------

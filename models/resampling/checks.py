@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import refuse_mask
+from ..shared.checks import refuse_mask
 
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 

@@ -1,7 +1,7 @@
 """What particle filters are compared with: Kalman's filter and smoother, filters on grids, sums over finite
 state spaces. NumPy; slow.
 
-Notation as in `models.resampling.ready`; NaN among observations is missing.
+Notation as in `portable.models.resampling.ready`; NaN among observations is missing.
 """
 
 from __future__ import annotations

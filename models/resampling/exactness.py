@@ -1,4 +1,4 @@
-"""Filters and smoothers against closed forms, in standard errors: what `python -m models.resampling
+"""Filters and smoothers against closed forms, in standard errors: what `python -m portable.models.resampling
 calibrate` begins with."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures 2 to 6 of Murray, Lee and Jacob from the cells of a study (`models.resampling.study`)."""
+"""Figures 2 to 6 of Murray, Lee and Jacob from the cells of a study (`portable.models.resampling.study`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 
-from .. import page
-from ..files import replacing
+from ..shared import page
+from ..shared.files import replacing
 from .study import SCHEMES, decisions
 
 QUANTITIES = {

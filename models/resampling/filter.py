@@ -15,24 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import (
-    DTypeError,
-    FiniteError,
-    InputError,
-    ShapeError,
-)
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..annotations import Array, ClientLike, NumberOrArray, Real, Spaces, Whole
-from ..checks import (
-    as_numbers,
-    check_choice,
-    check_count,
-    check_flag,
-    check_number,
-    check_seed,
-)
-from ..cluster import connected
-from ..sharding import here, spaces_of
+from ..shared.annotations import Array, ClientLike, NumberOrArray, Real, Spaces, Whole
+from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_number, check_seed
+from ..shared.cluster import connected
+from ..shared.sharding import here, spaces_of
 from . import banks, blame, filter_kernels, launches, row_kernels
 from .checks import MOST
 from .filtered import Filtered
@@ -152,7 +140,7 @@ class ParticleFilter:
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
 
     def takes_rows(self, n: int) -> bool:
-        """Whether a row of n particles is one team's throughout: `models.resampling.row_kernels`.
+        """Whether a row of n particles is one team's throughout: `portable.models.resampling.row_kernels`.
 
         Parameters
         ----------
@@ -317,7 +305,7 @@ class ParticleFilter:
         moments: ModelFunction | None = None,
         on_nan: blame.OnNan = "die",
     ) -> Online:
-        """A filter that is given one observation at a time: `models.resampling.Online`.
+        """A filter that is given one observation at a time: `portable.models.resampling.Online`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Kernels of a particle filter; the notation is that of `models.resampling.filter`.
+"""Kernels of a particle filter; the notation is that of `portable.models.resampling.filter`.
 
 Arguments that recur
     sweep        particles of a team of `start` and `advance`; a row is a filter

@@ -11,10 +11,10 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import NumberOrArray
-from ..arrays import host_array, reached
-from ..checks import check_count
-from ..shown import Shown
+from ..shared.annotations import NumberOrArray
+from ..shared.arrays import host_array, reached
+from ..shared.checks import check_count
+from ..shared.shown import Shown
 from . import filter_kernels, launches, weighing
 from .blame import undefined
 from .checks import MOST
@@ -121,7 +121,7 @@ class History:
     log_w : shape (n_steps, n_filters, n)
     ancestors : shape (n_steps, n_filters, n)
         Row t holds the parents, at t, of step t + 1, where the filter was resampled.
-    extremes : see `models.resampling.filter_kernels`
+    extremes : see `portable.models.resampling.filter_kernels`
     params, inputs : shape (n_filters, n_params), (n_steps, n_inputs)
     """
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import Array, Whole
-from ..arrays import reached
-from ..checks import check_count
-from ..sharding import Shards
+from ..shared.annotations import Array, Whole
+from ..shared.arrays import reached
+from ..shared.checks import check_count
+from ..shared.sharding import Shards
 from . import smoothing_kernels
 from .banks import Rows, rows_of, split
 from .given import Data

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
 
-from ..annotations import Array
-from ..checks import as_numbers, check_finite
+from ..shared.annotations import Array
+from ..shared.checks import as_numbers, check_finite
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
 _TRIED = 64  # rows of parameters that the model's functions are tried with, at most

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..annotations import Real, Whole
-from ..checks import check_count
+from ..shared.annotations import Real, Whole
+from ..shared.checks import check_count
 from . import banks
 from .posterior import Posterior
 from .sampling import Nans, Sampling

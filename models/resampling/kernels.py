@@ -1,5 +1,5 @@
 """Kernels of sums over weights, of conversions and of permutations; the notation is that of
-`models.resampling`.
+`portable.models.resampling`.
 
 r is the row of a filter, k a draw, i a particle.
 """

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..annotations import ArrayOrView, Whole
-from ..arrays import reached
-from ..checks import check_count
+from ..shared.annotations import ArrayOrView, Whole
+from ..shared.arrays import reached
+from ..shared.checks import check_count
 from . import kernels, launches, weighing
 from .checks import MOST, check_rows
 from .spreading import LONG

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..annotations import Array, NumberOrArray, PathLike, Whole
-from ..arrays import reached
-from ..checks import as_numbers, check_choice, check_count, check_seed
-from ..files import read_npz, replacing
-from ..store import difference, told
+from ..shared.annotations import Array, NumberOrArray, PathLike, Whole
+from ..shared.arrays import reached
+from ..shared.checks import as_numbers, check_choice, check_count, check_seed
+from ..shared.files import read_npz, replacing
+from ..shared.store import difference, told
 from .blame import ON_NAN, OnNan, counted, undefined
 from .given import FUNCTIONS, Data, Model, ModelFunction, Params
 from .running import Run

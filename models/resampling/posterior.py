@@ -11,10 +11,10 @@ import numpy as np
 
 from portable.errors import InputError
 
-from .. import posteriors
-from ..annotations import PathLike
-from ..extras import need
-from ..shown import Shown
+from ..shared import posteriors
+from ..shared.annotations import PathLike
+from ..shared.extras import need
+from ..shared.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import Whole
-from ..extras import need
+from ..shared.annotations import Whole
+from ..shared.extras import need
 from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel

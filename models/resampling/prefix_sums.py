@@ -2,9 +2,9 @@
 to use.
 
 From some hundred thousand weights on their prefix sums W, and N W_i / W_N + u, keep too few digits:
-offspring are biased. `models.resampling.schemes` draws the same distributions from sums of whole numbers. W
-is summed one after the other ("linear", NumPy's cumsum: the paper's CPU) or by the layer's scan ("scan": the
-paper's GPU).
+offspring are biased. `portable.models.resampling.schemes` draws the same distributions from sums of whole
+numbers. W is summed one after the other ("linear", NumPy's cumsum: the paper's CPU) or by the layer's scan
+("scan": the paper's GPU).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable import random
 
-from ..arrays import reached
+from ..shared.arrays import reached
 
 
 @pk.kernel

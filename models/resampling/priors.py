@@ -1,6 +1,6 @@
 """Priors of parameters, by name, and the coordinates in which chains walk: a line without ends for each.
 
-The names are those of `models.hawkes.priors`, and normal and beta beside them.
+The names are those of `portable.models.hawkes.priors`, and normal and beta beside them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..annotations import Real
-from ..checks import check_number
+from ..shared.annotations import Real
+from ..shared.checks import check_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +245,7 @@ class Priors:
             if not isinstance(prior, Prior):
                 raise DTypeError(
                     f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
-                    f" beta of models.resampling.priors, got {prior!r:.60}"
+                    f" beta of portable.models.resampling.priors, got {prior!r:.60}"
                 )
         both, neither = (
             [n for n in names if n in priors and n in fixed],

@@ -1,4 +1,4 @@
-"""State-space models that are ready to use; each with a reference in `models.resampling.exact`::
+"""State-space models that are ready to use; each with a reference in `portable.models.resampling.exact`::
 
     linear_gaussian           x_0 ~ N(0, sigma^2 / (1 - phi^2)), x_t = phi x_(t-1) + sigma e_t, y_t = x_t +
                               tau d_t
@@ -26,7 +26,7 @@ import math
 
 import portable as pk
 
-from ..checks import check_count, check_number
+from ..shared.checks import check_count, check_number
 from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)

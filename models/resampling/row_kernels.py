@@ -1,5 +1,5 @@
 """A filter whose rows are short: a team takes a row through all steps in one launch; notation as in
-`models.resampling.filter_kernels`.
+`portable.models.resampling.filter_kernels`.
 
 Particles, weights and likelihoods are those of the kernels that take a step each, to the last bit: random
 numbers have the same numbers, weights are the same whole numbers, and maxima and sums of whole numbers do not
@@ -18,13 +18,7 @@ import math
 
 import portable as pk
 
-from .filter_kernels import (
-    gather,
-    moves,
-    take_observation,
-    upper_squared,
-    verdict,
-)
+from .filter_kernels import gather, moves, take_observation, upper_squared, verdict
 from .spreading import below_systematic, key, one_start, parts_over
 from .weighing import WEIGHTS, fixed, order, relative, scale
 

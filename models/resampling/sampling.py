@@ -13,14 +13,14 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..annotations import ClientLike, PathLike, Spaces
-from ..checks import as_numbers, check_choice, check_count, check_flag, check_seed
-from ..cluster import connected
-from ..posteriors import mixing, stopped, warn
-from ..progress import bar
-from ..sharding import here
-from ..shown import Shown
-from ..store import Store
+from ..shared.annotations import ClientLike, PathLike, Spaces
+from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_seed
+from ..shared.cluster import connected
+from ..shared.posteriors import mixing, stopped, warn
+from ..shared.progress import bar
+from ..shared.sharding import here
+from ..shared.shown import Shown
+from ..shared.store import Store
 from .blame import ON_NAN, OnNan
 from .filter import ParticleFilter
 from .given import Data
@@ -40,7 +40,7 @@ class Sampling(Shown):
 
     Parameters
     ----------
-    priors : dict of names and priors (`models.resampling.priors`)
+    priors : dict of names and priors (`portable.models.resampling.priors`)
     fixed : dict of names and numbers, optional
         Parameters without a prior.
     inputs : as in `ParticleFilter.run`

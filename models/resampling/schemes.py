@@ -12,9 +12,9 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..annotations import ArrayOrView, Real, Whole
-from ..arrays import reached
-from ..checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..shared.annotations import ArrayOrView, Real, Whole
+from ..shared.arrays import reached
+from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
@@ -198,7 +198,7 @@ def stratified(call):
 @_scheme
 def multinomial(call):
     """Independent draws, in ascending order: a single pass over weights and draws (see
-    `models.resampling.strata`)."""
+    `portable.models.resampling.strata`)."""
     return call.draw(launches.multinomial)
 
 

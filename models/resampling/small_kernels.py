@@ -1,5 +1,5 @@
 """Kernels that take a short row from weights to ancestors in one launch, a team a row; the notation is that
-of `models.resampling`.
+of `portable.models.resampling`.
 
 Launches cost a thousand particles more time than their work does. Ancestors are those of the kernels that
 take tiles, to the last one: both add up whole numbers, and draw random numbers of the same place.

@@ -20,7 +20,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..checks import check_count, check_seed
+from ..shared.checks import check_count, check_seed
 from . import smoothing_kernels
 from .checks import MOST
 from .filtered import Filtered

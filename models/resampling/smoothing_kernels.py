@@ -1,5 +1,5 @@
-"""Kernels of smoothing and of particle Gibbs; notation as in `models.resampling.filter_kernels`, paths of
-`trace`.
+"""Kernels of smoothing and of particle Gibbs; notation as in `portable.models.resampling.filter_kernels`,
+paths of `trace`.
 
 An index is drawn with probability proportional to exp(v_i) as the place of the largest v_i - log E_i, E_i
 exponential: no sums, so that the same index comes out on every space.

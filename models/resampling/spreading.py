@@ -1,5 +1,5 @@
 """Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of
-`models.resampling`.
+`portable.models.resampling`.
 
 A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans
 its tile and writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the
@@ -9,7 +9,8 @@ LONG, which are left to `fill_stretches`, by teams of their own.
 Arguments beyond those of `weighing`
     seed, step   uint64: the key, and the first draw of this call
     sums         shape (n_rows, n_tiles + 1), uint64: q before each tile, and at the end Q
-    draws        of multinomial schemes, else 0: (wanted, records) as in `models.resampling.strata`, and of
+    draws        of multinomial schemes, else 0: (wanted, records) as in `portable.models.resampling.strata`,
+    and of
                  residual resampling (wanted, records, copies, residues): whole copies and what they leave,
                  both as `sums`
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1

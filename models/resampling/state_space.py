@@ -19,9 +19,9 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..annotations import Whole
-from ..arrays import reached
-from ..checks import as_numbers, check_count, check_seed
+from ..shared.annotations import Whole
+from ..shared.arrays import reached
+from ..shared.checks import as_numbers, check_count, check_seed
 from . import filter_kernels
 from .filter import ParticleFilter
 from .given import ModelFunction, Params, as_table

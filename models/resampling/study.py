@@ -31,9 +31,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..files import read_json, write
-from ..processes import map_numbers
-from ..store import Store
+from ..shared.files import read_json, write
+from ..shared.processes import map_numbers
+from ..shared.store import Store
 from . import schemes
 from .prefix_sums import PEERS
 from .weights import metropolis_steps
@@ -132,7 +132,8 @@ def study(
         A folder that keeps each cell as it is finished, and each set of one that takes long: the same study
         goes on from there, one with more cells adds to it.
     names : list of str
-        Schemes of SCHEMES, peers of `models.resampling.prefix_sums`, or "metropolis / C" for B = B* / C.
+        Schemes of SCHEMES, peers of `portable.models.resampling.prefix_sums`, or "metropolis / C" for B = B*
+        / C.
     client : distributed.Client or "local", optional
         Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this
         machine's, and measured here.
@@ -353,5 +354,5 @@ def load(path: object) -> list[dict]:
         return found["cells"]
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}"
+            f"'{path}' is no study that `python -m portable.models.resampling experiment` wrote: {error}"
         ) from error

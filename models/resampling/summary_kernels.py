@@ -1,5 +1,5 @@
 """Kernels of what is asked of particles beside their means; notation as in
-`models.resampling.filter_kernels`.
+`portable.models.resampling.filter_kernels`.
 
 Weights w are those that a step leaves, the largest of a row 1; sums holds Q, the sum of their whole numbers
 q, in its last column.

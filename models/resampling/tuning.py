@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..annotations import Whole
-from ..checks import check_count
+from ..shared.annotations import Whole
+from ..shared.checks import check_count
 from .given import Params, as_table
 from .state_space import StateSpaceModel
 

@@ -1,5 +1,5 @@
 """Kernels that bring weights to whole numbers q_i and add them up; the notation is that of
-`models.resampling`.
+`portable.models.resampling`.
 
 Rows are weight vectors of their own, one for each filter. A row is cut into n_tiles tiles, a team each;
 totals of tiles become what lies before each tile, on the device, so that no number travels to the host

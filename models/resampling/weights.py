@@ -14,8 +14,8 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..annotations import NumberOrArray, Real
-from ..arrays import reached
+from ..shared.annotations import NumberOrArray, Real
+from ..shared.arrays import reached
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
@@ -166,14 +166,14 @@ class Tables:
     ----------
     values : View, shape (n_rows, n)
     log : int
-        WEIGHTS or LOGS of `models.resampling.weighing`.
+        WEIGHTS or LOGS of `portable.models.resampling.weighing`.
     n_ancestors : int
     room : function (name, shape, dtype) -> View
         Where scratch comes from: `new` arrays, or ROOM where nothing outlives the call.
 
     Attributes
     ----------
-    extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
+    extremes, sums, stretches : Views, see `portable.models.resampling.weighing` and `.spreading`
     bits : int
     tile_size, n_tiles, sweep : int
     """
@@ -382,7 +382,7 @@ def metropolis_steps(
 
     References
     ----------
-    Murray, Lee and Jacob (2016), cited in `models.resampling`.
+    Murray, Lee and Jacob (2016), cited in `portable.models.resampling`.
     """
     if isinstance(error_bound, bool) or not isinstance(error_bound, float) or not 0.0 < error_bound < 1.0:
         raise InputError(

@@ -1,4 +1,4 @@
-"""`python -m models.tmap {fit,simulate,describe} FILE`."""
+"""`python -m portable.models.tmap {fit,simulate,describe} FILE`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from .. import command, page
-from ..checks import check_outputs
-from ..cluster import add_cluster
-from ..files import replacing
-from ..store import inside
-from . import TransientMAP, best_renewal, fit, goodness_of_fit, read, select_orders, standard_errors
+from ..shared import command, page
+from ..shared.checks import check_outputs
+from ..shared.cluster import add_cluster
+from ..shared.files import replacing
+from ..shared.store import inside
+from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_orders, standard_errors
 from .figures import complete_gaps, empirical_correlation, overview
 from .fit import N_STARTS
-from .paper import Paper
 from .select import count_partitions
+
+Paper = page.study_of("tmap")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

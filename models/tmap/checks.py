@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_number
+from ..shared.checks import as_numbers, check_choice, check_number
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
 

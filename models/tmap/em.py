@@ -11,9 +11,9 @@ import numpy as np
 
 import portable as pk
 
-from ..sharding import Shards, here, nodes
-from ..sharding import total as add_up
-from ..store import NOWHERE
+from ..shared.sharding import Shards, here, nodes
+from ..shared.sharding import total as add_up
+from ..shared.store import NOWHERE
 from . import kernels
 from .expectation import Expectation
 from .kept import Kept

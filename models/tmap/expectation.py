@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..places import Held, additions
+from ..shared.places import Held, additions
 from . import kernels, rounding
 from .kernels import PACK
 from .packed import FADED, Part, part_of, tiny

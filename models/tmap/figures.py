@@ -7,8 +7,8 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..checks import check_count
-from ..extras import need
+from ..shared.checks import check_count
+from ..shared.extras import need
 
 _POINTS = 200
 

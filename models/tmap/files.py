@@ -10,10 +10,10 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..checks import as_numbers, check_number
-from ..dates import as_date, as_dates, looks_dated
-from ..extras import need
-from ..files import check_csv, check_file, read_npz, reading
+from ..shared.checks import as_numbers, check_number
+from ..shared.dates import as_date, as_dates, looks_dated
+from ..shared.extras import need
+from ..shared.files import check_csv, check_file, read_npz, reading
 from .runs import Runs
 
 _NO_RUN = (

@@ -1,4 +1,4 @@
-"""Maximum likelihood by EM: equations (4) to (8) of `models.tmap`."""
+"""Maximum likelihood by EM: equations (4) to (8) of `portable.models.tmap`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_number, check_seed
-from ..cluster import connected
-from ..progress import bar
-from ..sharding import here
-from ..shown import Shown
-from ..store import Store
+from ..shared.checks import check_count, check_number, check_seed
+from ..shared.cluster import connected
+from ..shared.progress import bar
+from ..shared.sharding import here
+from ..shared.shown import Shown
+from ..shared.store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
@@ -136,7 +136,7 @@ def fit(
 
     Examples
     --------
-    >>> from models import tmap
+    >>> from portable.models import tmap
     >>> process = tmap.TransientMAP([1.0, 0.0], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.0, 0.6]])
     >>> runs = process.simulate(200, seed=1, space="serial")
     >>> model, info = tmap.fit(runs, orders=[1, 2], n_starts=1, space="serial")

@@ -12,8 +12,8 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..arrays import Copying
-from ..checks import as_numbers
+from ..shared.arrays import Copying
+from ..shared.checks import as_numbers
 from . import gap_kernels
 
 _MANY = 1024  # leaves: more are added up where they are, for the copy of them to the host would take longer

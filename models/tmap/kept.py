@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import portable as pk
 
-from ..fingerprints import digest
+from ..shared.fingerprints import digest
 from .kernels import RUNNING, STATUS, STEP, MAX_ITER
 
 

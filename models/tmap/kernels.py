@@ -1,4 +1,4 @@
-"""Kernels of the TMAP's likelihood and fit; the equations are numbered in `models.tmap`.
+"""Kernels of the TMAP's likelihood and fit; the equations are numbered in `portable.models.tmap`.
 
 Arguments that recur
     n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds
@@ -10,7 +10,7 @@ Arguments that recur
     censoring   whether any run is open, a compile-time constant
     rounded     whether gaps are rounded, a compile-time constant: then `gaps` holds the number of a distinct
                 gap in place of a complete one, and `table`, shape (3, R, n_values), what
-                `models.tmap.rounding` says of it
+                `portable.models.tmap.rounding` says of it
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
     dealt       shape (3, n_teams): each team's first pack, the end of its packs, its first kept row
     sums        shape (n_starts, n_sums, n_teams), rows as named below

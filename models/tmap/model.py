@@ -16,10 +16,10 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
-from ..cluster import connected
-from ..files import read_json, write
-from ..sharding import Held, Shards, nodes, total
+from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_seed
+from ..shared.cluster import connected
+from ..shared.files import read_json, write
+from ..shared.sharding import Held, Shards, nodes, total
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import (
@@ -75,7 +75,7 @@ class TransientMAP:
 
     Examples
     --------
-    >>> from models import tmap
+    >>> from portable.models import tmap
     >>> process = tmap.TransientMAP([1.0, 0.0], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.0, 0.6]])
     >>> round(float(process.mean_arrivals()), 4), round(float(process.mean_gap()), 4)
     (3.5, 2.0)
@@ -629,7 +629,7 @@ class TransientMAP:
         return Runs(values, lengths)
 
     def rows(self, unit: float = 1.0) -> npt.NDArray[np.float64]:
-        """What the kernels of `models.tmap.kernels` read of the process.
+        """What the kernels of `portable.models.tmap.kernels` read of the process.
 
         Parameters
         ----------

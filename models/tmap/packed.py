@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..sharding import even_number, spaces_of, spread
+from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
 from .gaps import distinct_gaps, own_lengths, reached, seen_ends
 from .kernels import PACK

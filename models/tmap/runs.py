@@ -12,7 +12,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..checks import as_numbers, check_number
+from ..shared.checks import as_numbers, check_number
 from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, seen_ends, taken, total, where_given
 from .packed import KEPT, whole_of

@@ -11,10 +11,10 @@ from rich.progress import track
 
 from portable.errors import InputError
 
-from ..checks import check_choice, check_count, check_number, check_seed
-from ..cluster import connected
-from ..shown import Shown
-from ..store import inside
+from ..shared.checks import check_choice, check_count, check_number, check_seed
+from ..shared.cluster import connected
+from ..shared.shown import Shown
+from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import ShapeError
 
-from ..annotations import LargeLike, PathLike
-from ..checks import as_numbers, check_number
-from ..files import allocate_npy, check_no_input, replacing
-from ..mapped import Mapped, Part, Streamed, opened, read, rows_of
+from ..shared.annotations import LargeLike, PathLike
+from ..shared.checks import as_numbers, check_number
+from ..shared.files import allocate_npy, check_no_input, replacing
+from ..shared.mapped import Mapped, Part, Streamed, opened, read, rows_of
 from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import read_only, where_given
 from .kernels import PACK
@@ -75,7 +75,7 @@ class StoredRuns(Runs):
     ----------
     values : array-like, shape (n_gaps,)
         All gaps, run after run: a memory map, a Zarr or dask array, a Parquet file of one column, or another
-        array that `models.mapped` reads; it is read once now.
+        array that `portable.models.shared.mapped` reads; it is read once now.
     lengths, censored : as of `Runs`
         In memory.
     path : str or Path

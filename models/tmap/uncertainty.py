@@ -10,8 +10,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..cluster import connected
-from ..shown import Shown
+from ..shared.cluster import connected
+from ..shared.shown import Shown
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD

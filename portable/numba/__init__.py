@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..kernel import Kernel
+from ..core.language.kernel import Kernel
 
 _VERSION = "0.68"  # whose LLVM is ours
 

@@ -19,8 +19,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
-from ..compiler.types import VARYING, TypeClash, is_float
-from ..compiler.values import I1, I8, I64, PTR, SCALAR, Value
+from ..core.language.types import VARYING, TypeClash, is_float
+from ..core.compiler.writing.values import I1, I8, I64, PTR, SCALAR, Value
 from .types import DTYPE, NUMBA
 
 I32 = ir.IntType(32)
@@ -151,7 +151,7 @@ class Foreign:
 
     def _optimised(self, module, name):
         """The text with numba's code, its loop vectorised; TypeClash if it needs the interpreter."""
-        from ..backends.cpu import engine
+        from ..core.machines.cpu import engine
 
         linked = llvm.parse_assembly(str(module))
         linked.link_in(self._module(), preserve=True)

@@ -14,16 +14,16 @@ from numba import cuda
 from numba.core.errors import NumbaError
 from numba.cuda.np import arrayobj
 
-from ..backends.cuda import engine
-from ..backends.cuda.lanes import CudaTarget
-from ..backends.cuda.lower import DATA_LAYOUT
-from ..compiler.optimise import optimise
-from ..compiler.signature import flatten
-from ..compiler.types import VARYING, TypeClash
-from ..compiler.values import I1, I64, PTR, SCALAR, Value
-from ..dispatch import compiling
+from ..core.machines.cuda import engine
+from ..core.machines.cuda.lanes import CudaTarget
+from ..core.machines.cuda.lower import DATA_LAYOUT
+from ..core.compiler.writing.optimise import optimise
+from ..core.compiler.reading.signature import flatten
+from ..core.language.types import VARYING, TypeClash
+from ..core.compiler.writing.values import I1, I64, PTR, SCALAR, Value
+from ..core.launch.dispatch import compiling
 from ..errors import LanguageError, LoweringError
-from ..kernel import Kernel
+from ..core.language.kernel import Kernel
 from . import assembly
 from .types import DTYPE, NUMBA, word_at, words
 

@@ -17,20 +17,20 @@ from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
 from numba.extending import NativeValue, lower_builtin, models, register_model, typeof_impl, unbox
 
-from ..backends.cpu.lanes import Unwatched
-from ..compiler.emit import Emitter
-from ..compiler.emitted import arguments
-from ..compiler.keys import sources
-from ..compiler.keys import written as written_tree
-from ..compiler.lines import Builder
-from ..compiler.signature import Signature, flatten
-from ..compiler.tree import Operation, arrangement, flat
-from ..compiler.types import UNIFORM
-from ..compiler.typing import typed
-from ..compiler.values import SCALAR
-from ..dispatch import compiling
+from ..core.machines.cpu.lanes import Unwatched
+from ..core.compiler.writing.emit import Emitter
+from ..core.compiler.writing.emitted import arguments
+from ..core.compiler.reading.keys import sources
+from ..core.compiler.reading.keys import written as written_tree
+from ..core.compiler.writing.lines import Builder
+from ..core.compiler.reading.signature import Signature, flatten
+from ..core.compiler.reading.tree import Operation, arrangement, flat
+from ..core.language.types import UNIFORM
+from ..core.compiler.reading.typing import typed
+from ..core.compiler.writing.values import SCALAR
+from ..core.launch.dispatch import compiling
 from ..errors import LanguageError, ShapeError
-from ..kernel import Function, Kernel
+from ..core.language.kernel import Function, Kernel
 from .types import NUMBA, PTR, block, specs_of, word_at
 
 

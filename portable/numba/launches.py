@@ -27,18 +27,18 @@ from numba.extending import (
     unbox,
 )
 
-from .. import dispatch
-from ..backends.cpu import engine
-from ..backends.cpu import space as cpu
-from ..backends.cpu.lanes import Unwatched
-from ..backends.cpu.lower import Entry
-from ..backends.cpu.scan import ScanEntry
-from ..compiler.block import EXTRA
+from ..core.launch import dispatch
+from ..core.machines.cpu import engine
+from ..core.machines.cpu import space as cpu
+from ..core.machines.cpu.lanes import Unwatched
+from ..core.machines.cpu.lower import Entry
+from ..core.machines.cpu.scan import ScanEntry
+from ..core.compiler.writing.block import EXTRA
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
-from ..frontend import writes
-from ..kernel import Kernel
-from ..policy import n_indices
-from ..reducer import Reducer, Sum
+from ..core.language.frontend import writes
+from ..core.language.kernel import Kernel
+from ..core.places.policy import n_indices
+from ..core.language.reducer import Reducer, Sum
 from .functions import Unchanged, Written, name_of
 from .policies import FIELDS, kind_of
 from .threads import CHUNKS_A_THREAD, ENTRY, I64, MOST, call, n_threads, ready, share

@@ -1,9 +1,9 @@
-"""The space "numba", as backends/contract.py wants it: our code on numba's threads."""
+"""The space "numba", as machines/contract.py wants it: our code on numba's threads."""
 
 from __future__ import annotations
 
-from ..backends.cpu.machine import Serial
-from ..place import Space
+from ..core.machines.cpu.machine import Serial
+from ..core.places.place import Space
 from . import missing, most_threads
 
 

@@ -8,7 +8,7 @@ from numba.core import types
 from numba.extending import overload, register_jitable
 
 from ..errors import InputError
-from ..policy import MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy
+from ..core.places.policy import MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy
 
 _SIDES = tuple(f"{side}{k}" for k in range(MOST_BOX) for side in ("begin", "end"))
 FIELDS = ("begin", "end", "chunk", "league_size", "scratch_bytes", *_SIDES)

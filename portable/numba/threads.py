@@ -21,8 +21,8 @@ from numba import cfunc, njit, prange, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from .. import cache, locks
-from ..backends.cpu import engine
+from ..core import cache, locks
+from ..core.machines.cpu import engine
 from ..errors import SpaceUnavailableError
 
 I64, PTR = ir.IntType(64), ir.PointerType()

@@ -7,7 +7,7 @@ from numba.core import types
 from numba.np import arrayobj
 
 from ..errors import DTypeError
-from ..view import MAX_NDIM
+from ..core.arrays.view import MAX_NDIM
 
 I64, PTR = ir.IntType(64), ir.PointerType()
 NUMBA = {

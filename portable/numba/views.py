@@ -8,9 +8,9 @@ from numba.core.datamodel.models import ArrayModel
 from numba.extending import NativeValue, box, register_model, typeof_impl, unbox
 
 from ..errors import SpaceError
-from ..space import HOST
-from ..view import View as Ours
-from ..view import asview
+from ..core.places.space import HOST
+from ..core.arrays.view import View as Ours
+from ..core.arrays.view import asview
 
 
 class View(types.Array):

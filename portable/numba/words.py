@@ -8,9 +8,9 @@ import numpy as np
 from numba.core import types
 from numba.core.typing.templates import infer_global
 
-from .. import words
-from ..compiler.known import WORDS
-from ..kernel import Function, from_text
+from ..core.language import words
+from ..core.compiler.reading.known import WORDS
+from ..core.language.kernel import Function, from_text
 from .functions import Linked, callable_as
 
 _NOT_ALONE = ("static", "local", "cast", "complex")  # of a kernel's own

@@ -10,10 +10,10 @@ import functools
 import numpy as np
 
 import portable as pk
-from roofline import peers
-from roofline.contract import Contender, Duel
-from roofline.digest import digest
-from roofline.units import scaled
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.digest import digest
+from portable.roofline.units import scaled
 
 COLUMNS, K = 1000, 20  # of the rows whose largest entries are wanted
 ROUNDING = 1e-9  # sums of up to 10^8 numbers from 0 to 1, in several orders
@@ -38,7 +38,7 @@ def step(i, decay, x):
 
 
 def duels(space, n, quick):
-    """A duel an algorithm; see `roofline.cases.Case`. `n` counts the elements of a vector."""
+    """A duel an algorithm; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
     n = n or (
         200
         if space == "checked"

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, tmap
-from models.edm.simulated import coupled_logistic
-from roofline.cases import methods
-from roofline.cases.edm import random_dims
-from roofline.cases.hawkes import PARAMS, simulated
-from roofline.cases.rest import begin, seen, walk
-from roofline.contract import Contender, Duel
-from roofline.profiling import profile
-from roofline.units import scaled
+from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models.edm.simulated import coupled_logistic
+from portable.roofline.cases import methods
+from portable.roofline.cases.edm import random_dims
+from portable.roofline.cases.hawkes import PARAMS, simulated
+from portable.roofline.cases.rest import begin, seen, walk
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.profiling import profile
+from portable.roofline.units import scaled
 
 P, K, N_SERIES = 14, 16, 50
 CHAINS, SAMPLED, STEPS = 4, 50, 16  # chains and their steps, steps of a filter
@@ -50,7 +50,7 @@ class Call:
 
 
 def duels(space, n, quick):
-    """Each public call beside what it could be; see `roofline.cases.Case`."""
+    """Each public call beside what it could be; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     scale = (n or 1_000_000) / 1_000_000
     if not space.startswith("cuda"):

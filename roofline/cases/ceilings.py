@@ -12,17 +12,17 @@ import functools
 import numpy as np
 
 import portable as pk
-from roofline import measuring, peers
-from roofline import microkernels as kernels
-from roofline.contract import Contender, Duel
-from roofline.digest import digest
-from roofline.units import scaled
+from portable.roofline import measuring, peers
+from portable.roofline import microkernels as kernels
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.digest import digest
+from portable.roofline.units import scaled
 
 B, C = 0.999, 0.001  # values stay of order one
 
 
 def duels(space, n, quick):
-    """See `roofline.cases.Case`."""
+    """See `portable.roofline.cases.Case`."""
     gpu, checked = space.startswith("cuda"), space == "checked"
     n = n or (64 if checked else 10_000 if quick else 1 << 27 if gpu else 1 << 24)
     few = 64 if checked else 1 << (10 if quick else 22 if gpu else 14)

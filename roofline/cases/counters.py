@@ -1,15 +1,15 @@
 """Launches whose hardware counters are read: each once, in this order, in a process of its own under `ncu`.
 
-`python -m roofline.cases.counters` is that process; `python -m roofline counters` starts it and tells the
-counts beside.
+`python -m portable.roofline.cases.counters` is that process; `python -m portable.roofline counters` starts it
+and tells the counts beside.
 """
 
 import numpy as np
 
 import portable as pk
-from roofline import microkernels
-from roofline.cases import layer, mixture
-from roofline.truth import machine, pairs
+from portable.roofline import microkernels
+from portable.roofline.cases import layer, mixture
+from portable.roofline.truth import machine, pairs
 
 HOT = 1000  # elements of a table that every cache holds
 FAR = 8  # numbers from an element to the next that is read: each on a line of its own

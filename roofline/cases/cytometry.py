@@ -1,5 +1,6 @@
 """Populations of cells found without being told their number: how well, the rare ones too, and in what time.
- Twenty panels are simulated (`models.mixture.cytometry.simulate`) on none of which the method was tuned: 10
+ Twenty panels are simulated (`portable.models.mixture.cytometry.simulate`) on none of which the method was
+ tuned: 10
 to 30 populations in 8 to 14 markers, 50,000 cells, three populations of 0.1 %, shares of the others by a
 Dirichlet distribution; populations descend from each other with one to three markers changed, so neighbours
 overlap. Ours takes the sample as an instrument would write it. The peers get its compensated, transformed
@@ -23,10 +24,10 @@ from pathlib import Path
 import numpy as np
 
 import portable as pk
-from models.mixture import cytometry
-from models.mixture.fitting import agreement
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.models.mixture import cytometry
+from portable.models.mixture.fitting import agreement
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 PANELS = range(100, 120)  # the method was tuned on panels below 10
 CELLS, N_RARE, RARE = 50_000, 3, 0.001
@@ -108,7 +109,7 @@ class Tally:
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `roofline.cases.Case`."""
+    """Ours against each peer; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     n_cells = n or (300 if space == "checked" else 600 if quick else CELLS)
     tally = Tally()

@@ -5,10 +5,10 @@
 
 import numpy as np
 
-from models import edm
-from models.edm.simulated import coupled_logistic
-from roofline import peers
-from roofline.contract import Contender, Duel, Run
+from portable.models import edm
+from portable.models.edm.simulated import coupled_logistic
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel, Run
 
 # Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger
 # one.
@@ -30,7 +30,7 @@ def random_dims(n_series, seed=7):
 
 
 def prepare(space, data, quick):
-    """Runs of the report, on simulated series; see `roofline.cases.Case`."""
+    """Runs of the report, on simulated series; see `portable.roofline.cases.Case`."""
     small, gpu = quick or space == "checked", space.startswith("cuda")
     n_steps, n_series = (40, 3) if small else SHAPES["cuda"][0] if gpu else (800, 20)
     long, mapped = (40, 40) if small else SEARCHED["cuda" if gpu else "cpu"]
@@ -66,7 +66,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """Ours against kedm, SciPy's tree, scikit-learn and faiss; see `roofline.cases.Case`."""
+    """Ours against kedm, SciPy's tree, scikit-learn and faiss; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shapes = (
         [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]

@@ -8,9 +8,9 @@ or more.
 
 import numpy as np
 
-from models import edm
-from roofline.cases.edm import E_MAX, random_dims
-from roofline.contract import Contender, Duel
+from portable.models import edm
+from portable.roofline.cases.edm import E_MAX, random_dims
+from portable.roofline.contract import Contender, Duel
 
 SHAPES = [
     (96, 45_318, 20),
@@ -22,8 +22,8 @@ MEMORY_MB = 1 << 15  # so that many libraries go into one launch, although each 
 
 
 def duels(space, n, quick):
-    """One part of each shape, with nobody to compete; see `roofline.cases.Case`. `n` divides the parts
-    further.
+    """One part of each shape, with nobody to compete; see `portable.roofline.cases.Case`. `n` divides the
+    parts further.
     """
     shapes = [(60, 40, 20)] if quick or space == "checked" else SHAPES
     return [_part(space, *shape, n or 1) for shape in shapes]

@@ -7,16 +7,16 @@ decided.
 
 import numpy as np
 
-from models import edm
-from models.edm.simulated import coupled_logistic
-from roofline.cases.edm import random_dims
-from roofline.contract import Contender, Duel
+from portable.models import edm
+from portable.models.edm.simulated import coupled_logistic
+from portable.roofline.cases.edm import random_dims
+from portable.roofline.contract import Contender, Duel
 
 N_STEPS, N_SERIES, N_SURROGATES = 1600, 154, 200
 
 
 def duels(space, n, quick):
-    """`n` is the number of series; see `roofline.cases.Case`."""
+    """`n` is the number of series; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shape = (40, 3) if small else (N_STEPS, n or N_SERIES)
     return [_test(space, *shape, 9 if small else N_SURROGATES, stop_after) for stop_after in (10, None)]

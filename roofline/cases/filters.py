@@ -18,11 +18,11 @@ import math
 import numpy as np
 
 import portable as pk
-from models.resampling import ParticleFilter, priors
-from models.resampling.inference import Metropolis
-from models.resampling.priors import Priors
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.models.resampling import priors, ParticleFilter
+from portable.models.resampling.inference import Metropolis
+from portable.models.resampling.priors import Priors
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 FIVE = 5
 PHI, SIGMA = 0.95, 0.3
@@ -66,7 +66,7 @@ def returns(n_steps):
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `roofline.cases.Case`. n is the number of particles."""
+    """Ours against each peer; see `portable.roofline.cases.Case`. n is the number of particles."""
     on_device = space.startswith("cuda")
     n_particles = n or (16 if space == "checked" else 64 if quick else N_PARTICLES)
     n_steps, n_chains = (5, 2) if space == "checked" else (50, 8) if quick else (N_STEPS, N_CHAINS)

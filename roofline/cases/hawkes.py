@@ -11,10 +11,10 @@ import zlib
 
 import numpy as np
 
-from models import hawkes
+from portable.models import hawkes
 from portable.errors import InputError
-from roofline import peers
-from roofline.contract import Contender, Duel, Run, Work
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel, Run, Work
 
 # Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background
 # of 14 days and 1.6 km.
@@ -38,7 +38,7 @@ METHODS = {
 
 
 def prepare(space, data, quick):
-    """Each method on each input; see `roofline.cases.Case`."""
+    """Each method on each input; see `portable.roofline.cases.Case`."""
     limit = _few(space, quick)
     if data is None:
         n = limit or (80_000 if space.startswith("cuda") else 10_000)
@@ -60,7 +60,8 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """All pairs in both precisions, and the gradient beside the likelihood; see `roofline.cases.Case`."""
+    """All pairs in both precisions, and the gradient beside the likelihood; see
+    `portable.roofline.cases.Case`."""
     n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
     locations, times = simulated(n, LONG, LONG_HOURS)
     found = []

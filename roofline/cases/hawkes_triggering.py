@@ -9,8 +9,8 @@ import importlib.util
 
 import numpy as np
 
-from models import hawkes
-from roofline.contract import Contender, Duel
+from portable.models import hawkes
+from portable.roofline.contract import Contender, Duel
 
 SPAN_H = 438_032.0  # fifty years, as a catalogue of earthquakes
 SIDE_KM = 300.0
@@ -29,7 +29,7 @@ TEMPORAL = {"mu": 0.5, "theta": 0.5, "omega": 1.0}
 
 
 def duels(space, n, quick):
-    """See `roofline.cases.Case`; n is the number of events in space and time."""
+    """See `portable.roofline.cases.Case`; n is the number of events in space and time."""
     n = n or (60 if space == "checked" else 500 if quick else 75_000 if space.startswith("cuda") else 22_526)
     found = []
     for precision in ("float64", "mixed"):

@@ -12,12 +12,12 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline import microkernels, peers
-from roofline.cases import layer, mixture
-from roofline.contract import Contender, Duel
-from roofline.counting import count
-from roofline.digest import digest
-from roofline.units import scaled
+from portable.roofline import microkernels, peers
+from portable.roofline.cases import layer, mixture
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.counting import count
+from portable.roofline.digest import digest
+from portable.roofline.units import scaled
 
 LIMIT = 200  # steps of a Mandelbrot point
 COUNTED = 256  # points on which the density's operations are counted: no branch depends on them
@@ -48,7 +48,7 @@ def gamma(i, x, out):
 
 
 def duels(space, n, quick):
-    """A duel a kind of kernel; see `roofline.cases.Case`. `n` counts indices."""
+    """A duel a kind of kernel; see `portable.roofline.cases.Case`. `n` counts indices."""
     n = n or (100 if space == "checked" else 10_000 if quick else 1_000_000)
     random = np.random.default_rng(0)
     x, order = random.random(n), random.integers(0, n, n)

@@ -6,8 +6,8 @@ import functools
 import numpy as np
 
 import portable as pk
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 N_VIEWS = 6
 LENGTH = 10
@@ -21,8 +21,8 @@ def add_five(i, a, b, c, d, e, f):
 
 
 def duels(space, n, quick):
-    """Each way to launch, on this space and on serial; see `roofline.cases.Case`. `n` counts the indices
-    (1).
+    """Each way to launch, on this space and on serial; see `portable.roofline.cases.Case`. `n` counts the
+    indices (1).
     """
     spaces = [space] if space.startswith("cuda") or space in ("serial", "checked") else ["serial", space]
     return [duel for name in spaces for duel in _duels(name, n or 1)]

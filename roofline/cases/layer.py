@@ -11,10 +11,10 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline import peers
-from roofline.contract import Contender, Duel
-from roofline.digest import digest
-from roofline.units import scaled
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.digest import digest
+from portable.roofline.units import scaled
 
 A = 1e-3  # of axpy: repeated as often as it takes, y stays far from overflow
 T = 16  # edge of a matrix product's tile
@@ -126,7 +126,7 @@ def mandelbrot(i, limit, cx, cy, steps):
 
 
 def duels(space, n, quick):
-    """A duel a word; see `roofline.cases.Case`. `n` counts the elements of a vector."""
+    """A duel a word; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
     n = n or _usual(space, quick)
     random = np.random.default_rng(0)
     x, y = random.random((2, n))

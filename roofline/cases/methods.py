@@ -9,10 +9,10 @@ import functools
 import numpy as np
 
 import portable as pk
-from models import mixture, resampling, tmap
-from roofline.cases import layer
-from roofline.cases.mixture import K, P, packed
-from roofline.contract import Run
+from portable.models import mixture, resampling, tmap
+from portable.roofline.cases import layer
+from portable.roofline.cases.mixture import K, P, packed
+from portable.roofline.contract import Run
 
 ITERATIONS = 3  # of EM: each does the same
 SCHEMES = ("systematic", "multinomial", "metropolis", "rejection")
@@ -20,7 +20,7 @@ STEPS = 16  # of the Metropolis scheme
 
 
 def prepare(space, data, quick):
-    """Runs of all methods; see `roofline.cases.Case`. Real data have no part in it."""
+    """Runs of all methods; see `portable.roofline.cases.Case`. Real data have no part in it."""
     points, particles, elements = (
         (40, 60, 600)
         if space == "checked"

@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline import peers
-from roofline.contract import Contender, Duel
-from roofline.units import scaled
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.units import scaled
 
 P = 14  # dimensions
 K = 64  # components
@@ -46,7 +46,7 @@ packed = pk.kernel(density)
 
 
 def duels(space, n, quick):
-    """Ours against the same text under numba; see `roofline.cases.Case`."""
+    """Ours against the same text under numba; see `portable.roofline.cases.Case`."""
     n = n or (8 if space == "checked" else 1_000 if quick else 100_000)
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(P, n)), records(random)

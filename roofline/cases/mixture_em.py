@@ -4,9 +4,9 @@ new parameters.
 Points are drawn either from the mixture's own components, far apart, so that few components have a share in a
 point; or from one normal distribution, so that all have and no work can be left out. Operations are those
 that our code executes for densities and sums, exponentials included: counted by `portable.count`, which
-agrees with a GPU's own counters (`python -m roofline counters`). p (p + 3) for a log-density and (p + 1) (p +
-2) for the weighted sums of a pair cannot be avoided: 478 of about 560 in 14 dimensions. The share of the
-ceiling is that of the machine's fused multiply-adds, by all that are executed.
+agrees with a GPU's own counters (`python -m portable.roofline counters`). p (p + 3) for a log-density and (p
++ 1) (p + 2) for the weighted sums of a pair cannot be avoided: 478 of about 560 in 14 dimensions. The share
+of the ceiling is that of the machine's fused multiply-adds, by all that are executed.
 
 The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma`
 is launched once for each entry of each component's covariance. An entry costs 5 operations a point and reads
@@ -18,14 +18,14 @@ import functools
 import numpy as np
 
 import portable as pk
-from models.mixture.blocks import Components, Points
-from models.mixture.prior import WithoutPrior, centred
-from models.mixture.steps import FullSteps
-from roofline import peers
-from roofline.ceiling import ceilings
-from roofline.contract import Contender, Duel
-from roofline.mix import executed_totals
-from roofline.units import scaled
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.prior import WithoutPrior, centred
+from portable.models.mixture.steps import FullSteps
+from portable.roofline import peers
+from portable.roofline.ceiling import ceilings
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.mix import executed_totals
+from portable.roofline.units import scaled
 
 P = 14  # coordinates
 LARGE = 1_000_000, 20, 100  # points, coordinates and components of the rows of `mixture_large`, on a device
@@ -41,7 +41,7 @@ def calc_sigma(i, r, x, y, x_mean, y_mean):
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `roofline.cases.Case`."""
+    """Ours against each peer; see `portable.roofline.cases.Case`."""
     small = space == "checked" or quick
     on_device = space.startswith("cuda")
     k = 4 if small else 256 if on_device else 64

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from models.mixture import DirichletMixture
-from models.mixture.fitting import agreement
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.models.mixture import DirichletMixture
+from portable.models.mixture.fitting import agreement
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 SETS = range(60, 90)  # the method was tuned on sets below 60
 DIMENSIONS = (
@@ -146,7 +146,7 @@ class Tally:
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `roofline.cases.Case`."""
+    """Ours against each peer; see `portable.roofline.cases.Case`."""
     small = space == "checked"
     share = 0.02 if small else (n or (2_000 if quick else LARGEST)) / LARGEST
     numbers = SETS[:1] if small else SETS[:7:6] if quick else SETS

@@ -11,17 +11,17 @@ import functools
 import numpy as np
 
 import portable as pk
-from models.mixture import DirichletMixture
-from models.mixture.fitting import agreement
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.models.mixture import DirichletMixture
+from portable.models.mixture.fitting import agreement
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 P, K, APART = 20, 100, 2.2
 PART = 20_000  # points of the call before those that are timed
 
 
 def duels(space, n, quick):
-    """Ours against one iteration; see `roofline.cases.Case`."""
+    """Ours against one iteration; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     p, k = (2, 3) if small else (P, K)
     n = n or (100 if space == "checked" else 1_000 if quick else 1_000_000)

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit, prange
 
 import portable as pk
-from roofline.contract import Contender, Duel
-from roofline.peers.numba_threads import set_threads
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.peers.numba_threads import set_threads
 
 TERMS = 8
 LAUNCHES, TEN = 1000, 10
@@ -108,7 +108,8 @@ def prange_branchy(x, out):
 
 
 def duels(space, n, quick):
-    """See `roofline.cases.Case`; `n` counts indices (1,000,000) of the third row, a tenth elsewhere."""
+    """See `portable.roofline.cases.Case`; `n` counts indices (1,000,000) of the third row, a tenth
+    elsewhere."""
     with pk.use(space) as resolved:
         threads = resolved.n_threads
     set_threads(threads)

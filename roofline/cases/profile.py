@@ -10,15 +10,15 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline import measuring, profile, timing
-from roofline import microkernels as kernels
-from roofline.contract import Contender, Duel
+from portable.roofline import measuring, timing, profile
+from portable.roofline import microkernels as kernels
+from portable.roofline.contract import Contender, Duel
 
 SECONDS = 1.2e-3  # of a launch: the promise begins at a millisecond
 
 
 def duels(space, n, quick):
-    """See `roofline.cases.Case`."""
+    """See `portable.roofline.cases.Case`."""
     n, size = n or (2 if quick or space == "checked" else 50), 64 if quick or space == "checked" else 1 << 18
     out, policy = (
         pk.copy_of(np.ones(size), space),

@@ -13,13 +13,13 @@ import math
 import numpy as np
 
 import portable as pk
-from models import resampling
-from models.arrays import reached
-from models.resampling import launches
-from models.resampling.running import Run
-from models.resampling.weights import Tables
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.models import resampling
+from portable.models.shared.arrays import reached
+from portable.models.resampling import launches
+from portable.models.resampling.running import Run
+from portable.models.resampling.weights import Tables
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 SCHEMES = ("systematic", "stratified", "multinomial", "residual", "ssp")
 ON_DEVICE = (("systematic", ()), ("metropolis", (16,)))
@@ -28,7 +28,7 @@ SEED = 7
 
 
 def duels(space, n, quick):
-    """Ours against its peers for each scheme; see `roofline.cases.Case`."""
+    """Ours against its peers for each scheme; see `portable.roofline.cases.Case`."""
     on_device = space.startswith("cuda")
     sizes = (
         (n,)

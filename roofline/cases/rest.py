@@ -9,9 +9,9 @@ import functools
 import numpy as np
 
 import portable as pk
-from models import edm, hawkes, resampling
-from roofline.cases import methods
-from roofline.cases.hawkes import PARAMS, simulated
+from portable.models import edm, hawkes, resampling
+from portable.roofline.cases import methods
+from portable.roofline.cases.hawkes import PARAMS, simulated
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
 FREE = 10_000  # events at most where each step of a chain sums over all pairs
@@ -24,7 +24,7 @@ CHAINS, SAMPLED, DRAWS, TIMES = (
 
 
 def prepare(space, data, quick):
-    """Runs of all that is left; see `roofline.cases.Case`. Real data have no part in it."""
+    """Runs of all that is left; see `portable.roofline.cases.Case`. Real data have no part in it."""
     few, n, particles = (
         (40, 40, 40)
         if space == "checked"

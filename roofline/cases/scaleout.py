@@ -1,8 +1,8 @@
 """From one place to many: what an iteration takes on a cluster, why, and what that says of a thousand GPUs.
 
-`python -m roofline compare scaleout` sets two GPUs beside one of them, and on a CPU two workers of 2 GiB
-beside one process that streams the same data. `python -m roofline scaleout` measures workers on this
-machine, fits
+`python -m portable.roofline compare scaleout` sets two GPUs beside one of them, and on a CPU two workers of 2
+GiB beside one process that streams the same data. `python -m portable.roofline scaleout` measures workers on
+this machine, fits
 
     t(W) = a + b W + D W / B + U W / B + c ceil(S / W) W / min(W, cores)                                 (1)
 
@@ -25,14 +25,15 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
-from models import cluster, hawkes, sharding, tmap
-from models.edm.mapping import Maps, Sets
-from models.mixture.blocks import Components, Points
-from models.mixture.prior import WithoutPrior
-from models.mixture.steps import FullSteps
-from models.tmap.em import EM
+from portable.models.shared import cluster, sharding
+from portable.models import hawkes, tmap
+from portable.models.edm.mapping import Maps, Sets
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.prior import WithoutPrior
+from portable.models.mixture.steps import FullSteps
+from portable.models.tmap.em import EM
 from portable.errors import InputError
-from roofline.contract import Contender, Duel
+from portable.roofline.contract import Contender, Duel
 
 P = 14  # coordinates of points
 LIMIT = "2GiB"  # of a worker
@@ -185,8 +186,8 @@ def random_series(n_series, n_times):
 
 # ---- compare scaleout
 def duels(space, n, quick):
-    """Two GPUs beside one; else two workers beside one process; see `roofline.cases.Case`. `n` is the
-    number of points."""
+    """Two GPUs beside one; else two workers beside one process; see `portable.roofline.cases.Case`. `n` is
+    the number of points."""
     small = quick or space == "checked"
     if space.startswith("cuda"):
         return _gpus(n, small)

@@ -15,9 +15,9 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
-from roofline import microkernels
-from roofline.cases import calls
-from roofline.contract import Contender, Duel
+from portable.roofline import microkernels
+from portable.roofline.cases import calls
+from portable.roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
 MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
@@ -31,7 +31,7 @@ def copy(i, x, y):
 
 
 def duels(space, n, quick):
-    """Each call at all threads and at fewer; see `roofline.cases.Case`."""
+    """Each call at all threads and at fewer; see `portable.roofline.cases.Case`."""
     most = pk.concurrency(space)
     if not space.startswith("threads") or most < 2:
         raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from roofline import peers
-from roofline.contract import Contender, Duel
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
 
 FIRST_CALL = """
 import numpy as np
@@ -52,12 +52,15 @@ found = x.to_numpy()[:, :, 0]
 np.testing.assert_allclose(np.tril(found, -1) @ np.triu(found) + np.triu(found), a[:, :, 0], rtol=1e-12)
 """
 PREAMBLE = """
-import importlib, pkgutil
+import contextlib, importlib, pkgutil
 import numpy, numpy.random, numpy.testing
 import llvmlite.binding
-import portable, portable.backends.cpu.lower, portable.backends.cpu.lanes
-for module in pkgutil.iter_modules(importlib.import_module("portable.compiler").__path__):
-    importlib.import_module(f"portable.compiler.{module.name}")
+import portable
+for name in ("core.compiler", "core.machines.cpu", "compiler", "backends.cpu"):  # of this revision, or before
+    with contextlib.suppress(ModuleNotFoundError):
+        package = importlib.import_module(f"portable.{name}")
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
 """
 BEYOND = """
 import sys, time
@@ -85,7 +88,7 @@ def duels(space, n, quick):
     """Importing, and a first call, as whole processes; beyond imports a first call, an LU that unrolls, and
     the examples, with nothing cached and compiled by an earlier process.
 
-    See `roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
+    See `portable.roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
     """
     folder = Path(tempfile.mkdtemp(prefix="roofline-start-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

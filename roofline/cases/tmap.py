@@ -12,12 +12,12 @@ import importlib.util
 import numpy as np
 
 import portable as pk
-from models import tmap
-from models.tmap.em import EM
-from models.tmap.packed import log_unit
-from roofline import peers
-from roofline.contract import Contender, Duel
-from roofline.peers import tmap_packages
+from portable.models import tmap
+from portable.models.tmap.em import EM
+from portable.models.tmap.packed import log_unit
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.peers import tmap_packages
 
 ORDERS, RATES = (1, 2, 3), (1.0, 2.0, 3.0)
 START = np.array([0.3, 0.3, 0.4]), np.array(ORDERS), np.array(RATES), np.full((3, 3), 0.29)
@@ -50,7 +50,7 @@ def _ours(values, lengths, n_iterations, dtype, space):
 
 
 def duels(space, n, quick):
-    """Ours against the same EM by hand, then against packages; see `roofline.cases.Case`."""
+    """Ours against the same EM by hand, then against packages; see `portable.roofline.cases.Case`."""
     n = n or (
         8 if space == "checked" else 500 if quick else 1_000_000 if space.startswith("cuda") else 100_000
     )

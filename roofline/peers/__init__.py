@@ -10,8 +10,8 @@ import importlib.util
 from dataclasses import replace
 
 import portable as pk
-from roofline.contract import Contender
-from roofline.units import one_line
+from portable.roofline.contract import Contender
+from portable.roofline.units import one_line
 
 
 def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender], list[tuple[str, str]]]:

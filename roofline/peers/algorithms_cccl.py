@@ -8,8 +8,8 @@ import cuda.compute as cccl
 import cupy
 import numpy as np
 
-from roofline.contract import Contender
-from roofline.digest import digest
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
 
 
 def contenders(name, *inputs):

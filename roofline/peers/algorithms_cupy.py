@@ -7,8 +7,8 @@ import functools
 import cupy
 import numpy as np
 
-from roofline.contract import Contender
-from roofline.digest import digest
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
 
 if not cupy.cuda.is_available():
     raise ImportError("CuPy finds no CUDA device")

@@ -6,9 +6,9 @@ import functools
 import numpy as np
 from numba import njit, prange
 
-from roofline.contract import Contender
-from roofline.digest import digest
-from roofline.peers.numba_threads import set_threads
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
+from portable.roofline.peers.numba_threads import set_threads
 
 
 def contenders(name, *inputs, threads):

@@ -5,9 +5,9 @@ import functools
 import cupy
 import numpy as np
 
-from roofline import microkernels as kernels
-from roofline.contract import Contender
-from roofline.digest import digest
+from portable.roofline import microkernels as kernels
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
 
 if not cupy.cuda.is_available():
     raise ImportError("CuPy finds no CUDA device")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roofline.contract import Contender
-from roofline.digest import digest
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
 
 if shutil.which("gcc") is None:
     raise ImportError("gcc is not installed")

@@ -4,7 +4,7 @@ import os
 
 from threadpoolctl import threadpool_limits
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 from .cytometry_sklearn import merged
 
@@ -16,7 +16,7 @@ def contenders(file, *, threads=None):
 
     Parameters
     ----------
-    file : roofline.cases.cytometry._File
+    file : portable.roofline.cases.cytometry._File
     threads : int, optional
         All cores if not given.
 

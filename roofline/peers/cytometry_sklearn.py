@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 ITERATIONS = 300
 CLUSTERS = 100  # as the map of ten by ten nodes that FlowSOM begins with
@@ -20,7 +20,7 @@ def contenders(problem, judge, *, starts, threads=None):
 
     Parameters
     ----------
-    problem : roofline.cases.cytometry.Problem
+    problem : portable.roofline.cases.cytometry.Problem
     judge : callable of labels and a name
         Keeps what was found and returns its adjusted Rand index.
     starts : int

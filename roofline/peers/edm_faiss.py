@@ -3,12 +3,12 @@
 import faiss
 import numpy as np
 
-from roofline.contract import Contender
-from roofline.peers.edm_scipy import embedded
+from portable.roofline.contract import Contender
+from portable.roofline.peers.edm_scipy import embedded
 
 
 def contenders(what, x, E, *, threads=1):
-    """The E + 1 nearest of each point besides itself; see `roofline.peers.edm_kedm`."""
+    """The E + 1 nearest of each point besides itself; see `portable.roofline.peers.edm_kedm`."""
     faiss.omp_set_num_threads(threads)
     points, out = embedded(x, E), []
 

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 _bound_to = getattr(os, "sched_getaffinity", lambda _: None)
 _bind = getattr(os, "sched_setaffinity", lambda *_: None)

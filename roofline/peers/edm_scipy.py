@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 
 def contenders(what, x, E, *, threads=1):
-    """The E + 1 nearest of each point besides itself; see `roofline.peers.edm_kedm`."""
+    """The E + 1 nearest of each point besides itself; see `portable.roofline.peers.edm_kedm`."""
     points, out = embedded(x, E), []
 
     def call():

@@ -3,12 +3,12 @@
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from roofline.contract import Contender
-from roofline.peers.edm_scipy import embedded
+from portable.roofline.contract import Contender
+from portable.roofline.peers.edm_scipy import embedded
 
 
 def contenders(what, x, E, *, threads=1):
-    """The E + 1 nearest of each point besides itself; see `roofline.peers.edm_kedm`."""
+    """The E + 1 nearest of each point besides itself; see `portable.roofline.peers.edm_kedm`."""
     points, out = embedded(x, E), []
 
     def call():

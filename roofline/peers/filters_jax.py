@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 
 def step(carry, y):

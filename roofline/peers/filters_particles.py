@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 try:
     with warnings.catch_warnings():

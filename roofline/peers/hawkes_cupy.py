@@ -8,7 +8,7 @@ program: one block an event, n x n pairs, two exps each.
 import cupy
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 if not cupy.cuda.is_available():
     raise ImportError("CuPy finds no CUDA device")

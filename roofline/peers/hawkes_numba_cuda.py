@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numba import cuda, float32, float64
 
-from roofline.contract import Contender
-from roofline.peers.numba_grids import configured
+from portable.roofline.contract import Contender
+from portable.roofline.peers.numba_grids import configured
 
 BLOCK = 128
 _WARPS = BLOCK // 32

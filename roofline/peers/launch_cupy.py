@@ -5,7 +5,7 @@ import functools
 import cupy
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 if not cupy.cuda.is_available():
     raise ImportError("CuPy finds no CUDA device")

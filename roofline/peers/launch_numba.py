@@ -5,8 +5,8 @@ import functools
 import numpy as np
 from numba import njit, prange
 
-from roofline.contract import Contender
-from roofline.peers.numba_threads import set_threads
+from portable.roofline.contract import Contender
+from portable.roofline.peers.numba_threads import set_threads
 
 
 def contenders(n, length, *, threads):

@@ -8,9 +8,9 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from roofline.contract import Contender
-from roofline.digest import digest
-from roofline.peers.numba_threads import set_threads
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
+from portable.roofline.peers.numba_threads import set_threads
 
 T = 16  # edge of a matrix product's tile
 

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import warp as wp
 
-from roofline.contract import Contender
-from roofline.digest import digest
+from portable.roofline.contract import Contender
+from portable.roofline.digest import digest
 
 wp.config.quiet = True
 wp.init()

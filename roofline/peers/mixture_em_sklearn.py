@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 
 def contenders(x, means, *, threads=None):

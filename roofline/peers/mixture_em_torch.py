@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 _NUMBERS = 2**28  # of the largest array of a block
 

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 ITERATIONS = 300
 
@@ -18,7 +18,7 @@ def contenders(problem, most, judge, *, starts, threads=None):
 
     Parameters
     ----------
-    problem : roofline.cases.mixture_fit.Problem
+    problem : portable.roofline.cases.mixture_fit.Problem
     most : int
         Components offered.
     judge : callable of labels and a name

@@ -1,6 +1,6 @@
 """Resampling by particles 0.4 (Chopin), whose loops are numba's, on one thread: it has no other."""
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 try:
     from particles import resampling

@@ -2,7 +2,7 @@
 
 import numba  # noqa: F401 - listed as absent where it is
 
-from roofline.cases.start import program
+from portable.roofline.cases.start import program
 
 FIRST_CALL = """
 import numpy as np
@@ -25,7 +25,7 @@ def contenders(what, folder, cold, *, threads):
     Parameters
     ----------
     what : str
-        A title of `roofline.cases.start`.
+        A title of `portable.roofline.cases.start`.
     folder : Path
     cold : bool
         Whether caches are emptied before each run.

@@ -5,7 +5,7 @@ a run.
 import cupy as cp
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 THREADS = 128
 N_SUMS = 19  # first gaps, visits, times: 3 each; switches: 9; the logarithm

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from roofline.contract import Contender
-from roofline.peers.numba_threads import set_threads
+from portable.roofline.contract import Contender
+from portable.roofline.peers.numba_threads import set_threads
 
 CHUNKS = 64  # of runs, each with sums of its own
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from roofline.contract import Contender
+from portable.roofline.contract import Contender
 
 
 def hmmlearn(values, lengths, n_branches, n_iterations):

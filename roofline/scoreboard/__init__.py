@@ -1,9 +1,9 @@
-"""`python -m roofline scoreboard`: every headline beside its peer, held against what is on record.
+"""`python -m portable.roofline scoreboard`: every headline beside its peer, held against what is on record.
 
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
-of `roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within each. A
-row whose median seems down is timed again, twice as often, in another process, while there is time: only what
-stays down in several of them is slower.
+of `portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
+each. A row whose median seems down is timed again, twice as often, in another process, while there is time:
+only what stays down in several of them is slower.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline import against
-from roofline.grid import grid
-from roofline.revision import HERE
-from roofline.scoreboard import headlines
-from roofline.timing import Samples
-from roofline.units import scaled, times
+from portable.roofline import against
+from portable.roofline.grid import grid
+from portable.roofline.revision import HERE
+from portable.roofline.scoreboard import headlines
+from portable.roofline.timing import Samples
+from portable.roofline.units import scaled, times
 
 LIMITS = {"cuda": 0.95, "cpu": 0.90}  # of the ratio on record: below it lies what got slower
 MINUTES = {"cuda": 6.0, "cpu": 10.0}  # that a run takes at most
@@ -62,7 +62,7 @@ class Row:
     ----------
     headline : Headline
     record : dict or None
-        As in `roofline.scoreboard.records`.
+        As in `portable.roofline.scoreboard.records`.
     limit : float
         Share of the ratio on record below which it is slower.
     """
@@ -80,7 +80,7 @@ class Row:
     seconds: float = 0.0  # that it took
 
     def add(self, told: dict[str, Any]) -> None:
-        """Take what a sitting told: see `roofline.scoreboard.sitting`."""
+        """Take what a sitting told: see `portable.roofline.scoreboard.sitting`."""
         self.seconds += told["seconds"]
         self.title, self.ours = told.get("title", self.title), told.get("ours", self.ours)
         self.absent, self.problem = told.get("absent"), told.get("problem")
@@ -147,7 +147,7 @@ class Row:
             "sittings": len(self.sittings),
             "seconds": self.seconds / len(self.sittings),
             "identity": self.identity,
-            "command": f"python -m roofline scoreboard --only '{self.headline.name}'",
+            "command": f"python -m portable.roofline scoreboard --only '{self.headline.name}'",
             "date": facts.get("date", "")[:10],
             "commit": commit,
             "busy_cores": facts.get("busy_cores"),
@@ -277,7 +277,7 @@ def sitting_of(
     Parameters
     ----------
     space, names, rounds
-        As in `roofline.scoreboard.sitting.serve`.
+        As in `portable.roofline.scoreboard.sitting.serve`.
     seconds : float
         The process and all that it started end by then.
     heard : callable of dict
@@ -289,7 +289,7 @@ def sitting_of(
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "roofline.scoreboard.sitting", asked],
+            [sys.executable, "-m", "portable.roofline.scoreboard.sitting", asked],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from roofline.contract import Duel
+from portable.roofline.contract import Duel
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Headline:
     name : str
         Its name in records.
     case : str
-        The module of `roofline.cases` that has the duel.
+        The module of `portable.roofline.cases` that has the duel.
     title, ours : str
         Parts of the duel's title, with * for what lies between, and of our label; no other duel of the case
         has both.
@@ -28,7 +28,7 @@ class Headline:
         A part of the peer's label, the first that has it.
     n : int, optional
     quick : bool
-        As in `roofline.cases.Case`.
+        As in `portable.roofline.cases.Case`.
     swapped : bool
         What the duel calls the peer is ours, for a duel that tells what more costs.
     """

@@ -18,8 +18,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
     Parameters
     ----------
     name : str
-        A file of `roofline.peers`, without its ending; what it imports of that folder belongs to it. Empty
-        for the layer itself, which is the same on both sides.
+        A file of `portable.roofline.peers`, without its ending; what it imports of that folder belongs to it.
+        Empty for the layer itself, which is the same on both sides.
     folder : Path
     """
     if not name:
@@ -36,7 +36,7 @@ def of(name: str, folder: Path = PEERS) -> dict:
         wanted += sorted(
             part
             for module in imported
-            if module.startswith("roofline.peers")
+            if module.startswith("portable.roofline.peers")
             for part in module.split(".")[2:3]
         )
     if len(libraries) > 1:
@@ -57,7 +57,9 @@ def _read(path):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            names = [base] + [f"{base}.{alias.name}" for alias in node.names] * (base == "roofline.peers")
+            names = [base] + [f"{base}.{alias.name}" for alias in node.names] * (
+                base == "portable.roofline.peers"
+            )
         else:
             continue
         imported += names

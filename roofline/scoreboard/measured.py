@@ -1,4 +1,4 @@
-"""`python -m roofline measured`: the page docs/measured.md, made from the records.
+"""`python -m portable.roofline measured`: the page docs/measured.md, made from the records.
 
 A table for each kind of machine, with one row for each headline and each claim.
 """
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from portable.errors import InputError
-from roofline.scoreboard import records
-from roofline.units import scaled, times
+from portable.roofline.scoreboard import records
+from portable.roofline.units import scaled, times
 
 PAGE = records.HERE / "docs" / "measured.md"
 COLUMNS = ("question", "figure", "ratio", "command", "date", "commit")
 TOP = """# What was measured, with which command
 
-Made from [the records](records) by `python -m roofline measured`. Figures are medians of times, of ours where
-both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles or what
-several runs gave. Both sides ran in turn in one process. Rows of `python -m roofline scoreboard` are
-headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were seen at their
-commit.
+Made from [the records](records) by `python -m portable.roofline measured`. Figures are medians of times, of
+ours where both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles
+or what several runs gave. Both sides ran in turn in one process. Rows of `python -m portable.roofline
+scoreboard` are headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were
+seen at their commit.
 
 Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a GPU with
 `pip install "jax[cuda13]"`; particles, which asks for NumPy below 2 but runs with NumPy 2, with

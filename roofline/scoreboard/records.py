@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from portable.errors import InputError
-from roofline import files
-from roofline.revision import HERE
-from roofline.units import one_line
+from portable.roofline import files
+from portable.roofline.revision import HERE
+from portable.roofline.units import one_line
 
 SCHEMA, SCHEMA_VERSION = "roofline-records", 1
 FOLDER = HERE / "docs" / "records"
@@ -30,7 +30,7 @@ def kind(facts: dict[str, Any]) -> str:
     Parameters
     ----------
     facts : dict
-        As of `roofline.machine.facts`.
+        As of `portable.roofline.machine.facts`.
 
     Raises
     ------

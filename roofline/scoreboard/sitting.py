@@ -14,9 +14,9 @@ import time
 from dataclasses import replace
 
 import portable as pk
-from roofline import cases, compare
-from roofline.scoreboard import headlines, identity
-from roofline.units import one_line
+from portable.roofline import cases, compare
+from portable.roofline.scoreboard import headlines, identity
+from portable.roofline.units import one_line
 
 
 def serve(space: str, names: list[str], rounds: int | None) -> None:
@@ -27,7 +27,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
     space : str
     names : list of str
     rounds : int or None
-        As in `roofline.timing.alternate`.
+        As in `portable.roofline.timing.alternate`.
     """
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

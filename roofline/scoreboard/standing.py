@@ -1,4 +1,4 @@
-"""The command `python -m roofline scoreboard`: what is on record, a run, and what goes on record."""
+"""The command `python -m portable.roofline scoreboard`: what is on record, a run, and what goes on record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import portable as pk
 from portable.errors import InputError
-from roofline import files, machine, revision, scoreboard
-from roofline.scoreboard import headlines, records
+from portable.roofline import files, machine, revision, scoreboard
+from portable.roofline.scoreboard import headlines, records
 
 SCHEMA_VERSION = 1
 

@@ -1,14 +1,14 @@
 """A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it
 time.
 
-What `roofline.reasons` says of them is held against the clock by `roofline.validate`. Sizes and data are
-drawn when a pair is made, so that no rule can be fitted to them.
+What `portable.roofline.reasons` says of them is held against the clock by `portable.roofline.validate`. Sizes
+and data are drawn when a pair is made, so that no rule can be fitted to them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofline.truth import arithmetic, before, last, later, machine, pairs
+from portable.roofline.truth import arithmetic, before, last, later, machine, pairs
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Pair:
     ----------
     name : str
     causes : tuple of str
-        Names that `roofline.reasons` may give what was planted.
+        Names that `portable.roofline.reasons` may give what was planted.
     make : callable of (space, Generator, scale) that gives the launch with the cause and the one without,
     (policy, kernel, *args); or two callables without arguments, of which each makes launches
     """

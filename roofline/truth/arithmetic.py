@@ -4,7 +4,7 @@ import functools
 import math
 
 import portable as pk
-from roofline.truth.pairs import _draw, _on_device, _range, _there
+from portable.roofline.truth.pairs import _draw, _on_device, _range, _there
 
 
 def _two(space, n, x, *kernels):

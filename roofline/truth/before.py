@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline.truth.pairs import APART, _check_threads, _draw, _on_device, _range, _there
+from portable.roofline.truth.pairs import APART, _check_threads, _draw, _on_device, _range, _there
 
 
 @pk.kernel

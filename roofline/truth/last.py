@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 import portable as pk
-from roofline.truth.arithmetic import _many, _shared_out
-from roofline.truth.pairs import APART, _check_threads, _draw, _on_device, _range, _there
+from portable.roofline.truth.arithmetic import _many, _shared_out
+from portable.roofline.truth.pairs import APART, _check_threads, _draw, _on_device, _range, _there
 
 
 @pk.kernel

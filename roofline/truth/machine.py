@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
-from roofline.truth.pairs import _check_threads, _draw, _on_device, _range, _there
+from portable.roofline.truth.pairs import _check_threads, _draw, _on_device, _range, _there
 
 WARP = 32  # members of a GPU's smallest team, and banks of its shared memory
 

@@ -43,17 +43,6 @@ def test_an_unknown_word_ends_with_2_on_stderr():
     assert told.returncode == 2 and told.stdout == "" and "usage" in told.stderr
 
 
-def test_a_module_that_shadows_ours_is_named(tmp_path):
-    """In one line, where `python -m` finds the folder's own first; a console script does not look there."""
-    (tmp_path / "models.py").write_text("")
-    more = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    shown = [sys.executable, "-m", "roofline", "compare", "layer", "--quick", "--space", "serial"]
-    told = subprocess.run(shown, capture_output=True, text=True, cwd=tmp_path, env=more)
-    assert told.returncode == 2 and "Traceback" not in told.stderr, told.stderr
-    last = told.stderr.splitlines()[-1]  # another may say that the machine is busy
-    assert "another package named 'models'" in last and "portable-roofline" in last
-
-
 @pytest.mark.parametrize("package", ["portable", "models", "roofline"])
 def test_types_are_told(package):
     assert (ROOT / package / "py.typed").exists()
@@ -97,6 +86,6 @@ def test_what_is_to_be_installed_is_ours():
         assert other is None, f"{path}: {other[0]}"
         named |= {extra.strip() for extras in hint.findall(text) for extra in extras.split(",")}
     assert len(named) > 8 and named - set(extras) == set()
-    need = importlib.import_module("models.extras").need
+    need = importlib.import_module("portable.models.shared.extras").need
     with pytest.raises(portable.InputError, match=r"""pip install "\.\[files\]"$"""):
         need("no_such_module", "files", "this")

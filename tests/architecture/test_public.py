@@ -12,25 +12,26 @@ import textwrap
 import pytest
 
 import portable as pk
-from portable.words import NAMES
+from portable.core.language.words import NAMES
 
 PACKAGES = (
     "portable",
     "portable.random",
     "portable.testing",
-    "models.hawkes",
-    "models.tmap",
-    "models.edm",
-    "models.resampling",
-    "models.mixture",
-    "models.sharding",
-    "models.cluster",
-    "models.resampling.priors",
-    "models.resampling.ready",
-    "models.mapped",
-    "models.readers",
-    "roofline",
+    "portable.models.hawkes",
+    "portable.models.tmap",
+    "portable.models.edm",
+    "portable.models.resampling",
+    "portable.models.mixture",
+    "portable.models.shared.sharding",
+    "portable.models.shared.cluster",
+    "portable.models.resampling.priors",
+    "portable.models.resampling.ready",
+    "portable.models.shared.mapped",
+    "portable.models.shared.readers",
+    "portable.roofline",
 )
+OURS = "portable.", "portable.models."
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
 TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a decorator
 
@@ -48,7 +49,11 @@ def functions(package):
         value = getattr(value, "fn", value)  # a kernel's function
         if inspect.isclass(value) and not issubclass(value, Exception):
             yield f"{package}.{name}", value
-            bases = [base for base in value.__mro__ if base.__module__.split(".")[0] == package.split(".")[0]]
+            bases = [
+                base
+                for base in value.__mro__
+                if base.__module__.startswith(OURS[package.split(".")[1:2] == ["models"]])
+            ]
             for method, own in {k: v for base in reversed(bases) for k, v in vars(base).items()}.items():
                 own = getattr(own, "fget", getattr(own, "__func__", own))
                 if inspect.isfunction(own) and not method.startswith("_"):
@@ -128,12 +133,12 @@ def test_public_names_say_what_they_refuse():
 
 
 COMMANDS = (
-    "models.hawkes",
-    "models.tmap",
-    "roofline",
-    "models.edm",
-    "models.resampling",
-    "models.mixture",
+    "portable.models.hawkes",
+    "portable.models.tmap",
+    "portable.roofline",
+    "portable.models.edm",
+    "portable.models.resampling",
+    "portable.models.mixture",
 )
 
 

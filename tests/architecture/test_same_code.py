@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import cache
-from portable.compiler.entry import Entry
+from portable.core import cache
+from portable.core.compiler.writing.entry import Entry
 
 from ..same_code import __main__ as same_code
 from ..same_code import normal, report, seam
@@ -60,7 +60,7 @@ def test_changed_code_is_told_from_changed_text(tmp_path, monkeypatch, capfd):
 
     compiled = shutil.ignore_patterns("__pycache__")
     shutil.copytree(same_code.HERE / "portable", tmp_path / "tree/portable", ignore=compiled)
-    with open(tmp_path / "tree/portable/backends/cpu/lower.py", "a", encoding="utf-8") as file:
+    with open(tmp_path / "tree/portable/core/machines/cpu/lower.py", "a", encoding="utf-8") as file:
         file.write(OTHER)
     trees = tmp_path / "tree", same_code.HERE
     files = tmp_path / "records", tmp_path / "texts", tmp_path

@@ -5,9 +5,10 @@ import inspect
 import pytest
 
 import portable as pk
-from portable.backends import contract, registry
-from portable.backends.cuda import driver
-from portable.backends.host import Host
+from portable.core.machines import contract
+from portable.core import registry
+from portable.core.machines.cuda import driver
+from portable.core.machines.host import Host
 
 
 def members(protocol):

@@ -11,7 +11,8 @@ import types
 import numpy as np
 
 import portable as pk
-from portable.backends import contract, registry
+from portable.core.machines import contract
+from portable.core import registry
 
 
 class Shelf(contract.Memory):

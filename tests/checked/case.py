@@ -8,7 +8,7 @@ class Case(NamedTuple):
     """A broken kernel, what it should be accused of, and the kernel that is right.
 
     kind : str
-        A key of portable.backends.checked.findings.KINDS.
+        A key of portable.watch.checked.findings.KINDS.
     args : callable
         Fresh arguments for either kernel.
     """

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.check import TEAM_SIZES
+from portable.watch.checked.check import TEAM_SIZES
 
 from .gallery_of_indices import INDICES
 from .gallery_of_teams import TEAM_KERNELS

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import models
+from portable import models
 import portable as pk
-from portable.backends.checked import trials
-from portable.kernel import Function, Kernel
-from portable.policy import kind_of
+from portable.watch.checked import trials
+from portable.core.language.kernel import Function, Kernel
+from portable.core.places.policy import kind_of
 from portable.testing import watching
 
 from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
@@ -134,7 +134,7 @@ def test_every_kernel_of_a_model_ran(package):
     wanted = set()
     for path in Path(models.__path__[0], package).glob("*.py"):
         if re.search(r"^@pk\.kernel", path.read_text(), re.MULTILINE):
-            module = importlib.import_module(f"models.{package}.{path.stem}")
+            module = importlib.import_module(f"portable.models.{package}.{path.stem}")
             wanted |= {
                 k.name for _, k in inspect.getmembers(module, lambda member: isinstance(member, Kernel))
             }

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, tmap
-from models.hawkes import shared
-from models.mixture import blocks
-from models.tmap import packed
+from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models.hawkes import shared
+from portable.models.mixture import blocks
+from portable.models.tmap import packed
 
 JOBS = {}
 

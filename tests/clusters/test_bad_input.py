@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from models import cluster, edm, mapped, mixture, processes, resampling, sharding, tmap
+from portable.models.shared import cluster, mapped, processes, sharding
+from portable.models import edm, mixture, resampling, tmap
 from portable.errors import ClusterError, DTypeError, FiniteError, InputError
 
 from . import jobs

@@ -10,8 +10,9 @@ import psutil
 import pytest
 
 import portable as pk
-from models import cluster, hawkes, resampling, sharding, store
-from models.hawkes.__main__ import main
+from portable.models.shared import cluster, sharding, store
+from portable.models import hawkes, resampling
+from portable.models.hawkes.__main__ import main
 
 from . import jobs
 

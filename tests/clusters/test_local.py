@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from models import edm
-from models.cluster import connect, connected, private
+from portable.models import edm
+from portable.models.shared.cluster import connect, connected, private
 from portable.errors import InputError
 
 distributed = pytest.importorskip("distributed")

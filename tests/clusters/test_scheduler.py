@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from models import sharding, store, tmap
+from portable.models.shared import sharding, store
+from portable.models import tmap
 from portable.errors import ClusterError
 
 from . import jobs

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import algorithms, rows, segments
-from portable.backends.cuda import engine
-from portable.backends.cuda.count import ExecutedFor
-from portable.backends.cuda.count import ptx as counting_ptx
-from portable.backends.cuda.lower import Entry
-from portable.backends.cuda.scan import ScanEntry
-from portable.policy import as_policy, kind_of
+from portable.library import algorithms, rows, segments
+from portable.core.machines.cuda import engine
+from portable.watch.counts.cuda import ExecutedFor
+from portable.watch.counts.cuda import ptx as counting_ptx
+from portable.core.machines.cuda.lower import Entry
+from portable.core.machines.cuda.scan import ScanEntry
+from portable.core.places.policy import as_policy, kind_of
 
 from .lane_kernels import CASES
 from .test_gate import KERNELS, REDUCTIONS, example

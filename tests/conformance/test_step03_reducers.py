@@ -189,7 +189,7 @@ TABLE = ("view", "float32", 2, True, False)
 )
 def test_they_lower_to_ptx(kernel, kind, specs, reducer):
     """Also where there is no GPU; from float32 data without a float64 instruction."""
-    from portable.backends.cuda.space import lower_to_ptx
+    from portable.core.machines.cuda.space import lower_to_ptx
 
     ptx = lower_to_ptx(kernel, kind, specs, (reducer,))
     assert "shfl.sync" in ptx and ".f64" not in ptx

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cuda.space import _boxes
+from portable.core.machines.cuda.space import _boxes
 
 from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close

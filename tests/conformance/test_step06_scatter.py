@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cuda.space import lower_to_ptx
+from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import DTypeError, InputError, LoweringError, WrongSpaceError
 
 from ..launching import move

@@ -416,7 +416,7 @@ def members_and_more(team, out):
 
 def test_loops_of_known_ends_have_no_empty_parts():
     """Sixteen members are whole packs and need no text under a mask, seventeen do."""
-    from portable.backends.cpu.lower import Entry
+    from portable.core.machines.cpu.lower import Entry
 
     for kernel, masked in ((members_of_a_pack, 0), (members_and_more, 1)):
         with pk.use("serial"):

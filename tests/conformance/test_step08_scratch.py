@@ -197,7 +197,7 @@ def test_local_elements_of_lanes_that_take_no_part_stay(space):
 
 
 def test_local_arrays_under_a_mask_stay_in_registers():
-    from portable.backends.cpu.lower import Entry
+    from portable.core.machines.cpu.lower import Entry
 
     with pk.use("serial"):
         pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))

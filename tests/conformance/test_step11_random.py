@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import portable as pk
-from portable import elementary_counts
+from portable.core.texts import elementary_counts
 
 from ..launching import launch_for
 
@@ -96,7 +96,7 @@ def test_draws_in_a_loop(space):
 
 def test_float32_kernels_hold_no_float64():
     """A float64 on the way would show in the PTX, which needs no GPU to be made."""
-    from portable.backends.cuda.space import lower_to_ptx
+    from portable.core.machines.cuda.space import lower_to_ptx
 
     ptx = lower_to_ptx(
         all_32, "range", (("number", "int"), ("number", "int"), ("view", "float32", 2, True, False))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cpu import space as cpu
+from portable.core.machines.cpu import space as cpu
 
 from ..launching import move
 

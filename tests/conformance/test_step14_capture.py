@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import events
-from portable.backends.cpu import space as cpu
+from portable.core import events
+from portable.core.machines.cpu import space as cpu
 from portable.errors import LaunchError
 
 from ..launching import move
@@ -64,7 +64,7 @@ def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
     x, y = np.ones(9), np.zeros(9)
     with pk.capture(space) as graph:
         pk.parallel_for(pk.RangePolicy(0, 9, space=space), axpy, 1.0, x, y)
-    pool = cpu._pool(pk.space.resolve(space))
+    pool = cpu._pool(pk.core.places.space.resolve(space))
     thread = threading.Thread(target=graph.replay, daemon=True)
     with pool.lock:
         thread.start()

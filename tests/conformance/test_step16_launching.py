@@ -307,7 +307,7 @@ def test_a_signal_handler_launches(name):
 
 
 def test_a_python_without_its_lock_is_refused(monkeypatch):
-    from portable import locks
+    from portable.core import locks
 
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     with pytest.raises(ImportError, match="PYTHON_GIL=1"):
@@ -315,7 +315,7 @@ def test_a_python_without_its_lock_is_refused(monkeypatch):
 
 
 def test_ctrl_c_waits_for_the_end_of_a_compilation():
-    from portable import locks
+    from portable.core import locks
 
     # who runs tests in the background ignores the signal
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

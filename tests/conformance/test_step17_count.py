@@ -406,7 +406,7 @@ def test_special_functions_whose_range_llvm_knows():
 
 def test_code_that_llvm_refuses_is_an_error_of_the_house():
     """Also behind the counters of a build that counts, whose text is read a second time."""
-    from portable.backends.cpu import engine
+    from portable.core.machines.cpu import engine
 
     text = "define void @entry() {\n  ret void\n}\n"
     with pytest.raises(LoweringError, match="kernel 'k' was lowered to code that LLVM refuses"):

@@ -9,7 +9,7 @@ import pytest
 
 import portable as pk
 from portable.errors import InputError
-from portable.space import resolve
+from portable.core.places.space import resolve
 
 from ..launching import move
 from .test_step13_plan import content

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import algorithms, events
+from portable.library import algorithms
+from portable.core import events
 from portable.errors import DTypeError, InputError, ShapeError, WrongSpaceError
 
 from ..launching import move

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cuda.space import lower_to_ptx
+from portable.core.machines.cuda.space import lower_to_ptx
 
 from ..conftest import SPACES, space_fixture
 from ..launching import launch_for, launch_reduce, move
@@ -144,7 +144,7 @@ def test_wrong_values_of_debug():
 
 
 def test_spaces_that_differ_in_it_are_equal(space):
-    asked = pk.space.resolve(space)
+    asked = pk.core.places.space.resolve(space)
     assert dataclasses.replace(asked, debug=True) == asked
 
 
@@ -152,11 +152,11 @@ def test_spaces_that_differ_in_it_are_equal(space):
 def test_the_debug_build_lowers_to_ptx(space, case):
     if space != "serial":
         pytest.skip("once is enough")
-    from portable import dispatch
-    from portable.policy import as_policy, kind_of
+    from portable.core.launch import dispatch
+    from portable.core.places.policy import as_policy, kind_of
 
     kind = kind_of(as_policy(case.policy))
-    specs = dispatch.compiler_specs(case.args, pk.space.resolve("serial"), case.kernel, kind)
+    specs = dispatch.compiler_specs(case.args, pk.core.places.space.resolve("serial"), case.kernel, kind)
     ptx = lower_to_ptx(case.kernel, kind, specs, (case.reducer,) if case.reducer else (), debug=case.debug)
     assert "atom" in ptx and ".cas.b64" in ptx and ptx.count("portable_fault") > 1
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cpu import lanes, lower
-from portable.backends.cpu import space as launches
-from portable.compiler import block, faults, sites
+from portable.core.machines.cpu import lanes, lower
+from portable.core.machines.cpu import space as launches
+from portable.core.compiler.writing import block
+from portable.watch.debug import faults, sites
 
 from ..launching import launch_for, launch_reduce
 from .debug_kernels import BROKEN, far_apart, gather, whole

@@ -157,7 +157,7 @@ def test_a_loop_has_no_looks_where_its_ends_tell(space, kernel, kind, n_dims):
     """Each loop of accesses side by side is there without a way to a fault."""
     if space != "serial":
         pytest.skip("once is enough")
-    from portable.backends.cpu.space import _emitted
+    from portable.core.machines.cpu.space import _emitted
 
     specs = ("number", "int"), *(("view", "float64", n_dims, True, False),) * 2
     text = _emitted(kind, True)(kernel, kind, specs).text

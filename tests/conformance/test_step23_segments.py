@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import rows, segments
+from portable.library import rows, segments
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.words import ROWS
+from portable.core.language.words import ROWS
 
 from ..launching import launch_for
 from .test_ptx import assemble, lower

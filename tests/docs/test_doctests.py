@@ -17,9 +17,13 @@ NAMES = {"np": np, "pk": pk}
 # show.
 WITHOUT = {*TYPES, *WORDS, "Report", "register", "resolve"}
 MAIN = {
-    *("models.hawkes.simulate", "models.hawkes.log_likelihood", "models.hawkes.fit"),
-    *("models.tmap.TransientMAP", "models.tmap.fit", "models.edm.simplex"),
-    *("models.resampling.resample", "models.mixture.DirichletMixture"),
+    *(
+        "portable.models.hawkes.simulate",
+        "portable.models.hawkes.log_likelihood",
+        "portable.models.hawkes.fit",
+    ),
+    *("portable.models.tmap.TransientMAP", "portable.models.tmap.fit", "portable.models.edm.simplex"),
+    *("portable.models.resampling.resample", "portable.models.mixture.DirichletMixture"),
 }
 EXAMPLES = {
     name: test

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline.scoreboard import headlines, measured, records
+from portable.roofline import __main__ as cli
+from portable.roofline.scoreboard import headlines, measured, records
 
 ROOT = Path(__file__).parents[2]
 ROWS, WORDS = 250, 40  # of the page, and of a row, at most
@@ -22,7 +22,7 @@ def rows():
 
 
 def test_the_page_is_made_from_the_records(tmp_path, capsys):
-    """`python -m roofline measured` writes it anew."""
+    """`python -m portable.roofline measured` writes it anew."""
     assert cli.main(["measured", "--out", str(tmp_path / "page.md")]) == 0
     assert (tmp_path / "page.md").read_text() == measured.PAGE.read_text()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import portable as pk
-from portable.words import ROWS
+from portable.core.language.words import ROWS
 
 from . import pairs
 

@@ -19,7 +19,7 @@ from portable.errors import (
     UnknownSpaceError,
     WrongSpaceError,
 )
-from portable.space import unavailable_because
+from portable.core.places.space import unavailable_because
 
 from ..launching import move
 from .wrong_kernels import entry, fill

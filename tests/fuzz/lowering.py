@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 
 import portable as pk
-from portable import dispatch
-from portable.backends.cuda import engine
-from portable.backends.cuda.lower import Entry
-from portable.backends.cuda.scan import ScanEntry
-from portable.compiler.optimise import verified
+from portable.core.launch import dispatch
+from portable.core.machines.cuda import engine
+from portable.core.machines.cuda.lower import Entry
+from portable.core.machines.cuda.scan import ScanEntry
+from portable.core.compiler.writing.optimise import verified
 
 from .program import policy_of, reducers_of
 

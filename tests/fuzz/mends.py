@@ -4,15 +4,18 @@ Each is (item of the list of defects, what, file, text now, text without the men
 exactly once in the file. What the typed tree has made impossible is taken back where it would come from now.
 """
 
-BUILD, EXPRESSIONS = "portable/compiler/build.py", "portable/compiler/expressions.py"
-MEMORY, TYPING = "portable/compiler/memory.py", "portable/compiler/typing.py"
-VALUES = "portable/compiler/values.py"
+BUILD, EXPRESSIONS = (
+    "portable/core/compiler/reading/build.py",
+    "portable/core/compiler/reading/expressions.py",
+)
+MEMORY, TYPING = "portable/core/compiler/writing/memory.py", "portable/core/compiler/reading/typing.py"
+VALUES = "portable/core/compiler/writing/values.py"
 
 MENDS = [
     (
         1,
         "exits from thread_range",
-        "portable/backends/cpu/lanes.py",
+        "portable/core/machines/cpu/lanes.py",
         "        if W == 1 or loop.breaks:",
         "        if W == 1:",
     ),
@@ -71,14 +74,14 @@ MENDS = [
     (
         6,
         "constants that are equal",
-        "portable/dispatch.py",
+        "portable/core/launch/dispatch.py",
         '("static", a.value, repr(a.value))), b""',
         '("static", a.value)), b""',
     ),
     (
         6,
         "constants that are equal, in typed trees",
-        "portable/compiler/tree.py",
+        "portable/core/compiler/reading/tree.py",
         'return "constant", value.dtype, repr(value.const), value.const',
         'return "constant", value.dtype, value.const, value.const',
     ),
@@ -92,21 +95,21 @@ MENDS = [
     (
         7,
         "NaN in atomic_min and atomic_max",
-        "portable/compiler/atomic.py",
+        "portable/core/compiler/writing/atomic.py",
         '"min": "fminimum", "max": "fmaximum"',
         '"min": "fmin", "max": "fmax"',
     ),
     (
         7,
         "unsigned sums",
-        "portable/compiler/team.py",
+        "portable/core/compiler/reading/team.py",
         '    return "uint64" if dtype in t.UNSIGNED else "int64"\n',
         '    return "int64"\n',
     ),
     (
         7,
         "division by zero in the checked space",
-        "portable/backends/checked/code.py",
+        "portable/watch/checked/code.py",
         '"//": "{0:=} // {1:=} if {1:=} else 0"',
         '"//": "{0:=} // {1:=} if {1:=} else 1"',
     ),
@@ -163,21 +166,21 @@ MENDS = [
     (
         13,
         "the width of a weak float that goes from member to member",
-        "portable/backends/cuda/lanes.py",
+        "portable/core/machines/cuda/lanes.py",
         "    bits = t.BITS[lower.strong(v.dtype)]\n",
         "    bits = t.BITS[v.dtype]\n",
     ),
     (
         14,
         "casts of constants to float32",
-        "portable/compiler/types.py",
+        "portable/core/language/types.py",
         "    if is_float(dtype):\n        return rounded(number, dtype)\n",
         "    if is_float(dtype):\n        return float(number)\n",
     ),
     (
         14,
         "products of constants in a sum",
-        "portable/compiler/operations.py",
+        "portable/core/compiler/reading/operations.py",
         "                    made.attr, made.args = op, [a, b]\n",
         "                    pass\n",
     ),

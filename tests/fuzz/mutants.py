@@ -22,7 +22,7 @@ from . import campaign
 from .mends import MENDS
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("portable/compiler", "portable/backends/cpu")
+FOLDERS = ("portable/core/compiler", "portable/core/machines/cpu")
 LEFT_OUT = ("counting.py", "count.py", "touched.py")  # what pk.count says, and no result
 LIMIT_S = 3600
 _ARITHMETIC = {
@@ -92,7 +92,7 @@ def candidates():
     """All Changes of one operator, constant or condition, sorted."""
     found = []
     for folder in FOLDERS:
-        for path in sorted((ROOT / folder).glob("*.py")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             if path.name not in LEFT_OUT:
                 found += _of_file(path)
     return found

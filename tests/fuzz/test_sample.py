@@ -3,7 +3,7 @@ thousands."""
 
 import pytest
 
-from portable.space import unavailable_because
+from portable.core.places.space import unavailable_because
 
 from . import meaning
 from .campaign import KINDS, run_chunk

@@ -1,13 +1,13 @@
 """python -m tests.hostile.cost [--space threads] [--cases methods] [--quick] [--rounds N]: what the debug
 build costs.
 
-The runs of `python -m roofline report --all` are called, and the longest launch of each of their kernels is
-kept, with the arguments that it found; each is then timed in its usual build, in its debug build and in the
-one that looks for NaN too, in turn, in as many rounds as asked and for LEAST seconds, so that a bad moment of
-the machine is not all that is seen of a short one. Ratios are of the fastest rounds; a launch that is not a
-reduction is a plan. With --processes N the runs are shared by N processes, which compile side by side and
-time one after the other; --seconds is when these end at the latest. With --threads: two Python threads that
-launch on "serial", against one that launches as often.
+The runs of `python -m portable.roofline report --all` are called, and the longest launch of each of their
+kernels is kept, with the arguments that it found; each is then timed in its usual build, in its debug build
+and in the one that looks for NaN too, in turn, in as many rounds as asked and for LEAST seconds, so that a
+bad moment of the machine is not all that is seen of a short one. Ratios are of the fastest rounds; a launch
+that is not a reduction is a plan. With --processes N the runs are shared by N processes, which compile side
+by side and time one after the other; --seconds is when these end at the latest. With --threads: two Python
+threads that launch on "serial", against one that launches as often.
 """
 
 import argparse
@@ -26,8 +26,8 @@ import time
 import numpy as np
 
 import portable as pk
-from roofline import cases
-from roofline.cases import methods
+from portable.roofline import cases
+from portable.roofline.cases import methods
 
 BUILDS = {"usual": False, "debug": True, "nan": "nan"}
 LEAST = 0.4  # seconds of a kernel's rounds: other programs take a core for several milliseconds at a time

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models import edm, hawkes, mixture, resampling, store, tmap
-from models.resampling import study
+from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models.shared import store
+from portable.models.resampling import study
 
 SPACE = "serial"
 

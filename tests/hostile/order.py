@@ -1,4 +1,4 @@
-"""A debug lock: it looks whether a thread takes the layer's locks in the one order of portable/locks.py.
+"""A debug lock: it looks whether a thread takes the layer's locks in the one order of portable/core/locks.py.
 
 `watch()` comes before portable is imported, in a process of its own: it stands in for threading.RLock, and
 for what Python's import takes of a module. A lock's rank is that of the line that made it.
@@ -12,9 +12,9 @@ import traceback
 
 # the end of the path of the file, or a part of the line, that makes a lock; other locks are not looked at
 RANKS = (
-    ("portable/plan.py", 10),
-    ("portable/graph.py", 10),
-    ("portable/count.py", 11),
+    ("portable/core/launch/plan.py", 10),
+    ("portable/core/launch/graph.py", 10),
+    ("portable/watch/counts/count.py", 11),
     ("backends/checked/space.py", 12),
     ("backends/cuda/space.py", 13),
     ("_stage_lock", 14),
@@ -81,7 +81,7 @@ def leaving(lock):
 def _rank_of_caller():
     """The rank of the lock that is being made, and where that is."""
     frame, place = sys._getframe(2), None
-    while frame is not None and frame.f_code.co_filename.endswith(("portable/locks.py", "threading.py")):
+    while frame is not None and frame.f_code.co_filename.endswith(("portable/core/locks.py", "threading.py")):
         if frame.f_code.co_name == "<module>":
             break  # `compiling` itself
         frame = frame.f_back

@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from models.edm.__main__ import main as edm_main
-from models.edm.mapping import Mapping
-from models.hawkes.__main__ import main as hawkes_main
-from models.mixture.__main__ import main as mixture_main
-from models.tmap.__main__ import main as tmap_main
+from portable.models.edm.__main__ import main as edm_main
+from portable.models.edm.mapping import Mapping
+from portable.models.hawkes.__main__ import main as hawkes_main
+from portable.models.mixture.__main__ import main as mixture_main
+from portable.models.tmap.__main__ import main as tmap_main
 
 from . import jobs
 
@@ -22,8 +22,8 @@ def table(tmp_path):
 
 def test_a_cross_map_is_interrupted_and_given_again(table, tmp_path, monkeypatch):
     """Its dimensions, too, are kept."""
-    monkeypatch.setattr("models.store.EVERY_S", 0.0)
-    monkeypatch.setattr("models.store._SHARE", 0.0)
+    monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
+    monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
     request = ["crossmap", str(table), "--E-max", "3", "--space", "serial", "--out"]
     assert edm_main([*request, str(tmp_path / "whole.npy")]) == 0
     ran, run = [], Mapping.run

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes, tmap
-from models.fingerprints import Unnamed, fingerprint
-from models.resampling import priors
-from models.store import Store
+from portable.models import hawkes, tmap
+from portable.models.shared.fingerprints import Unnamed, fingerprint
+from portable.models.resampling import priors
+from portable.models.shared.store import Store
 from portable.errors import InputError
 
 
@@ -100,7 +100,10 @@ def test_code_is_told_by_all_that_it_does(tmp_path, monkeypatch):
     assert [edit for edit, change in SAME.items() if named(monkeypatch, *change) != first] == []
     (tmp_path / "text.py").write_text(TEXT)
     (tmp_path / "helpers.py").write_text(HELPERS)
-    code = "from text import outer; from models.fingerprints import fingerprint; print(fingerprint(outer))"
+    code = (
+        "from text import outer; from portable.models.shared.fingerprints import fingerprint;"
+        " print(fingerprint(outer))"
+    )
     for seed in "12":  # in other processes, whose sets have other orders
         search = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": search}

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes, tmap
-from models.edm import files as edm_files
-from models.edm.__main__ import main as edm_main
-from models.edm.frames import choose
-from models.files import read_csv, read_json, read_npy, read_npz
-from models.hawkes.__main__ import main as hawkes_main
-from models.mixture import cytometry
-from models.mixture.__main__ import main as mixture_main
-from models.resampling.study import load as load_study
-from models.tmap.__main__ import main as tmap_main
+from portable.models import hawkes, tmap
+from portable.models.edm import files as edm_files
+from portable.models.edm.__main__ import main as edm_main
+from portable.models.edm.frames import choose
+from portable.models.shared.files import read_csv, read_json, read_npy, read_npz
+from portable.models.hawkes.__main__ import main as hawkes_main
+from portable.models.mixture import cytometry
+from portable.models.mixture.__main__ import main as mixture_main
+from portable.models.resampling.study import load as load_study
+from portable.models.tmap.__main__ import main as tmap_main
 
 
 def npy(array, version=None):

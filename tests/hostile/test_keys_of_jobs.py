@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, store, tmap
-from models.hawkes import priors as hawkes_priors
-from models.resampling import priors, study
-from models.resampling.sampling import Sampling
-from models.store import Store
+from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models.shared import store
+from portable.models.hawkes import priors as hawkes_priors
+from portable.models.resampling import priors, study
+from portable.models.resampling.sampling import Sampling
+from portable.models.shared.store import Store
 from portable.errors import InputError
 
 from . import jobs

@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 import portable as pk
-import roofline
-from models.edm.__main__ import main as edm_main
-from models.mixture.__main__ import main as mixture_main
-from models.tmap.__main__ import main as tmap_main
+from portable import roofline
+from portable.models.edm.__main__ import main as edm_main
+from portable.models.mixture.__main__ import main as mixture_main
+from portable.models.tmap.__main__ import main as tmap_main
 from portable.errors import InputError, printable
-from roofline import __main__ as cli
+from portable.roofline import __main__ as cli
 
 BAD = "\x1b[2Jcleared\x07 \udcff \x9b31m \u202egnp.exe é"
 SHOWN = r"\x1b[2Jcleared\x07 \udcff \x9b31m \u202egnp.exe é"

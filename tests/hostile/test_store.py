@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
-from models.files import check_no_input, replacing, write
-from models.store import Store
+from portable.models.shared.files import check_no_input, replacing, write
+from portable.models.shared.store import Store
 from portable.errors import DTypeError, InputError, StorageError
 
 SETTINGS = {"tau": 1, "dtype": "float32", "dataset": np.arange(6.0).reshape(2, 3)}
@@ -118,7 +118,8 @@ def test_a_second_one_is_told_who_holds_it(tmp_path):
             ):
                 opened(tmp_path / "run")
         text = (
-            f"from models.store import Store\ntry: Store({str(tmp_path / 'run')!r}, 'a job', {{}})\n"
+            f"from portable.models.shared.store import Store\ntry: Store({str(tmp_path / 'run')!r}, 'a "
+            f"job', {{}})\n"
             "except ValueError as error: print(error)"
         )
         said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
@@ -299,7 +300,8 @@ def test_a_fork_that_leaves_takes_nothing_from_its_parent(tmp_path, leave):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_a_fork_that_unwinds_leaves_the_new_file(tmp_path):
     text = (
-        "import os, sys\nfrom models.files import replacing\nfrom models.store import Store\n"
+        "import os, sys\nfrom portable.models.shared.files import replacing\nfrom "
+        "portable.models.shared.store import Store\n"
         "with Store('run', 'job', {}), replacing('out.npy') as beside:\n"
         "    beside.write_bytes(b'whole')\n    child = os.fork()\n    if not child: sys.exit()\n"
         "    os.waitpid(child, 0)\n    assert beside.exists()\n    try: Store('run', 'job', {})\n"

@@ -3,7 +3,7 @@
 import numpy as np
 
 import portable as pk
-from models.arrays import Together, host_array, new_array
+from portable.models.shared.arrays import Together, host_array, new_array
 
 
 def test_a_large_array_of_the_host_has_the_memory_of_one_that_is_gone(space):

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import command, edm, hawkes
-from models.hawkes.__main__ import main as hawkes_main
-from models.mixture import cytometry
+from portable.models.shared import command
+from portable.models import edm, hawkes
+from portable.models.hawkes.__main__ import main as hawkes_main
+from portable.models.mixture import cytometry
 from portable.errors import InputError
 
 from ..architecture.test_public import FUNCTIONS
@@ -38,9 +39,9 @@ OF_SCIKIT_LEARN = {"n_init", "init_params", "random_state", "n_components", "cov
 def parsers():
     """(name, parser) of each command of each family and of roofline."""
     for family in FAMILIES:
-        made = importlib.import_module(f"models.{family}.__main__")._parser()
+        made = importlib.import_module(f"portable.models.{family}.__main__")._parser()
         yield from ((f"models.{family} {name}", one) for name, one in of(made).items())
-    made = importlib.import_module("roofline.options").parser()
+    made = importlib.import_module("portable.roofline.options").parser()
     yield from ((f"roofline {name}", one) for name, one in of(made).items())
 
 
@@ -104,7 +105,7 @@ def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
         "resampling": "figures none.json --out .",
         "mixture": "predict none.npz none.fcs --labels none",
     }
-    main = importlib.import_module(f"models.{family}.__main__").main
+    main = importlib.import_module(f"portable.models.{family}.__main__").main
     assert main(refused[family].split()) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"{family}: ") and "\x1b" not in said.err
@@ -113,8 +114,8 @@ def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_papers_page_ends_with_0(family, monkeypatch, tmp_path):
     """Whatever `page.run` returns, which is the study itself."""
-    monkeypatch.setattr("models.page.run", lambda study, options, *args, **more: study)
-    main = importlib.import_module(f"models.{family}.__main__").main
+    monkeypatch.setattr("portable.models.shared.page.run", lambda study, options, *args, **more: study)
+    main = importlib.import_module(f"portable.models.{family}.__main__").main
     assert main(["paper", "--tiny", "--out", str(tmp_path / "a.html")]) == 0
 
 
@@ -198,7 +199,7 @@ def shown():
     """(place, whole, words) of each command on a page; whole where it is a line of its own."""
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
-            for match in re.finditer(r"python -m ((?:models\.\w+|roofline)(?: [^`|#\n]*)?)", line):
+            for match in re.finditer(r"python -m portable\.((?:models\.\w+|roofline)(?: [^`|#\n]*)?)", line):
                 whole = line.strip().startswith("python -m")
                 yield f"{page.name}:{number}", whole, match[1].replace("\\", "")
 
@@ -242,7 +243,7 @@ def commands_of(page):
 def run(words, more=()):
     """Run a command as a page shows it, with options behind it that make it short."""
     package, *rest = shlex.split(os.path.expandvars(words.replace(" ...", "")), comments=True)
-    main = importlib.import_module(f"{package}.__main__").main
+    main = importlib.import_module(f"portable.{package}.__main__").main
     assert main([*rest, "--space", "serial", *more]) == 0, f"{words}: it refused"
 
 

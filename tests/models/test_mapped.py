@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import mapped, mixture, tmap
-from models.store import digest
+from portable.models.shared import mapped
+from portable.models import mixture, tmap
+from portable.models.shared.store import digest
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 N, P = 3000, 2
@@ -231,7 +232,8 @@ def test_files_that_are_gone_or_others(X, tmp_path):
 
 
 def test_nothing_is_imported_before_it_is_given():
-    code = "import sys, models.mixture; print([m for m in ('zarr', 'dask', 'pyarrow') if m in sys.modules])"
+    modules = "('zarr', 'dask', 'pyarrow')"
+    code = f"import sys, portable.models.mixture; print([m for m in {modules} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

@@ -10,23 +10,24 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from models import page, tmap
-from models.edm.paper import TABLE_1
-from models.edm.paper import Paper as EdmPaper
-from models.hawkes import Likelihood, Parameters, algorithm_2
-from models.hawkes.paper import FILES, PRINTED
-from models.hawkes.paper import Paper as HawkesPaper
-from models.hawkes.paper_numbers import highest_density, smoothed_share, thin_near, thin_share
-from models.hawkes.paper_speed import FITTED
-from models.mixture.paper import Paper as MixturePaper
-from models.page import Compared, Page
-from models.resampling import schemes
-from models.resampling.paper import Paper as ResamplingPaper
-from models.resampling.prefix_sums import PEERS
-from models.resampling.study import Design, excess, study, weight_set
-from models.tmap.paper import ORDERS
-from models.tmap.paper import Paper as TmapPaper
+from portable import roofline
+from portable.models.shared import page
+from portable.models import tmap
+from docs.papers.edm import TABLE_1
+from docs.papers.edm import Paper as EdmPaper
+from portable.models.hawkes import algorithm_2, Likelihood, Parameters
+from docs.papers.hawkes import FILES, PRINTED
+from docs.papers.hawkes import Paper as HawkesPaper
+from docs.papers.hawkes_numbers import highest_density, smoothed_share, thin_near, thin_share
+from docs.papers.hawkes_speed import FITTED
+from docs.papers.mixture import Paper as MixturePaper
+from portable.models.shared.page import Compared, Page
+from portable.models.resampling import schemes
+from docs.papers.resampling import Paper as ResamplingPaper
+from portable.models.resampling.prefix_sums import PEERS
+from portable.models.resampling.study import Design, excess, study, weight_set
+from docs.papers.tmap import ORDERS
+from docs.papers.tmap import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
 from ..conformance.test_ptx import assemble, lower

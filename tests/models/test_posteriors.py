@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from models import hawkes, posteriors, resampling
-from models.mixture import DirichletMixture
+from portable.models import hawkes, resampling
+from portable.models.shared import posteriors
+from portable.models.mixture import DirichletMixture
 
 from .resampling.test_inference import FIXED, LG, PRIORS, Y
 

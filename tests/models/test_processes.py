@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from models.processes import map_numbers, space_of
-from models.resampling.calibration import calibrate
+from portable.models.shared.processes import map_numbers, space_of
+from portable.models.resampling.calibration import calibrate
 from portable.errors import InputError
 
 

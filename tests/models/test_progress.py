@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import edm, mixture, tmap
+from portable.models import edm, mixture, tmap
 from portable.errors import DTypeError
 
 

@@ -10,29 +10,30 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, shared_kernels, tmap
-from models.edm import kernels as edm_search
-from models.edm import list_kernels as edm_lists
-from models.edm import local_kernels as edm_local
-from models.edm import point_kernels as edm_points
-from models.edm import search as edm_teams
-from models.edm import surrogate_kernels as edm_surrogates
-from models.edm import tree as edm_tree
-from models.hawkes import algorithm_2 as hawkes_printed
-from models.hawkes import backgrounds as hawkes_backgrounds
-from models.hawkes import cell_kernels as hawkes_cells
-from models.hawkes import chain_kernels as hawkes_chains
-from models.hawkes import excitation as hawkes_excitation
-from models.hawkes import kernels as hawkes_plain
-from models.hawkes import significance as hawkes_significance
-from models.hawkes import summary_kernels as hawkes_summaries
-from models.mixture import gibbs_kernels as mixture_gibbs
-from models.hawkes import temporal as hawkes_temporal
-from models.mixture import kernels as mixture_kernels
-from models.mixture import moment_kernels as mixture_moments
-from models.mixture import search_kernels as mixture_search
-from models.mixture import step_kernels as mixture_steps
-from models.resampling import (
+from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models.shared import shared_kernels
+from portable.models.edm import kernels as edm_search
+from portable.models.edm import list_kernels as edm_lists
+from portable.models.edm import local_kernels as edm_local
+from portable.models.edm import point_kernels as edm_points
+from portable.models.edm import search as edm_teams
+from portable.models.edm import surrogate_kernels as edm_surrogates
+from portable.models.edm import tree as edm_tree
+from portable.models.hawkes import algorithm_2 as hawkes_printed
+from portable.models.hawkes import backgrounds as hawkes_backgrounds
+from portable.models.hawkes import cell_kernels as hawkes_cells
+from portable.models.hawkes import chain_kernels as hawkes_chains
+from portable.models.hawkes import excitation as hawkes_excitation
+from portable.models.hawkes import kernels as hawkes_plain
+from portable.models.hawkes import significance as hawkes_significance
+from portable.models.hawkes import summary_kernels as hawkes_summaries
+from portable.models.mixture import gibbs_kernels as mixture_gibbs
+from portable.models.hawkes import temporal as hawkes_temporal
+from portable.models.mixture import kernels as mixture_kernels
+from portable.models.mixture import moment_kernels as mixture_moments
+from portable.models.mixture import search_kernels as mixture_search
+from portable.models.mixture import step_kernels as mixture_steps
+from portable.models.resampling import (
     chains,
     filter_kernels,
     pairing,
@@ -47,16 +48,16 @@ from models.resampling import (
     summary_kernels,
     weighing,
 )
-from models.resampling import kernels as resampling_kernels
-from models.tmap import kernels as tmap_kernels
-from models.tmap import gap_kernels as tmap_gap_kernels
-from models.tmap import gaps as tmap_gaps
-from models.tmap import rounding as tmap_rounding
-from models.tmap import packed as tmap_packed
-from models.tmap import run_kernels as tmap_run_kernels
-from portable import algorithms
-from portable.backends.cuda.space import lower_to_ptx
-from portable.kernel import Kernel
+from portable.models.resampling import kernels as resampling_kernels
+from portable.models.tmap import kernels as tmap_kernels
+from portable.models.tmap import gap_kernels as tmap_gap_kernels
+from portable.models.tmap import gaps as tmap_gaps
+from portable.models.tmap import rounding as tmap_rounding
+from portable.models.tmap import packed as tmap_packed
+from portable.models.tmap import run_kernels as tmap_run_kernels
+from portable.library import algorithms
+from portable.core.machines.cuda.space import lower_to_ptx
+from portable.core.language.kernel import Kernel
 
 from ..launching import builds
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models import edm, hawkes, resampling, tmap
+from portable.models import edm, hawkes, resampling, tmap
 
 
 def test_a_prediction_is_a_table_of_its_fields():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cuda import engine
+from portable.core.machines.cuda import engine
 from portable.numba import assembly
 
 from ..conftest import ASKED
@@ -206,7 +206,7 @@ def test_both_ways_are_lowered_without_a_gpu(monkeypatch):
     from numba import cuda
     from numba import types as kinds
 
-    from portable.backends.cuda.space import lower_to_ptx
+    from portable.core.machines.cuda.space import lower_to_ptx
 
     monkeypatch.setattr(
         theirs, "get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))

@@ -89,7 +89,7 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
         program(
             """
         import os, threading, warnings
-        import portable.backends.cpu.pool
+        import portable.core.machines.cpu.pool
         import numba
         import numpy as np
         import portable as pk
@@ -131,7 +131,7 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
         [t.start() for t in threads]
         [t.join() for t in threads]
         loop(y)
-        assert (y == 2.0).all() and not portable.backends.cpu.pool._pools  # one set of threads
+        assert (y == 2.0).all() and not portable.core.machines.cpu.pool._pools  # one set of threads
         child = os.fork()
         if not child:
             try:

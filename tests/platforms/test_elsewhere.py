@@ -30,8 +30,8 @@ ctypes.CDLL = CDLL
 os.name = "elsewhere"
 """
 MORE = """
-from models import tmap
-from portable.backends.cpu import pool
+from portable.models import tmap
+from portable.core.machines.cpu import pool
 assert pool.compiled() is None
 truth = tmap.TransientMAP(alpha=[1.0], orders=[1], rates=[1.0], switching=[[0.5]])
 model, info = tmap.fit(truth.simulate(200, seed=1), orders=[1])

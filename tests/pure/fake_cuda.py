@@ -22,9 +22,10 @@ from ctypes import (
 
 import pytest
 
-from portable import dispatch, space
-from portable.backends import registry
-from portable.backends.cuda import driver, library
+from portable.core.launch import dispatch
+from portable.core.places import space
+from portable.core import registry
+from portable.core.machines.cuda import driver, library
 
 # not canonical on any processor: whoever follows it gets a fault
 BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22

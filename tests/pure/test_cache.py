@@ -7,13 +7,13 @@ import textwrap
 
 import pytest
 
-from portable import cache
+from portable.core import cache
 
 PROGRAM = textwrap.dedent("""
     import numpy as np, sys
     sys.path.insert(0, {folder!r})
     import kernels_of_many, portable as pk
-    from portable import cache
+    from portable.core import cache
     x = np.zeros(100)
     pk.parallel_for(pk.RangePolicy(0, 100, space="serial"), kernels_of_many.fill, x)
     assert (x == 3.0).all()
@@ -185,7 +185,7 @@ def test_a_launch_makes_no_code_that_it_does_not_call(folder):
     last pack."""
     (folder / "kernels_of_many.py").write_text(KERNELS)
     program = PROGRAM.format(folder=str(folder)).replace("serial", "threads:2").replace("100", "192")
-    told = "\nprint([m for m in ('stop', 'pool') if f'portable.backends.cpu.{m}' in sys.modules])"
+    told = "\nprint([m for m in ('stop', 'pool') if f'portable.core.machines.cpu.{m}' in sys.modules])"
     last = "\npk.parallel_for(pk.RangePolicy(0, 191, space='serial'), kernels_of_many.fill, x)" + told
     out = subprocess.run(
         [sys.executable, "-c", program + told + last + "\nprint(cache.misses)"],
@@ -208,7 +208,7 @@ def cache_files(folder):
 
 AS_MANY = textwrap.dedent("""
     import numpy as np, portable as pk
-    from portable import cache
+    from portable.core import cache
     @pk.kernel
     def fill(i, x): x[i] = 7.0
     x = np.zeros(4)
@@ -271,7 +271,7 @@ def test_imported_from_an_archive(tmp_path):
     assert program(tmp_path, **kept)[0] == 0
     assert program(tmp_path, **kept)[1] == 0
     with zipfile.ZipFile(tmp_path / "portable.zip", "a") as archive:
-        archive.writestr("portable/compiler/more.py", "# another compiler")
+        archive.writestr("portable/core/compiler/more.py", "# another compiler")
     assert program(tmp_path, **kept)[1] > 0
 
 

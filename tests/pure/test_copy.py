@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portable as pk
-from portable import space as space_module
-from portable.backends import host
-from portable.view import DTYPES
+from portable.core.places import space as space_module
+from portable.core.machines import host
+from portable.core.arrays.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
 # Shapes agree: columns and evens; rows and pair; the others with themselves.
@@ -171,7 +171,7 @@ def test_mirrors(fake_cuda, space):
     assert mirror.pointer != view.pointer and mirror.strides == (8, 4)
     device = pk.create_mirror(view, "cuda:1")
     assert device.memory == "cuda:1" and device.pointer != view.pointer
-    from portable.copy import create_mirror_view
+    from portable.core.launch.copy import create_mirror_view
 
     assert (create_mirror_view(view) is view) == (view.memory == "host")
     assert (create_mirror_view(view, "cuda:1") is view) == (view.memory == "cuda:1")
@@ -198,7 +198,7 @@ def test_copies_wait_for_the_device(fake_cuda):
 
 def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     """Every byte arrives, in both directions, whatever the size is beside the pieces and their ring."""
-    from portable.backends.cuda import driver, staging
+    from portable.core.machines.cuda import driver, staging
 
     monkeypatch.setattr(driver, "_LARGE", 1000)
     monkeypatch.setattr(staging, "RING_BYTES", 1 << 16)
@@ -245,7 +245,8 @@ def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda, n_bytes, first):
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):
-    from portable.backends import host, registry
+    from portable.core.machines import host
+    from portable.core import registry
 
     memory = registry.memory("host")
     for n in (host._MANY - 1, host._MANY, host._MANY + 1, 5_000_001):
@@ -255,7 +256,7 @@ def test_large_copies_of_the_host_take_all_threads(monkeypatch):
 
 
 def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch):
-    from portable.backends.cuda import driver
+    from portable.core.machines.cuda import driver
 
     monkeypatch.setattr(driver, "_LARGE", 1000)
     fake_cuda.fail["cuMemHostAlloc"] = 2
@@ -285,7 +286,7 @@ def test_arrays_like_the_view_are_copied_without_a_view_of_their_own(fake_cuda, 
     array, back = np.arange(12).reshape(3, 4).astype(dtype), np.empty((3, 4), dtype)
     view = pk.empty((3, 4), dtype, space="cuda:1")
     heard = []
-    monkeypatch.setattr("portable.copy.asview", None)
+    monkeypatch.setattr("portable.core.launch.copy.asview", None)
     with pk.listening(lambda phase, what, copy: heard.append((phase, copy)), copies=True):
         pk.deep_copy(view, array)
         pk.deep_copy(back, view)

@@ -8,8 +8,8 @@ import pytest
 from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
-from portable.backends.cuda import space as launches
-from portable.compiler.block import FAULT
+from portable.core.machines.cuda import space as launches
+from portable.core.compiler.writing.block import FAULT
 
 
 @pk.kernel
@@ -115,7 +115,7 @@ def test_a_plan_of_a_debug_build_is_called_as_it_was_made(monkeypatch):
     x, policy = np.zeros(9), pk.RangePolicy(0, 9, space="serial")
     with pk.use(debug=True):
         plan = pk.plan(policy, add_one, x)
-    monkeypatch.setattr(pk.dispatch, "parallel_for", None)  # what it would be launched by
+    monkeypatch.setattr(pk.core.launch.dispatch, "parallel_for", None)  # what it would be launched by
     with pk.use(debug=True):
         plan()
         with pk.use("serial", debug=True):

@@ -21,8 +21,8 @@ from fake_cuda import (  # noqa: F401
 )
 
 import portable as pk
-from portable import locks
-from portable.backends.cuda import driver, library
+from portable.core import locks
+from portable.core.machines.cuda import driver, library
 from portable.errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 
 

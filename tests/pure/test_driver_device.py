@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from portable.backends.cuda import driver
+from portable.core.machines.cuda import driver
 from portable.errors import DeviceError, OutOfMemoryError
 
 pytestmark = pytest.mark.skipif(not driver.available()[0], reason=driver.available()[1] or "no GPU")

@@ -1,7 +1,7 @@
 """The text of exp, log and their family, run as plain Python on NumPy scalars, against mpmath.
 
-`portable.words` rounds fma exactly, so what is measured here is what the compiled text gives; that it gives
-the same bits is tested on every space by the conformance suite.
+`portable.core.language.words` rounds fma exactly, so what is measured here is what the compiled text gives;
+that it gives the same bits is tested on every space by the conformance suite.
 """
 
 import ast
@@ -12,8 +12,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from portable import elementary, elementary_c99, elementary_gamma, elementary_tables, words
-from portable.compiler.known import texts
+from portable.core.texts import elementary, elementary_c99, elementary_gamma, elementary_tables
+from portable.core.language import words
+from portable.core.compiler.reading.known import texts
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
 FLOAT = {"float32": np.float32, "float64": np.float64}

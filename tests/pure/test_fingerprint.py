@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import cache, frontend
-from portable.backends.cpu import entry
-from portable.compiler import fingerprint
+from portable.core import cache
+from portable.core.language import frontend
+from portable.core.machines.cpu import entry
+from portable.core.compiler.reading import fingerprint
 
 # (what changes, the text of a module `config`, the text of one with kernels, what {} is: a, then b)
 CHANGES = [

@@ -9,9 +9,9 @@ import llvmlite.binding as llvm
 import pytest
 
 import portable as pk
-from portable import dispatch
-from portable.backends.cpu import engine
-from portable.compiler import optimise
+from portable.core.launch import dispatch
+from portable.core.machines.cpu import engine
+from portable.core.compiler.writing import optimise
 
 # One compilation left some 100 KiB where LLVM's pass manager was not freed, the code and the module of one
 # kernel that is kept some 20; 4 to 6 KiB were seen, which longer runs halve: tables and allocators that grow.
@@ -21,7 +21,7 @@ import gc, os, sys
 import numpy as np
 import portable as pk
 from pathlib import Path
-from portable.backends.cpu import engine
+from portable.core.machines.cpu import engine
 
 x, path = np.ones(9), Path(sys.argv[2])
 policy = pk.RangePolicy(0, 9, space="serial")

@@ -8,12 +8,12 @@ import pytest
 from fake_cuda import FakeDriver, installed
 
 import portable as pk
-from portable import cache
-from portable.backends.cpu.lower import Entry
-from portable.backends.cpu.scan import ScanEntry
-from portable.compiler import tree
-from portable.compiler.keys import _NODES, _Writer, written
-from portable.compiler.tree import Operation
+from portable.core import cache
+from portable.core.machines.cpu.lower import Entry
+from portable.core.machines.cpu.scan import ScanEntry
+from portable.core.compiler.reading import tree
+from portable.core.compiler.reading.keys import _NODES, _Writer, written
+from portable.core.compiler.reading.tree import Operation
 
 VIEW, OUT = ("view", "float64", 1, True, True), ("view", "float64", 1, True, False)
 
@@ -165,8 +165,8 @@ import sys
 import numpy as np
 sys.path.insert(0, {folder!r})
 import portable as pk
-from portable import cache
-from portable.compiler.emit import Emitter
+from portable.core import cache
+from portable.core.compiler.writing.emit import Emitter
 from tests.pure.test_keys import rich, together
 
 made = []

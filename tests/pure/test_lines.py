@@ -7,8 +7,8 @@ pytest.importorskip("llvmlite")
 import llvmlite.binding as llvm  # noqa: E402
 from llvmlite import ir  # noqa: E402
 
-from portable.compiler.lines import Builder, full, pack_of, pack_of_numbers  # noqa: E402
-from portable.compiler.values import F32, F64, I1, I8, I16, I32, I64, PTR  # noqa: E402
+from portable.core.compiler.writing.lines import Builder, full, pack_of, pack_of_numbers  # noqa: E402
+from portable.core.compiler.writing.values import F32, F64, I1, I8, I16, I32, I64, PTR  # noqa: E402
 
 INTEGERS = "add sub mul and_ or_ xor shl lshr ashr udiv sdiv urem srem".split()
 FLOATS = "fadd fsub fmul fdiv".split()

@@ -11,7 +11,7 @@ import threading
 import llvmlite.binding as llvm
 import pytest
 
-from portable import locks
+from portable.core import locks
 
 
 @locks.alone
@@ -71,7 +71,7 @@ def test_what_another_thread_says_to_the_collector_meanwhile_stays(collector, se
 HANDLER = """
 import os, signal, sys, threading, time
 import numpy as np, portable as pk
-from portable import locks
+from portable.core import locks
 
 @pk.kernel
 def count_up(i, x): x[i] += 1.0
@@ -142,7 +142,7 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
 
 ASKED = """
 import threading, time
-from portable import locks
+from portable.core import locks
 {imports}
 for made in all_made:
     given = []
@@ -161,7 +161,7 @@ for made in all_made:
 @pytest.mark.parametrize(
     "imports",
     [
-        "from portable.backends.cpu import engine, pool; all_made = pool.compiled, engine.past_caches",
+        "from portable.core.machines.cpu import engine, pool; all_made = pool.compiled, engine.past_caches",
         "from portable.numba import threads as numbas; all_made = numbas._asking, numbas._compiled",
     ],
     ids=["cpu", "numba"],

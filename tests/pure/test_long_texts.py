@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable import frontend, locks
-from portable.compiler import build
+from portable.core.language import frontend
+from portable.core import locks
+from portable.core.compiler.reading import build
 
 
 def made(lines, name):

@@ -129,7 +129,7 @@ def test_code_goes_with_its_kernel(module):
 
 
 def test_a_user_without_a_home_compiles_anew(monkeypatch, module):
-    from portable import cache
+    from portable.core import cache
 
     def unknown(*args, **kwargs):
         raise RuntimeError("Could not determine home directory.")

@@ -17,9 +17,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from portable.backends.cpu import engine, pool_code
-from portable.backends.cpu import pool as pool_module
-from portable.backends.cpu.pool import RING, Pool
+from portable.core.machines.cpu import engine, pool_code
+from portable.core.machines.cpu import pool as pool_module
+from portable.core.machines.cpu.pool import RING, Pool
 from portable.errors import InputError
 
 # The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step`
@@ -333,9 +333,9 @@ def test_chunks_of_nothing(pool, mark):
 
 _PROGRAM = """
 import ctypes, os, sys, threading, time
-from portable.backends.cpu import engine, pool_code
-from portable.backends.cpu import pool as pool_module
-from portable.backends.cpu.pool import RING, Pool
+from portable.core.machines.cpu import engine, pool_code
+from portable.core.machines.cpu import pool as pool_module
+from portable.core.machines.cpu.pool import RING, Pool
 total = []
 slow = float(os.environ.get("SLOW", 0))
 

@@ -9,10 +9,10 @@ import pytest
 from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
-from portable import rows, segments
-from portable.backends import registry
-from portable.backends.cuda import driver
-from portable.backends.cuda import space as launches
+from portable.library import rows, segments
+from portable.core import registry
+from portable.core.machines.cuda import driver
+from portable.core.machines.cuda import space as launches
 
 
 def later(a, b):

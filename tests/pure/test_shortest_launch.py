@@ -8,8 +8,8 @@ import pytest
 from fake_cuda import fake_cuda  # noqa: F401
 
 import portable as pk
-from portable.backends.cuda import driver
-from portable.backends.cuda import space as launches
+from portable.core.machines.cuda import driver
+from portable.core.machines.cuda import space as launches
 from portable.errors import DeviceError
 
 
@@ -91,7 +91,7 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
     scale = pk.kernel(scaled.fn)
     pk.parallel_for(policy, scale, 2.0, x)
-    space, _, _, compiled, words = pk.dispatch.bind(policy, scale, (2.0, x), ())
+    space, _, _, compiled, words = pk.core.launch.dispatch.bind(policy, scale, (2.0, x), ())
     compiled.block[:] = bytes(len(compiled.block))
     launches.run_for(space, compiled, policy, words)
     wanted = words + launches._extra(policy, 0)
@@ -107,7 +107,7 @@ def test_a_reduction_ahead_is_one_call_of_the_driver(fake_cuda):
         fake_cuda.calls.clear()
         fake_cuda.launches.clear()
         policy = pk.RangePolicy(0, n, space="cuda")
-        result = pk.dispatch.reduce_ahead(policy, kernel, x, reducer=(pk.Sum,))
+        result = pk.core.launch.dispatch.reduce_ahead(policy, kernel, x, reducer=(pk.Sum,))
         assert fake_cuda.calls[-2:] == ["cuLaunchKernelEx", "cuEventRecord"]
         assert [launch[1] for launch in fake_cuda.launches] == [(-(-n // 256), 1, 1)]
         result()
@@ -155,7 +155,7 @@ def test_teams_that_come_again_have_a_block_of_their_own(fake_cuda):
     for a in (1.0, 2.0, 3.0):
         pk.parallel_for(policy, scale, a, x)
     pk.parallel_for(other, scale, 4.0, x)
-    space, _, _, _, words = pk.dispatch.bind(policy, scale, (5.0, x), ())
+    space, _, _, _, words = pk.core.launch.dispatch.bind(policy, scale, (5.0, x), ())
     fake_cuda.block_bytes = len(words + launches._extra(policy, 128))
     for _ in range(2):
         fake_cuda.calls.clear()

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import portable as pk
-from portable import dlpack
-from portable.backends import host, registry
-from portable.backends.cuda import driver
-from portable.view import DTYPES, describe
+from portable.core import dlpack
+from portable.core.machines import host
+from portable.core import registry
+from portable.core.machines.cuda import driver
+from portable.core.arrays.view import DTYPES, describe
 
 SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
 

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from roofline import ceiling, ceilings, timing
+from portable.roofline import ceiling, timing, ceilings
 
 
 @pytest.fixture(autouse=True)

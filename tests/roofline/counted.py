@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import portable as pk
-from models.hawkes.kernels import squared_distance
-from roofline.cases import layer, mixture
+from portable.models.hawkes.kernels import squared_distance
+from portable.roofline.cases import layer, mixture
 
 T = 16  # edge of a tile
 N = 1003  # neither a multiple of 8 nor of 16 lanes

@@ -1,9 +1,9 @@
 """Results that nobody measured, for what only shows them."""
 
-from roofline.contract import Work
-from roofline.documents import document
-from roofline.reporting import Failure, Report, Result
-from roofline.timing import Samples
+from portable.roofline.contract import Work
+from portable.roofline.documents import document
+from portable.roofline.reporting import Failure, Report, Result
+from portable.roofline.timing import Samples
 
 MARKUP = '<script>alert("x")</script> & <b>'
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from roofline import diff, html
+from portable.roofline import diff, html
 from tests.roofline.test_browser import chromium
 
 COLOURS = 32  # of a picture

@@ -6,12 +6,12 @@ import functools
 import numpy as np
 
 import portable as pk
-import roofline
-from roofline import documents, reporting
-from roofline.attainable import Analysis, bound
-from roofline.cases import layer
-from roofline.reasons import reasons_of
-from roofline.timing import Samples
+from portable import roofline
+from portable.roofline import documents, reporting
+from portable.roofline.attainable import Analysis, bound
+from portable.roofline.cases import layer
+from portable.roofline.reasons import reasons_of
+from portable.roofline.timing import Samples
 from tests.roofline import fakes
 
 N = 4096

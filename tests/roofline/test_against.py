@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import against, process, revision, side
-from roofline.cases import start
-from roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
+from portable.roofline import __main__ as cli
+from portable.roofline import against, process, revision, side
+from portable.roofline.cases import start
+from portable.roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
 
 
 def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
@@ -238,7 +238,8 @@ PROJECT = {
         "def gather(*args, **options):\n    raise RuntimeError('a peer was asked')\n"
     ),
     "roofline/cases/__init__.py": (
-        "import importlib\n\ndef load(name):\n    return importlib.import_module(f'roofline.cases.{name}')\n"
+        "import importlib\n\ndef load(name):\n"
+        "    return importlib.import_module(f'portable.roofline.cases.{name}')\n"
     ),
 }
 CASE = """
@@ -247,7 +248,7 @@ import os
 import tempfile
 import time
 from types import SimpleNamespace
-from roofline import peers
+from portable.roofline import peers
 
 folder = tempfile.mkdtemp()
 atexit.register(os.rmdir, folder)

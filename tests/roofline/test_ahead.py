@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from roofline import ahead, machine, reporting
-from roofline.cases import hawkes, layer
-from roofline.contract import Run
+from portable.roofline import ahead, machine, reporting
+from portable.roofline.cases import hawkes, layer
+from portable.roofline.contract import Run
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from roofline import diff, html
+from portable.roofline import diff, html
 from tests.roofline import fakes, shown
 
 playwright = pytest.importorskip("playwright.sync_api", reason='no Playwright here: pip install ".[browser]"')

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError, SpaceError
-from roofline import __main__ as cli
-from roofline import ceiling, checks, machine, measuring, microkernels, physics, timing
-from roofline.timing import Samples
+from portable.roofline import __main__ as cli
+from portable.roofline import ceiling, checks, machine, measuring, microkernels, physics, timing
+from portable.roofline.timing import Samples
 
 from .test_timing import Clock
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from roofline import __main__ as cli
-from roofline import cases, files, machine, reporting
-from roofline.attainable import LOW
-from roofline.cases import scaling
-from roofline.contract import Contender, Duel, Run, Work
+from portable.roofline import __main__ as cli
+from portable.roofline import cases, files, machine, reporting
+from portable.roofline.attainable import LOW
+from portable.roofline.cases import scaling
+from portable.roofline.contract import Contender, Duel, Run, Work
 from tests.roofline.schema import problems
 
 HEADER = "x_km,y_km,t_hours"
@@ -293,7 +293,7 @@ def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):
 def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, capsys):
     for tool in ("numba", "cupy"):
         monkeypatch.setitem(sys.modules, tool, None)
-    for name in [name for name in sys.modules if name.startswith("roofline.peers.")]:
+    for name in [name for name in sys.modules if name.startswith("portable.roofline.peers.")]:
         monkeypatch.delitem(sys.modules, name)
     numbers = tmp_path / "launch.json"
     assert cli.main(["compare", "launch", "--space", space, "--rounds", "3", "--json", str(numbers)]) == 0

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 import portable as pk
-from roofline import compare, peers
-from roofline.cases.calls import kernels_alone
-from roofline.cases.scaling import copy
-from roofline.compare import Outcome, Row
-from roofline.contract import Contender, Duel
-from roofline.timing import Samples
+from portable.roofline import compare, peers
+from portable.roofline.cases.calls import kernels_alone
+from portable.roofline.cases.scaling import copy
+from portable.roofline.compare import Outcome, Row
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.timing import Samples
 
 
 def side(label, log=None, value=1.0, error=None):
@@ -125,7 +125,7 @@ def test_rows_are_told_as_they_come():
 def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)  # an import then fails as if it were not installed
     for name in ("launch_numba", "numba_threads"):
-        monkeypatch.delitem(sys.modules, f"roofline.peers.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"portable.roofline.peers.{name}", raising=False)
     found, absent = peers.gather("launch", "serial", 1, 10)
     assert not found
     assert absent[0][0] == "launch_numba" and "numba" in absent[0][1]

@@ -8,9 +8,9 @@ import pytest
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
-from roofline import __main__ as cli
-from roofline import counters
-from roofline.cases import counters as workload
+from portable.roofline import __main__ as cli
+from portable.roofline import counters
+from portable.roofline.cases import counters as workload
 
 # That every launch of the workload can be counted is seen where counting builds are lowered: test_ptx.py
 SOME = "axpy", "dot product", "mixture density", "gather from anywhere"

@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError, LanguageError, LoweringError
-from portable.explain import Explanation
-from roofline import counting
-from roofline.arguments import Data
-from roofline.cases import layer
+from portable.core.launch.explain import Explanation
+from portable.roofline import counting
+from portable.roofline.arguments import Data
+from portable.roofline.cases import layer
 from tests.roofline.counted import costed, reverse
 
 COSTED = costed()

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import diff, documents, reporting
+from portable.roofline import __main__ as cli
+from portable.roofline import diff, documents, reporting
 from tests.roofline import fakes, shown
 from tests.roofline.test_html import Page
 

@@ -3,7 +3,7 @@
 import pytest
 
 from portable.errors import InputError
-from roofline import files
+from portable.roofline import files
 
 
 def test_data_folder_prefers_the_option(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from roofline import host
+from portable.roofline import host
 
 
 def slow():

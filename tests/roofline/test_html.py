@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from roofline import ceiling, checks, documents, html, reporting, rows, tables, verdicts
+from portable.roofline import ceiling, checks, documents, html, reporting, rows, tables, verdicts
 from tests.roofline import fakes, shown
 
 VOID = {"meta", "br"}

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from roofline import peers
-from roofline.cases import layer
-from roofline.digest import PERIOD, digest
+from portable.roofline import peers
+from portable.roofline.cases import layer
+from portable.roofline.digest import PERIOD, digest
 
 from ..conftest import SPACES
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from roofline import attainable
-from roofline.ceiling import Ceilings
+from portable import roofline
+from portable.roofline import attainable
+from portable.roofline.ceiling import Ceilings
 
 LINE = 64
 

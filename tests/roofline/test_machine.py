@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from roofline import machine
+from portable.roofline import machine
 
 
 def test_facts_are_fit_for_json():
@@ -57,8 +57,8 @@ import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import numpy as np
 import portable as pk, roofline
-from roofline import measuring
-from roofline.cases import layer
+from portable.roofline import measuring
+from portable.roofline.cases import layer
 with pk.use("threads") as space:
     assert space.n_threads == 1
     x = np.ones(100)

@@ -3,8 +3,8 @@
 import numpy as np
 
 import portable as pk
-from roofline import mix
-from roofline.mix import executed_totals, lanes_and_type, ptx_mix
+from portable.roofline import mix
+from portable.roofline.mix import executed_totals, lanes_and_type, ptx_mix
 
 
 def test_lanes_of_types():

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.hawkes import Parameters
+from portable.models.hawkes import Parameters
 from portable import unavailable_because
-from roofline import peers
+from portable.roofline import peers
 
 PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=300.0, theta=0.4, omega=0.5, h=0.6)
 
@@ -62,7 +62,7 @@ def test_hawkes_peers_agree_with_the_formula(space, count, precision):
 
 def test_mixture_peer_agrees_with_linear_algebra():
     pytest.importorskip("numba")
-    from roofline.cases.mixture import K, P, density
+    from portable.roofline.cases.mixture import K, P, density
 
     random = np.random.default_rng(4)
     x, rec = random.normal(size=(P, 9)), 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
@@ -81,7 +81,7 @@ def test_mixture_peer_agrees_with_linear_algebra():
 
 def test_mixture_em_peers_agree():
     pytest.importorskip("sklearn")
-    from roofline.cases import mixture_em
+    from portable.roofline.cases import mixture_em
 
     for duel in mixture_em.duels("serial", 200, quick=True):
         assert duel.peers and not duel.absent
@@ -102,7 +102,7 @@ def test_a_peer_nobody_wrote_is_absent():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_step_of_a_filter_stands_beside_a_copy(dtype):
     """The duel is a GPU's; that it can be set up and run is seen on the CPU."""
-    from roofline.cases import resampling
+    from portable.roofline.cases import resampling
 
     duel = resampling._filter_step("serial", 5000, dtype)
     duel.ours.call()

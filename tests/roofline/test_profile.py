@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError
-from roofline import met, profiling
-from roofline.attainable import Analysis, analyse, bound
-from roofline.cases import layer
+from portable.roofline import met, profiling
+from portable.roofline.attainable import Analysis, analyse, bound
+from portable.roofline.cases import layer
 
 N = 1000
 

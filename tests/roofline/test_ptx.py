@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.backends.cuda.count import ExecutedFor
-from portable.backends.cuda.count import ptx as counting_ptx
-from portable.backends.cuda.space import lower_to_ptx
-from portable.dispatch import describe_launch
-from portable.space import resolve
-from roofline import measuring, microkernels, peers, truth, validate
-from roofline.cases import counters, layer
+from portable.watch.counts.cuda import ExecutedFor
+from portable.watch.counts.cuda import ptx as counting_ptx
+from portable.core.machines.cuda.space import lower_to_ptx
+from portable.core.launch.dispatch import describe_launch
+from portable.core.places.space import resolve
+from portable.roofline import measuring, microkernels, peers, truth, validate
+from portable.roofline.cases import counters, layer
 
 from ..launching import builds
 

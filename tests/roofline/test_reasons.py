@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from portable.explain import Explanation
-from roofline import counting, touched
-from roofline.attainable import LOW, Analysis, atomics, bound, moving
-from roofline.cases import layer
-from roofline.ceiling import Ceiling, Ceilings
-from roofline.causes import Cause, causes
-from roofline.reasons import reason
-from roofline.timing import Samples
+from portable import roofline
+from portable.core.launch.explain import Explanation
+from portable.roofline import counting, touched
+from portable.roofline.attainable import LOW, Analysis, atomics, bound, moving
+from portable.roofline.cases import layer
+from portable.roofline.ceiling import Ceiling, Ceilings
+from portable.roofline.causes import Cause, causes
+from portable.roofline.reasons import reason
+from portable.roofline.timing import Samples
 from tests.roofline import fakes, shown
 
 CLOCK = 1e9

@@ -9,13 +9,13 @@ import numpy as np
 from rich.console import Console
 
 import portable as pk
-from roofline import attainable
-from roofline.cases import layer
-from roofline.contract import Run, Work
-from roofline.documents import SCHEMA_VERSION
-from roofline.reporting import collect
-from roofline.tables import tables
-from roofline.timing import Samples
+from portable.roofline import attainable
+from portable.roofline.cases import layer
+from portable.roofline.contract import Run, Work
+from portable.roofline.documents import SCHEMA_VERSION
+from portable.roofline.reporting import collect
+from portable.roofline.tables import tables
+from portable.roofline.timing import Samples
 from tests.roofline import fakes
 
 

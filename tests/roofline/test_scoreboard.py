@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import cases, machine, peers, scoreboard
-from roofline.contract import Contender, Duel
-from roofline.scoreboard import headlines, identity, records, sitting, standing
-from roofline.scoreboard.headlines import Headline
+from portable.roofline import __main__ as cli
+from portable.roofline import cases, machine, peers, scoreboard
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.scoreboard import headlines, identity, records, sitting, standing
+from portable.roofline.scoreboard.headlines import Headline
 
 from .fakes import machine as facts_of
 
@@ -49,7 +49,7 @@ def on_record(ratio=10.0, **changes):
         "ratio": three,
         "seconds": 1.0,
         "identity": PEER,
-        "command": "python -m roofline scoreboard",
+        "command": "python -m portable.roofline scoreboard",
         "date": "2026-01-01",
         "commit": "1234abcd",
     } | changes
@@ -215,20 +215,22 @@ def test_the_identity_of_a_peer(tmp_path):
     """Its text and what it imports, without docstrings' place, our own imports and NumPy."""
     text = (
         '"""A peer."""\n\nimport numpy as np\nimport rich\n\n'
-        "from roofline.contract import Contender\nfrom {} import f\n\nx = 1\n"
+        "from portable.roofline.contract import Contender\nfrom {} import f\n\nx = 1\n"
     )
     (tmp_path / "helper.py").write_text("f = 1\n")
-    (tmp_path / "a.py").write_text(text.format("roofline.peers.helper"))
+    (tmp_path / "a.py").write_text(text.format("portable.roofline.peers.helper"))
     first = identity.of("a", tmp_path)
     assert list(first["versions"]) == ["rich"] and first["versions"]["rich"].startswith("rich ")
     (tmp_path / "a.py").write_text(
-        text.format("roofline.peers.helper").replace("A peer", "The peer").replace("contract", "elsewhere")
+        text.format("portable.roofline.peers.helper")
+        .replace("A peer", "The peer")
+        .replace("contract", "elsewhere")
     )
     assert identity.of("a", tmp_path) == first
     (tmp_path / "helper.py").write_text("f = 2\n")
     assert identity.of("a", tmp_path)["source"] != first["source"]
     (tmp_path / "helper.py").write_text("f = 1\n")
-    (tmp_path / "a.py").write_text(text.format("roofline.peers.helper").replace("x = 1", "x = 2"))
+    (tmp_path / "a.py").write_text(text.format("portable.roofline.peers.helper").replace("x = 1", "x = 2"))
     assert identity.of("a", tmp_path)["source"] != first["source"]
     assert identity.of("") == {"source": "", "versions": {}}
 

@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import portable.events
-from roofline import __main__ as cli
-from roofline import script
+import portable.core.events
+from portable.roofline import __main__ as cli
+from portable.roofline import script
 
 PROGRAM = """
 import sys
 import numpy as np
 import portable as pk
-import roofline
+from portable import roofline
 
 @pk.kernel
 def saxpy(i, a, x, y):
@@ -157,7 +157,7 @@ def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches
         ),
     )
     monkeypatch.setattr(
-        portable.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step)
+        portable.core.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step)
     )
     monkeypatch.setattr(script, "tick", lambda: step)
     code, part = report(PROGRAM.replace("range(3)", f"range({launches})").replace("print(", "0 and ("))

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import figure
-from roofline.cases import layer
+from portable.roofline import __main__ as cli
+from portable.roofline import figure
+from portable.roofline.cases import layer
 from tests.roofline import fakes, shown
 from tests.roofline.schema import problems
 

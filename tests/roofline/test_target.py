@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roofline import __main__ as cli
+from portable.roofline import __main__ as cli
 
 FILE = """
 import numpy as np

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import memory, profiling
-from roofline.cases import layer
+from portable.roofline import __main__ as cli
+from portable.roofline import memory, profiling
+from portable.roofline.cases import layer
 from tests.roofline.test_html import Page
 
 N = 20_000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from roofline import timing
-from roofline.timing import Samples
+from portable.roofline import timing
+from portable.roofline.timing import Samples
 
 
 class Clock:

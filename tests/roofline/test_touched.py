@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from portable import algorithms
-from portable.backends.cpu import reuse
-from portable.compiler import recording
-from roofline import counting
-from roofline.cases import layer
+from portable import roofline
+from portable.library import algorithms
+from portable.watch.counts import reuse
+from portable.watch.counts import recording
+from portable.roofline import counting
+from portable.roofline.cases import layer
 
 N = 1000
 

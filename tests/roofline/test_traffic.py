@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import portable as pk
-from roofline import traffic
-from roofline.cases import layer
-from roofline.microkernels import copy
-from roofline.truth import pairs
-from roofline.traffic import LINE, SECTOR, blocks_of, predicted
+from portable.roofline import traffic
+from portable.roofline.cases import layer
+from portable.roofline.microkernels import copy
+from portable.roofline.truth import pairs
+from portable.roofline.traffic import LINE, SECTOR, blocks_of, predicted
 
 
 def on_lines(*arrays):

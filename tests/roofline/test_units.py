@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofline.units import finite, one_line, relative_difference, scaled, times
+from portable.roofline.units import finite, one_line, relative_difference, scaled, times
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Whether reasons are true is a measurement (`python -m roofline validate`); here: whether it judges what it
-sees."""
+"""Whether reasons are true is a measurement (`python -m portable.roofline validate`); here: whether it judges
+what it sees."""
 
 import itertools
 import json
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
+from portable import roofline
 from portable.errors import InputError
-from roofline import __main__ as cli
-from roofline import timing, truth, validate
-from roofline.timing import Samples
-from roofline.truth import Pair, pairs
+from portable.roofline import __main__ as cli
+from portable.roofline import timing, truth, validate
+from portable.roofline.timing import Samples
+from portable.roofline.truth import pairs, Pair
 
 
 @pk.kernel

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from roofline import html
-from roofline.attainable import Analysis, Bound
-from roofline.cases import layer
-from roofline.rows import parts_of, rows_of
-from roofline.verdicts import advice, resource, standing, verdict
+from portable import roofline
+from portable.roofline import html
+from portable.roofline.attainable import Analysis, Bound
+from portable.roofline.cases import layer
+from portable.roofline.rows import parts_of, rows_of
+from portable.roofline.verdicts import advice, resource, standing, verdict
 from tests.roofline import fakes, shown
 
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from portable.errors import InputError
-from roofline import revision
+from portable.roofline import revision
 
 from . import report, seam
 

@@ -1,8 +1,8 @@
 """Kernels by their text: a pickle that another revision of the project can read.
 
 A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is
-compiled there as it was written here. The layer's own words (`portable.words.exp`, `portable.reducer.Sum`)
-are kept by name: each side has its own.
+compiled there as it was written here. The layer's own words (`portable.core.language.words.exp`,
+`portable.core.language.reducer.Sum`) are kept by name: each side has its own.
 """
 
 import ast
@@ -19,7 +19,8 @@ import zlib
 from pathlib import Path
 
 import portable as pk
-from portable.kernel import Function, Kernel
+
+Kernel, Function = pk.Kernel, pk.Function
 
 _KEPT = Kernel, Function, types.FunctionType, types.ModuleType
 HERE = Path(__file__).resolve().parents[2]
@@ -48,9 +49,9 @@ def _named(value):
         return _found, (value.__name__, None)
     fn = getattr(value, "fn", value)
     module = sys.modules.get(fn.__module__)
-    if (fn.__module__ or "").partition(".")[0] == "portable":  # a text that was executed has no module
+    if _of_the_layer(fn.__module__ or ""):  # a text that was executed has no module
         if not isinstance(value, Kernel):
-            for place in ("portable", fn.__module__, *[m for m in sys.modules if m.startswith("portable.")]):
+            for place in ("portable", fn.__module__, *[m for m in list(sys.modules) if _of_the_layer(m)]):
                 for name, v in vars(sys.modules[place]).items():
                     if v is value:
                         return _found, (place, name)
@@ -91,9 +92,34 @@ def _scope(fn):
     return found
 
 
+def _of_the_layer(module):
+    return module.partition(".")[0] == "portable" and module.split(".")[1:2] not in (["models"], ["roofline"])
+
+
 def _found(module, name):
-    module = importlib.import_module(module)
-    return module if name is None else getattr(module, name)
+    for place in (module, *_elsewhere(module)):
+        try:
+            found = importlib.import_module(place)
+            return found if name is None else getattr(found, name)
+        except (ModuleNotFoundError, AttributeError):
+            pass
+    raise ImportError(f"{module} {name or ''} is not on this side")
+
+
+def _elsewhere(module):
+    """Where a module may lie in a revision in which files were in other folders, or had other names."""
+    for folder in ("models", "roofline"):
+        if module.startswith(f"portable.{folder}"):
+            yield module.removeprefix("portable.")
+            yield module.removeprefix("portable.").replace("models.shared.", "models.")
+        elif module.partition(".")[0] == folder:
+            yield f"portable.{module}"
+            yield f"portable.{module}".replace(".models.", ".models.shared.")
+    if _of_the_layer(module):
+        leaf = module.rpartition(".")[2]
+        yield f"portable.{leaf}"
+        for folder in Path(pk.__file__).parent.rglob(f"{leaf}.py"):
+            yield ".".join(("portable", *folder.relative_to(Path(pk.__file__).parent).with_suffix("").parts))
 
 
 def _plain(code, module, scope, cells, defaults):

@@ -12,12 +12,25 @@ ONE_LANE = "cpu, one lane"
 MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
 CAPABILITY = 9, 0  # of the GPU whose PTX is compared
-_ENTRIES = {f"portable.backends.cpu.{name}" for name in ("entry", "lower", "scan")}
+_CPU = "portable.core.machines.cpu", "portable.backends.cpu"
+_ENTRIES = {f"{folder}.{name}" for folder in _CPU for name in ("entry", "lower", "scan")}
+
+
+def _module(*names):
+    """The first of some modules that this side has: by its name now, or before."""
+    import importlib
+
+    for name in names:
+        try:
+            return importlib.import_module(f"portable.{name}")
+        except ModuleNotFoundError:
+            pass
+    raise ImportError(f"none of {', '.join(names)}")
 
 
 def watch(told):
     """told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to count)."""
-    from portable.compiler.entry import Entry
+    Entry = _module("core.compiler.writing.entry", "compiler.entry").Entry
 
     plain = Entry.__init__
 
@@ -32,15 +45,13 @@ def watch(told):
 
 def text(machine, kernel, policy_kind, specs, reducers):
     """The LLVM text of a kernel for a machine, before any pass."""
-    import importlib
-
     specs = _named(specs)
     place = "cuda" if machine == "cuda" else "cpu"
     name, kind = ("scan", "ScanEntry") if policy_kind.startswith("scan") else ("lower", "Entry")
-    entry = getattr(importlib.import_module(f"portable.backends.{place}.{name}"), kind)
+    entry = getattr(_module(f"core.machines.{place}.{name}", f"backends.{place}.{name}"), kind)
     if machine != "cuda":
         return entry(kernel, policy_kind, specs, reducers).text
-    from portable.compiler.signature import without_scatter
+    without_scatter = _module("core.compiler.reading.signature", "compiler.signature").without_scatter
 
     specs = specs if policy_kind == "range" and not reducers else without_scatter(specs)
     try:
@@ -57,9 +68,9 @@ def _named(specs):
 def code(machine, text, name):
     """The machine code of a text as assembly, or its PTX."""
     if machine == "cuda":
-        from portable.backends.cuda import engine
+        engine = _module("core.machines.cuda.engine", "backends.cuda.engine")
 
         return engine.ptx(text, CAPABILITY, name)
-    from portable.backends.cpu import engine
+    engine = _module("core.machines.cpu.engine", "backends.cpu.engine")
 
     return engine.assembly(text, name)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portable as pk
-import roofline
-from models import edm, hawkes, mixture, resampling, tmap
+from portable import roofline
+from portable.models import edm, hawkes, mixture, resampling, tmap
 
 
 @pk.function

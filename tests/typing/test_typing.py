@@ -101,13 +101,23 @@ def pyright(folder, *files):
     return errors(command, r"^\s*(/.+?):(\d+):\d+ - error: (.*)", folder)
 
 
+def together(folder):
+    """A folder with the package as it is installed, models and roofline in it."""
+    made = folder / "together" / "portable"
+    if not made.exists():
+        made.mkdir(parents=True)
+        for path in (*(ROOT / "portable").iterdir(), ROOT / "models", ROOT / "roofline"):
+            (made / path.name).symlink_to(path)
+    return made.parent
+
+
 def errors(command, pattern, folder):
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         cwd=folder,
-        env={"PATH": "", "HOME": str(folder), "MYPYPATH": str(ROOT)},
+        env={"PATH": "", "HOME": str(folder), "MYPYPATH": str(together(folder))},
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = {}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-import roofline
-from models import edm, hawkes, mixture, resampling, tmap
+from portable import roofline
+from portable.models import edm, hawkes, mixture, resampling, tmap
 
 
 @pk.kernel

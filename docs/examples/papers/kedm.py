@@ -4,8 +4,8 @@ many targets.
     python docs/examples/papers/kedm.py [space]
 
 K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos.
-PEARC 2021. `models.edm` keeps no matrix of distances (`edm.bound`, `edm.nearest`) and reads targets through
-caches (`edm.look_up`); `python -m models.edm paper` times both.
+PEARC 2021. `portable.models.edm` keeps no matrix of distances (`edm.bound`, `edm.nearest`) and reads targets
+through caches (`edm.look_up`); `python -m portable.models.edm paper` times both.
 """
 
 import math

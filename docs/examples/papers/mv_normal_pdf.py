@@ -5,8 +5,8 @@ staged in scratch.
 
 M. A. Suchard et al.: Understanding GPU programming for statistical computation (JCGS 2010), Appendices B and
 C. A density's record of PACK numbers is its mean, the rows of the inverse of its covariance's lower factor,
-and the logarithm of its constant, padded to a multiple of 16. `models.mixture` needs no record, no padding
-and no n x k array of densities.
+and the logarithm of its constant, padded to a multiple of 16. `portable.models.mixture` needs no record, no
+padding and no n x k array of densities.
 """
 
 import math

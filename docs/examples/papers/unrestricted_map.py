@@ -1,5 +1,5 @@
-"""EM for a transient Markovian arrival process of unrestricted matrices: what the branches of `models.tmap`
-are chosen over.
+"""EM for a transient Markovian arrival process of unrestricted matrices: what the branches of
+`portable.models.tmap` are chosen over.
 
     python docs/examples/papers/unrestricted_map.py
 
@@ -7,7 +7,7 @@ A chain on n states starts by alpha, changes by D0 (without an event) and D1 (wi
 event at the rates d. A gap x with a before it and c behind it needs exp(D0 x) and the integral of exp(D0 (x
 - u)) c a exp(D0 u) over u, the corner of a block matrix's exponential (Van Loan 1978). M. Brazenas, G.
 Horvath, M. Telek say in their section 5 that the special structure ends higher than this does; `python -m
-models.tmap paper --only general` tries it.
+portable.models.tmap paper --only general` tries it.
 """
 
 import numpy as np
@@ -108,7 +108,7 @@ def fit(values, lengths, n_states, n_steps, random):
 
 
 if __name__ == "__main__":
-    from models import tmap
+    from portable.models import tmap
 
     truth = tmap.TransientMAP([0.5, 0.5], [1, 2], [0.5, 8.0], [[0.7, 0.1], [0.1, 0.7]])
     runs = truth.simulate(40, seed=1)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from models import resampling
+from portable.models import resampling
 
 STEPS = {0.0: 4, 1.0: 6, 2.0: 16, 3.0: 60, 4.0: 354}  # B* of the paper for a bias of 0.01
 SCHEMES = [

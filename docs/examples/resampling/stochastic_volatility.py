@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import portable as pk
-from models.resampling import ParticleFilter
+from portable.models.resampling import ParticleFilter
 
 SIGMA, BETA = 0.3, 0.7
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 import portable as pk
-from models.resampling import ParticleFilter
+from portable.models.resampling import ParticleFilter
 
 PUSH, RANGE_ERROR, BEARING_ERROR = 0.1, 0.5, 0.03  # km / s^2, km, radians
 

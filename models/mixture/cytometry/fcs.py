@@ -12,9 +12,9 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...files import replacing
+from ...shared.files import replacing
 from .channels import is_mass
-from ...extras import need
+from ...shared.extras import need
 from .samples import Sample
 
 _OWN = re.compile(r"p\d+[benrs]")  # keywords that follow from a sample's other fields

@@ -11,9 +11,9 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...files import replacing
+from ...shared.files import replacing
 from .. import covariance, figures
-from ...extras import need
+from ...shared.extras import need
 from .labels import Labels, shares
 from .panel import Panel, Scale
 from .populations import Populations

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...files import check_file, numbers, read_csv, read_npz
+from ...shared.files import check_file, numbers, read_csv, read_npz
 from .fcs import read_fcs
 from .samples import Sample, check_spillover
 

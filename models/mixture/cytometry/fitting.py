@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...checks import check_choice
+from ...shared.checks import check_choice
 from ..estimator import DirichletMixture
 from .merging import LEAST_CELLS, Merging, check_merging
 from .panel import Panel

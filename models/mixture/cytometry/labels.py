@@ -13,8 +13,8 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...files import replacing
-from ...extras import need
+from ...shared.files import replacing
+from ...shared.extras import need
 from .fcs import write
 from .samples import Sample
 

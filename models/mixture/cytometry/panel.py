@@ -10,9 +10,9 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...checks import check_choice, check_number
+from ...shared.checks import check_choice, check_number
 from .channels import colours_of, is_detector, is_scatter, names_of
-from ...extras import need
+from ...shared.extras import need
 from .samples import Sample, check_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")

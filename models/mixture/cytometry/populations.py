@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...checks import check_count
+from ...shared.checks import check_count
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .kept import load, save

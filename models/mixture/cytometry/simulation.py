@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...checks import check_count, check_seed
+from ...shared.checks import check_count, check_seed
 from .samples import Sample
 
 MARKERS = (

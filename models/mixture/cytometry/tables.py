@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...files import replacing
+from ...shared.files import replacing
 from .. import covariance
 from .labels import Labels, shares
 from .populations import Populations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
+from portable.models import edm
 
 X = np.sin(np.arange(30.0))
 GAPS = np.where(np.arange(30) % 3 == 0, np.nan, X)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm import calibrate, figures, files
-from models.edm.__main__ import main
-from models.edm.surrogates import SURROGATES
+from portable.models import edm
+from portable.models.edm import calibrate, figures, files
+from portable.models.edm.__main__ import main
+from portable.models.edm.surrogates import SURROGATES
 
 from .series import driver_and_driven, logistic_maps
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm import cross
-from models.edm import reference
-from models.edm.frames import open_matrix
+from portable.models import edm
+from portable.models.edm import cross
+from portable.models.edm import reference
+from portable.models.edm.frames import open_matrix
 
 from .series import driver_and_driven, logistic_maps
 
@@ -281,8 +281,8 @@ def test_memory_of_a_whole_brain():
     text = """
 from pathlib import Path
 import numpy as np
-from models import edm
-from models.edm import cross
+from portable.models import edm
+from portable.models.edm import cross
 
 def most():
     lines = Path("/proc/self/status").read_text().splitlines()

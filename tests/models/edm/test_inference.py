@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm.tested import REASONS
+from portable.models import edm
+from portable.models.edm.tested import REASONS
 
 from .series import driver_and_driven, logistic_maps
 from .test_surrogates import autoregressive

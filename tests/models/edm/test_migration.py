@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from models import edm
+from portable.models import edm
 
 from .series import logistic_maps, published
 

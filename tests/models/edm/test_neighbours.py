@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm import kept, neighbours, point_kernels, reference, search
-from portable import algorithms
+from portable.models import edm
+from portable.models.edm import kept, neighbours, point_kernels, reference, search
+from portable.library import algorithms
 from portable.testing import watching
 
 from ...tolerance import assert_close

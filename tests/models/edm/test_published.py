@@ -6,7 +6,7 @@ The interpreter gets the shortest of them, or their first points: a search visit
 import numpy as np
 import pytest
 
-from models import edm
+from portable.models import edm
 
 from .series import published
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm.checks import check_windows
-from models.edm.segments import Segments, found_in
+from portable.models import edm
+from portable.models.edm.checks import check_windows
+from portable.models.edm.segments import Segments, found_in
 
 from .series import logistic_maps
 

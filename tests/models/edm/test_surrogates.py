@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm.surrogates import Surrogates, check_kinds, mean_cycle
+from portable.models import edm
+from portable.models.edm.surrogates import Surrogates, check_kinds, mean_cycle
 
 from .series import logistic_maps
 

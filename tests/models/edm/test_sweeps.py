@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from models import edm
-from models.edm import reference
+from portable.models import edm
+from portable.models.edm import reference
 
 from .series import driver_and_driven, logistic_maps
 

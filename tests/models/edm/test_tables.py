@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm
-from models.edm import files
-from models.edm.__main__ import main
+from portable.models import edm
+from portable.models.edm import files
+from portable.models.edm.__main__ import main
 
 from .series import logistic_maps
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.hawkes import Parameters
+from portable.models.hawkes import Parameters
 
 from ...tolerance import assert_close
 

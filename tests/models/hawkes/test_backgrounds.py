@@ -4,10 +4,10 @@ paper's background eats."""
 import numpy as np
 import pytest
 
-from models import hawkes
-from models.hawkes import fit_background
-from models.hawkes.coverage import CLUSTERS, coverage
-from models.hawkes.evidence import pointwise
+from portable.models import hawkes
+from portable.models.hawkes import fit_background
+from portable.models.hawkes.coverage import CLUSTERS, coverage
+from portable.models.hawkes.evidence import pointwise
 from portable.errors import InputError, ShapeError
 
 from .events import random_events

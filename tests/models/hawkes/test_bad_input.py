@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes
-from models.hawkes import Likelihood, Parameters, simulate
+from portable.models import hawkes
+from portable.models.hawkes import simulate, Likelihood, Parameters
 
 from .events import PARAMS
 

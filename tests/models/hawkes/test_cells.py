@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.hawkes.cell_kernels import LONG, WIDTH
-from models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
+from portable.models.hawkes.cell_kernels import LONG, WIDTH
+from portable.models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
 
 from .events import PARAMS, random_events
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import extras
-from models.hawkes import (
-    Posterior,
+from portable.models.shared import extras
+from portable.models.hawkes import (
     figures,
+    simulate,
+    Posterior,
     posterior_probabilities,
     read_events,
     sample_posterior,
-    simulate,
 )
-from models.hawkes.__main__ import main
-from models.posteriors import stopped
+from portable.models.hawkes.__main__ import main
+from portable.models.shared.posteriors import stopped
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .events import PARAMS
@@ -135,13 +135,13 @@ def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, 
         asked.append(n_draws)
         return posterior_probabilities(likelihood, posterior, n_draws=3)
 
-    monkeypatch.setattr("models.hawkes.__main__.posterior_probabilities", found)
+    monkeypatch.setattr("portable.models.hawkes.__main__.posterior_probabilities", found)
 
     @functools.wraps(sample_posterior)
     def sample(likelihood, **options):
         return sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10})
 
-    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", sample)
+    monkeypatch.setattr("portable.models.hawkes.__main__.sample_posterior", sample)
     common = [
         "probabilities",
         str(events_csv),
@@ -164,7 +164,7 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
     events_csv, tmp_path, monkeypatch, capsys, module, extra, command
 ):
     monkeypatch.setattr(
-        "models.hawkes.__main__.need",
+        "portable.models.hawkes.__main__.need",
         lambda name, which, purpose: extras.need(
             "no_such_module" if name == module else "json", which, purpose
         ),
@@ -174,7 +174,7 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
     def drawn(*args, **options):
         raise AssertionError("drawn before")
 
-    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", drawn)
+    monkeypatch.setattr("portable.models.hawkes.__main__.sample_posterior", drawn)
     assert main([command, str(events_csv), "--out", str(tmp_path), "--space", "serial"]) == 2
     assert f'pip install ".[{extra}]"' in "".join(capsys.readouterr().err.split("\n"))
 
@@ -188,7 +188,7 @@ def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys
         found = sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10})
         raise stopped(KeyboardInterrupt(), replace(found, complete=False))
 
-    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", sample)
+    monkeypatch.setattr("portable.models.hawkes.__main__.sample_posterior", sample)
     command = ["fit", str(events_csv), "--method", "metropolis", "--out", str(tmp_path), "--space", "serial"]
     assert main([*command, "--figures", "none"]) == 130
     found = Posterior.load(tmp_path / "posterior.nc")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes
-from models.hawkes import Likelihood, compose, exponentials, fit, omori, reference, simulate
+from portable.models import hawkes
+from portable.models.hawkes import compose, fit, reference, simulate, Likelihood, exponentials, omori
 from portable.errors import DTypeError, InputError, ShapeError
 
 from .events import PARAMS, random_events
@@ -59,8 +59,8 @@ def decay_of(kind, v, dt):
 
 
 def wanted(kind, locations, times, marks, horizon):
-    """The log-likelihood (4), pair by pair from the formula of `models.hawkes.compose`; background without
-    the own event."""
+    """The log-likelihood (4), pair by pair from the formula of `portable.models.hawkes.compose`; background
+    without the own event."""
     v = {name: VALUES[name] for name in kind.names()}
     mu, _ = reference.rates(locations, times, PARAMS_OF_BACKGROUND, background_self=False)
     expected = reference.expected_counts(

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.hawkes import (
+from portable.models.hawkes import (
+    fit,
+    reference,
+    simulate,
     Background,
     Likelihood,
     Parameters,
-    fit,
     gamma,
     half_normal,
     log_normal,
-    reference,
-    simulate,
     time_scales,
     uniform,
 )
-from models.hawkes.priors import PriorSlopes, log_prior
-from models.hawkes.windows import choose
+from portable.models.hawkes.priors import PriorSlopes, log_prior
+from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, random_events

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from models import hawkes
-from models.hawkes import Likelihood, fit, jitter, notes, places, sample_posterior
+from portable.models import hawkes
+from portable.models.hawkes import fit, Likelihood, jitter, notes, places, sample_posterior
 from portable.errors import InputError
 
 from .events import PARAMS, random_events

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.hawkes import Likelihood, Parameters, reference
+from portable.models.hawkes import reference, Likelihood, Parameters
 
 from .events import assert_agrees, gunfire
 

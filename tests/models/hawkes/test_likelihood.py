@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes
-from models.hawkes import Likelihood, kernels, reference
+from portable.models import hawkes
+from portable.models.hawkes import kernels, reference, Likelihood
 
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events

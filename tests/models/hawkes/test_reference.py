@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from models.hawkes import Parameters, reference
+from portable.models.hawkes import reference, Parameters
 
 from .closed_forms import two_events
 from .events import PARAMS, assert_agrees, gunfire

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import hawkes
-from models.hawkes import Likelihood, Parameters, compose, read_catalogue, sample_posterior, simulate
-from models.hawkes.__main__ import main
+from portable.models import hawkes
+from portable.models.hawkes import compose, simulate, Likelihood, Parameters, read_catalogue, sample_posterior
+from portable.models.hawkes.__main__ import main
 from portable.errors import DTypeError, InputError, ShapeError
 
 from .events import PARAMS, random_events

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.hawkes import (
+from portable.models.hawkes import (
+    fit,
+    reference,
     Likelihood,
     Parameters,
     Posterior,
     calibrate,
-    fit,
     half_normal,
-    reference,
     sample_nuts,
     sample_posterior,
     uniform,
 )
-from models.hawkes.chains import Chains
-from models.hawkes.paper_numbers import attainable
+from portable.models.hawkes.chains import Chains
+from docs.papers.hawkes_numbers import attainable
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, gunfire, random_events
@@ -118,7 +118,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     likelihood = Likelihood(locations, times, error_bound=1e-12, space=space)
     listed = sample_posterior(likelihood, **options)
     assert len(lists) > 3
-    monkeypatch.setattr("models.hawkes.cells.MOST_PAIRS", 0)
+    monkeypatch.setattr("portable.models.hawkes.cells.MOST_PAIRS", 0)
     windowed = sample_posterior(likelihood, **options)
     np.testing.assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
     for k in (0, 300, 599):  # the log-likelihoods along the chain are those of all pairs
@@ -197,9 +197,9 @@ def stop_after(monkeypatch, n, error):
 def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch):
     path = tmp_path / "chains"
     whole = sample_posterior(small, **OPTIONS)
-    monkeypatch.setattr("models.store.EVERY_S", 0.0)
-    monkeypatch.setattr("models.store._SHARE", 0.0)
-    monkeypatch.setattr("models.hawkes.sampler._REPLAYS", 1)
+    monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
+    monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
+    monkeypatch.setattr("portable.models.hawkes.sampler._REPLAYS", 1)
     with monkeypatch.context() as patch:
         stop_after(patch, 10, KeyboardInterrupt)
         with pytest.raises(KeyboardInterrupt) as stop:

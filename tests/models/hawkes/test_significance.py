@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from models import hawkes
-from models.hawkes import noise
-from models.hawkes.significance import several_tests
+from portable.models import hawkes
+from portable.models.hawkes import noise
+from portable.models.hawkes.significance import several_tests
 from portable.errors import InputError
 
 TRUTH = hawkes.Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
@@ -46,7 +46,7 @@ def test_triggering_is_found():
 
 def test_the_statistic_by_numpy(space):
     """q and the best share of one grid point, for the events and a draw."""
-    from models.hawkes import significance
+    from portable.models.hawkes import significance
 
     locations, times = even(3, 40)
     tables = significance._Tables([(locations, times)])
@@ -233,7 +233,7 @@ def test_level_in_time_alone():
 
 
 def test_long_records_are_tested_in_stretches(monkeypatch):
-    from models.hawkes import significance
+    from portable.models.hawkes import significance
 
     monkeypatch.setattr(significance, "_ROW", 100)
     places, times = even(8, 450)

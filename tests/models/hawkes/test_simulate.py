@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.hawkes import excitation_probabilities, reference, simulate
+from portable.models.hawkes import reference, simulate, excitation_probabilities
 
 from .events import PARAMS
 

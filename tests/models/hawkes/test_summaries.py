@@ -6,21 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.hawkes import (
+from portable.models.hawkes import (
+    intensity,
+    reference,
+    residuals,
+    simulate,
     Background,
     Likelihood,
     cluster_sizes,
     excitation_probabilities,
-    intensity,
     intensity_grid,
     parent_probabilities,
     posterior_probabilities,
-    reference,
-    residuals,
     sample_posterior,
-    simulate,
 )
-from models.hawkes.triggering import EXPONENTIAL
+from portable.models.hawkes.triggering import EXPONENTIAL
 from portable.errors import DTypeError, InputError, ShapeError
 
 from .events import PARAMS, random_events

@@ -4,7 +4,7 @@ as a catalogue holds."""
 import numpy as np
 import pytest
 
-from models.hawkes import TemporalLikelihood
+from portable.models.hawkes import TemporalLikelihood
 from portable.errors import InputError, OrderError, ShapeError
 
 

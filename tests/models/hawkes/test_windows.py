@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from models.hawkes import Likelihood, Parameters, reference
-from models.hawkes.windows import choose
+from portable.models.hawkes import reference, Likelihood, Parameters
+from portable.models.hawkes.windows import choose
 
 from .events import PARAMS, random_events
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, cytometry, figures
-from models.mixture.__main__ import main
-from models.mixture.cytometry import figures as figures_of_cells
+from portable.models.mixture import cytometry, figures, DirichletMixture
+from portable.models.mixture.__main__ import main
+from portable.models.mixture.cytometry import figures as figures_of_cells
 
 from .panels import CHANNELS, MARKERS, fitted, raw_cells, real_file, simulated
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, cytometry, reference
-from models.mixture.blocks import Components, Points
-from models.mixture.cytometry.signatures import signatures, thresholds
-from models.mixture.fitting import agreement
+from portable.models.mixture import cytometry, reference, DirichletMixture
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.cytometry.signatures import signatures, thresholds
+from portable.models.mixture.fitting import agreement
 
 from .panels import fitted, simulated
 from .problems import draw, factors_of, random_mixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import cytometry
-from models.mixture.cytometry import Panel, Sample, Scale
+from portable.models.mixture import cytometry
+from portable.models.mixture.cytometry import Panel, Sample, Scale
 
 from .panels import CHANNELS, MARKERS, raw_cells
 

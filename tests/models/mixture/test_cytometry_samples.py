@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import cytometry
-from models.mixture.cytometry import channels
+from portable.models.mixture import cytometry
+from portable.models.mixture.cytometry import channels
 from portable.errors import StorageError
 
 from .panels import CHANNELS, MARKERS, raw_cells, simulated

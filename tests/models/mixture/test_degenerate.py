@@ -6,7 +6,7 @@ import pytest
 from numpy.linalg import inv, slogdet
 
 import portable as pk
-from models.mixture import DirichletMixture, Prior
+from portable.models.mixture import DirichletMixture, Prior
 
 KINDS = "full", "tied", "diag", "spherical"
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import blocks, log_density, reference
-from models.mixture.blocks import Components, Points
-from models.mixture.prior import centred
+from portable.models.mixture import blocks, reference, log_density
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.prior import centred
 
 from ...tolerance import assert_close
 from .problems import WIDE, draw, factors_of, random_mixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, Prior, reference, sums
+from portable.models.mixture import reference, sums, DirichletMixture, Prior
 
 from .problems import WIDE, cells, draw, random_mixture
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import ConvergenceWarning, DirichletMixture, Prior, covariance
+from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior
 
 from .problems import draw, random_mixture
 

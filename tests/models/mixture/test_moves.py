@@ -4,15 +4,15 @@ against NumPy, k-means++."""
 import numpy as np
 import pytest
 
-from models.mixture import DirichletMixture, Prior, covariance, reference, starts
-from models.mixture.blocks import Components, Points
-from models.mixture.climb import Climb
-from models.mixture.fitting import agreement
-from models.mixture.moves import Moves, _State
-from models.mixture.prior import WithoutPrior, WithPrior
-from models.mixture.rows import Rows
-from models.mixture.search_kernels import BLOCK
-from models.mixture.starts import Few, typical
+from portable.models.mixture import covariance, reference, starts, DirichletMixture, Prior
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.climb import Climb
+from portable.models.mixture.fitting import agreement
+from portable.models.mixture.moves import Moves, _State
+from portable.models.mixture.prior import WithoutPrior, WithPrior
+from portable.models.mixture.rows import Rows
+from portable.models.mixture.search_kernels import BLOCK
+from portable.models.mixture.starts import Few, typical
 
 from .problems import draw, factors_of, random_mixture
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import arrays, mixture
-from models.mixture import blocks, rows, search_kernels, spread, starts, steps
-from portable.backends import registry
+from portable.models.shared import arrays
+from portable.models import mixture
+from portable.models.mixture import blocks, rows, search_kernels, spread, starts, steps
+from portable.core import registry
 
 from .far import FAR, Heard
 

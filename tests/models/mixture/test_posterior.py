@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, Posterior, Prior, conjugate, covariance, gibbs, reference
-from models.mixture.blocks import Components, Points
-from models.mixture.split_merge import SplitMerge
+from portable.models.mixture import (
+    conjugate,
+    covariance,
+    gibbs,
+    reference,
+    DirichletMixture,
+    Posterior,
+    Prior,
+)
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.split_merge import SplitMerge
 
 from .problems import draw
 
@@ -345,8 +353,8 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
     options = {"n_warmup": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
     long = model.sample_posterior(X, 12, **options)
-    monkeypatch.setattr("models.store.EVERY_S", 0.0)
-    monkeypatch.setattr("models.store._SHARE", 0.0)
+    monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
+    monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
     sweeps, gather = [], Points.gather
     monkeypatch.setattr(Points, "gather", lambda self, *args: (sweeps.append(1), gather(self, *args))[1])
 
@@ -400,5 +408,5 @@ def test_files_of_other_things_are_refused(tmp_path):
     with pytest.raises(pk.InputError, match="there is no such file"):
         Posterior.load(tmp_path / "nothing.nc")
     (tmp_path / "text.nc").write_text("text")
-    with pytest.raises(pk.InputError, match="holds no posterior of models.mixture"):
+    with pytest.raises(pk.InputError, match="holds no posterior of portable.models.mixture"):
         Posterior.load(tmp_path / "text.nc")

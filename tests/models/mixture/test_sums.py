@@ -7,9 +7,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from models.mixture import moment_kernels
-from models.mixture.blocks import Components, Points
-from models.mixture.sums import record_length
+from portable.models.mixture import moment_kernels
+from portable.models.mixture.blocks import Components, Points
+from portable.models.mixture.sums import record_length
 
 
 def whiles_around_products(text):

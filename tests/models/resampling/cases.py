@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from models import resampling
+from portable.models import resampling
 
 SCHEMES = [
     (resampling.systematic, {}),

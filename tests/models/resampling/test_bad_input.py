@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
+from portable.models import resampling
 
 from .cases import NAMES, SCHEMES
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
-from models.resampling.__main__ import main
-from models.resampling.study import SCHEMES
+from portable.models import resampling
+from portable.models.resampling.__main__ import main
+from portable.models.resampling.study import SCHEMES
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "resampling"
 

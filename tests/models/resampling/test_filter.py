@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.resampling import ParticleFilter, row_kernels
-from models.resampling.spreading import LONG
+from portable.models.resampling import row_kernels, ParticleFilter
+from portable.models.resampling.spreading import LONG
 
 E = pk.errors
 PARAMS = np.array([0.9, 0.5, 0.7])  # phi, s, tau

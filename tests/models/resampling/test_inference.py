@@ -1,7 +1,8 @@
 """PMMH and particle Gibbs against an exact posterior on a grid, and what they promise: the same draws
 everywhere, checkpoints, messages.
 
-Rank calibration over 200 data sets is `python -m models.resampling calibrate`; here its quick form runs.
+Rank calibration over 200 data sets is `python -m portable.models.resampling calibrate`; here its quick form
+runs.
 """
 
 import math
@@ -10,19 +11,19 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.resampling import (
+from portable.models.resampling import (
     calibration,
     exact,
     exactness,
-    particles_needed,
     priors,
     ready,
+    particles_needed,
     sample_gibbs,
     sample_pmmh,
 )
-from models.resampling.__main__ import main
-from models.resampling.inference import Metropolis
-from models.resampling.priors import Priors
+from portable.models.resampling.__main__ import main
+from portable.models.resampling.inference import Metropolis
+from portable.models.resampling.priors import Priors
 
 E = pk.errors
 LG = ready.linear_gaussian
@@ -97,7 +98,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
         steps.append(number)
         return before(self, number, warm)
 
-    from models.resampling.gibbs import Gibbs
+    from portable.models.resampling.gibbs import Gibbs
 
     kind = Metropolis if sample is sample_pmmh else Gibbs
     before = kind.step

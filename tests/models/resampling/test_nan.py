@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
-from models.resampling import priors, ready
-from models.resampling.filter import SCHEMES, ParticleFilter
+from portable.models import resampling
+from portable.models.resampling import priors, ready
+from portable.models.resampling.filter import SCHEMES, ParticleFilter
 
 E = pk.errors
 LG = ready.linear_gaussian

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
-from models.resampling import reference
+from portable.models import resampling
+from portable.models.resampling import reference
 
 DRAWS = {
     "one": [0],

@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate
 
 import portable as pk
-from models.resampling import StateSpaceModel, exact, ready
+from portable.models.resampling import exact, ready, StateSpaceModel
 
 E = pk.errors
 NAN = math.nan

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
-from models.resampling import reference, schemes, weighing
+from portable.models import resampling
+from portable.models.resampling import reference, schemes, weighing
 
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
 SEED, STEP = 2**50 + 11, 3
 # SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64, and
-# of all of `many_logs()`. Made with models.resampling.reference, not with the kernels: `python -m
+# of all of `many_logs()`. Made with portable.models.resampling.reference, not with the kernels: `python -m
 # tests.models.resampling.golden`.
 GOLDEN = {
     "systematic": ("96ee7835ca7b34e9", "8bb646a77d4d17fd"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.resampling import ParticleFilter, backward_paths, exact, lagged_moments, ready
+from portable.models.resampling import exact, ready, ParticleFilter, backward_paths, lagged_moments
 
 E = pk.errors
 LG, SV = ready.linear_gaussian, ready.stochastic_volatility

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import resampling
-from models.resampling import launches, reference, spreading
-from models.resampling.weights import Tables, Weights
+from portable.models import resampling
+from portable.models.resampling import launches, reference, spreading
+from portable.models.resampling.weights import Tables, Weights
 
 from .cases import BIASED, SCHEMES, paper_weights
 
@@ -193,7 +193,7 @@ def test_partial_rejection_is_unbiased_with_its_weights():
 
 def test_poisson_quantiles_are_those_of_scipy():
     stats = pytest.importorskip("scipy.stats")
-    from models.resampling.strata import QUANTILES
+    from portable.models.resampling.strata import QUANTILES
 
     np.testing.assert_allclose(
         np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-import roofline
-from models import resampling
-from models.resampling.weighing import split
+from portable import roofline
+from portable.models import resampling
+from portable.models.resampling.weighing import split
 
 from ...launching import move
 from .cases import paper_weights, vectors

@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 import portable as pk
-from models.tmap import TransientMAP
-from models.tmap.em import EM
-from models.tmap.packed import part_of
+from portable.models.tmap import TransientMAP
+from portable.models.tmap.em import EM
+from portable.models.tmap.packed import part_of
 
 MODEL = TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.2955))
 N_ITERATIONS = 10

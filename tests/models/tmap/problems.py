@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.tmap import Runs, TransientMAP
+from portable.models.tmap import Runs, TransientMAP
 
 MODEL = TransientMAP(
     [0.7, 0.2, 0.1], [1, 2, 3], [20.0, 0.5, 2.0], [[0.6, 0.2, 0.1], [0.1, 0.6, 0.1], [0.2, 0.2, 0.5]]

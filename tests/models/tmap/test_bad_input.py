@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, fit, goodness_of_fit, standard_errors
+from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, standard_errors
 
 from .problems import MODEL
 

@@ -4,8 +4,8 @@ again."""
 import numpy as np
 import pytest
 
-from models.tmap import Runs, TransientMAP, fit, reference, standard_errors
-from models.tmap.em import EM
+from portable.models.tmap import fit, reference, Runs, TransientMAP, standard_errors
+from portable.models.tmap.em import EM
 
 from .problems import censored_runs, random_model, random_runs
 

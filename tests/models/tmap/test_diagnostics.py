@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import (
+from portable.models.tmap import (
+    fit,
+    reference,
     Runs,
     TransientMAP,
-    fit,
     goodness_of_fit,
-    reference,
     select_orders,
     standard_errors,
 )
-from models.tmap.goodness import kolmogorov
-from models.tmap.select import count_partitions, partitions
+from portable.models.tmap.goodness import kolmogorov
+from portable.models.tmap.select import count_partitions, partitions
 
 from .problems import MODEL, censored_runs, random_model, random_runs
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, read
-from models.tmap.__main__ import main
-from models.tmap.files import from_events, from_frame
+from portable.models.tmap import Runs, TransientMAP, read
+from portable.models.tmap.__main__ import main
+from portable.models.tmap.files import from_events, from_frame
 
 from .problems import MODEL
 
@@ -309,7 +309,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
 
 def test_figures(tmp_path):
     pytest.importorskip("matplotlib")
-    from models.tmap import figures
+    from portable.models.tmap import figures
 
     runs = MODEL.simulate(200, seed=2, space="serial")
     figure = figures.overview(MODEL, runs)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
-from models.tmap.em import EM
-from models.tmap.fit import _exchanged, _in_place_of, _of_starts, _quantiles
-from models.tmap import packed
-from models.tmap.packed import parts_of
+from portable.models.tmap import fit, Runs, TransientMAP, best_renewal, standard_errors
+from portable.models.tmap.em import EM
+from portable.models.tmap.fit import _exchanged, _in_place_of, _of_starts, _quantiles
+from portable.models.tmap import packed
+from portable.models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, gap_kernels, packed, reference
-from models.tmap.em import EM
+from portable.models.tmap import gap_kernels, packed, reference, Runs, TransientMAP
+from portable.models.tmap.em import EM
 
 from .problems import MODEL, random_model, random_runs
 

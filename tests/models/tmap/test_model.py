@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.tmap import Runs, TransientMAP, reference
+from portable.models.tmap import reference, Runs, TransientMAP
 
 from .problems import MODEL, random_model
 

@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, best_renewal, fit, goodness_of_fit, select_orders, standard_errors
-from models.tmap.em import EM
-from models.tmap.packed import part_of
+from portable.models.tmap import (
+    fit,
+    Runs,
+    TransientMAP,
+    best_renewal,
+    goodness_of_fit,
+    select_orders,
+    standard_errors,
+)
+from portable.models.tmap.em import EM
+from portable.models.tmap.packed import part_of
 
 from .problems import random_model
 

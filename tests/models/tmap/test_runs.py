@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import arrays
-from models.tmap import Runs, fit
-from models.tmap.packed import Sorted
-from portable.backends import registry
+from portable.models.shared import arrays
+from portable.models.tmap import fit, Runs
+from portable.models.tmap.packed import Sorted
+from portable.core import registry
 
 from ..mixture.far import FAR
 from .problems import MODEL, censored_runs, random_runs
@@ -119,7 +119,7 @@ def test_runs_are_prepared_once(space):
 
 
 def test_packs_of_large_runs_are_not_kept(monkeypatch):
-    monkeypatch.setattr("models.tmap.packed.KEPT", 10)
+    monkeypatch.setattr("portable.models.tmap.packed.KEPT", 10)
     runs = random_runs(3, 70)
     wanted = MODEL.log_likelihood(runs, space="serial")
     assert not runs.prepared and wanted == MODEL.log_likelihood(runs, space="serial")
@@ -211,7 +211,7 @@ def test_copies(again):
 @pytest.mark.parametrize("few", [0, 1000])
 def test_packs_of_runs_by_length(space, monkeypatch, few):
     """Sorted by NumPy, or in the space: the longest first, those of equal length as they came."""
-    monkeypatch.setattr("models.tmap.packed.FEW", few)
+    monkeypatch.setattr("portable.models.tmap.packed.FEW", few)
     runs = censored_runs(6, 100)
     found = Sorted(runs, pk.empty(1, space=space).space)
     order = np.argsort(-runs.lengths, kind="stable")

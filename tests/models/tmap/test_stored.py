@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import tmap
-from models.tmap import packed, stored
+from portable.models import tmap
+from portable.models.tmap import packed, stored
 
 TRUTH = tmap.TransientMAP([0.7, 0.3], [1, 2], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
 ORDERS = [1, 2]

@@ -1,0 +1,223 @@
+"""What the commands of the five families share: options taken from the functions that they call, and how a
+command ends.
+
+An option is a parameter of the function: its name without a leading `n_` and with `-` for `_`, the type and
+the choices of its annotation, its default, and the first sentence of what its docstring says of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import json
+import math
+import re
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+import portable as pk
+from portable.errors import PortableError, printable
+
+from .cluster import asked_for
+from .files import write
+
+_NUMBERS = int, float
+# These mean the same in every command.
+_EVERYWHERE = {
+    "space": {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
+    "seed": {"help": "of the random numbers"},
+    "dtype": {"help": "precision of the computation"},
+    "level": {"help": "of intervals: 0.95 for 95 %%"},
+    "checkpoint": {"metavar": "FOLDER", "help": "keeps what was found: the same command goes on from there"},
+}
+_TOLD = UserWarning, RuntimeWarning
+
+
+def parser(family: str, description: str):
+    """The parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
+    made = argparse.ArgumentParser(prog=f"python -m portable.models.{family}", description=description)
+    made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
+    return made, made.add_subparsers(required=True, metavar="COMMAND")
+
+
+def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    """Parse the command line and call `options.act(options)`.
+
+    Parameters
+    ----------
+    family : str
+        Its name stands before messages, which are written to standard error, warnings among them.
+    made : argparse.ArgumentParser
+    argv : sequence of str or None
+        Those of the process if None.
+
+    Returns
+    -------
+    int
+        What `options.act` returned, 0 for None: 1 means that a check failed; 2 if the request cannot be met;
+        130 after Ctrl-C.
+    """
+    options = made.parse_args(argv)
+    try:
+        with _warned(family), asked_for(options):
+            return options.act(options) or 0
+    except OSError as error:
+        why = f"{error.strerror}: '{error.filename}'" if error.filename else error
+        print(f"{family}: {printable(why)}", file=sys.stderr)
+        return 2
+    except (PortableError, ImportError) as error:
+        print(f"{family}: {printable(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{family}: stopped", file=sys.stderr)
+        return 130
+
+
+@contextlib.contextmanager
+def _warned(family: str) -> Iterator[None]:
+    """Write warnings to standard error, a line each, once all is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in _TOLD:
+            warnings.simplefilter("always", kind)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, _TOLD)):
+                print(f"{family}: warning: {printable(text)}", file=sys.stderr)
+
+
+def add(to: argparse._ActionsContainer, function: Callable, *names: str, **changes: dict) -> None:
+    """Add options for parameters of a function.
+
+    Parameters
+    ----------
+    to : argparse.ArgumentParser
+    function : callable
+        Annotated, with a numpydoc docstring.
+    names : str
+        Of parameters.
+    changes : dict
+        By a parameter's name: keywords of `add_argument` that replace what the function says.
+    """
+    described = parameters_of(function)
+    for name in (*names, *changes):
+        parameter = inspect.signature(function).parameters[name]
+        hint = eval(parameter.annotation, inspect.unwrap(_of(function)).__globals__)  # noqa: S307
+        required = parameter.default is parameter.empty
+        how = {"dest": name, **_kind(hint, parameter.default), "help": described.get(name, "")}
+        how |= _EVERYWHERE.get(name, {})
+        how |= {"required": True} if required else {"default": parameter.default}
+        if how.get("action") == "store_false":
+            how["help"] = f"do not {how['help']}"
+        how |= changes.get(name, {})
+        default = how.get("default")
+        if not (default is None or isinstance(default, bool) or "(default" in how["help"]):
+            how["help"] += " (default: %(default)s)"
+        flag = name.removeprefix("n_").replace("_", "-")
+        prefix = "-" if len(flag) == 1 else "--no-" if how.get("action") == "store_false" else "--"
+        to.add_argument(prefix + flag, **how)
+
+
+def given(options: argparse.Namespace, function: Callable) -> dict:
+    """The keyword arguments of a function that the command line holds, its space and its client among
+    them."""
+    wanted = inspect.signature(function).parameters.values()
+    return {
+        p.name: getattr(options, p.name) for p in wanted if p.kind is p.KEYWORD_ONLY and p.name in options
+    }
+
+
+def progress(to: argparse._ActionsContainer) -> None:
+    """Add --progress and --no-progress, for which standard error being a terminal decides."""
+    to.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        default=sys.stderr.isatty(),
+        help="show how far it is (default: if standard error is a terminal)",
+    )
+
+
+def add_json(to: argparse._ActionsContainer) -> None:
+    """Add --json, which `write_json` heeds."""
+    to.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
+
+
+def write_json(options: argparse.Namespace, **found: object) -> None:
+    """Write results as an object of their names, if --json asks for it; NaN and infinities become null."""
+    if options.json:
+        write(options.json, json.dumps(_plain(found), indent=1, allow_nan=False) + "\n", "--json")
+
+
+def _plain(value):
+    """What JSON can hold: fields of dataclasses and entries of arrays."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(name): _plain(own) for name, own in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
+        return _plain(value.astype(str).tolist())
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple, range)):
+        return [_plain(own) for own in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (int, str, bool, type(None))) else str(value)
+
+
+def parameters_of(function: Callable) -> dict[str, str]:
+    """The first sentence that a numpydoc docstring says of each parameter, without its full stop; where it
+    says 'As in `other`', that of the other function of the package."""
+    text = inspect.getdoc(function) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.M | re.S)
+    found = {}
+    for entry in re.finditer(
+        r"^(\S[^\n]*)\n((?:[ ]+[^\n]*\n|\n)*)", section[1] + "\n" if section else "", re.M
+    ):
+        sentence = re.split(r"\.(?:\s|$)", " ".join(entry[2].split()), maxsplit=1)[0]
+        first = sentence.partition(" ")[0][1:]
+        words = sentence if first and not first.islower() else sentence[:1].lower() + sentence[1:]
+        other = re.match(r"as in `(\w+)`", words)
+        for name in map(str.strip, entry[1].partition(" : ")[0].split(",")):
+            if other:
+                package = importlib.import_module(function.__module__.rpartition(".")[0])
+                words = parameters_of(getattr(package, other[1])).get(name, "")
+            found[name] = words.replace("`", "").replace("%", "%%")
+    return found
+
+
+def _of(function):
+    return function.__init__ if inspect.isclass(function) else function
+
+
+def _kind(hint, default):
+    """The keywords of `add_argument` that say what an option takes."""
+    if isinstance(default, bool):
+        return {"action": "store_false" if default else "store_true"}
+    choices, kinds = [], []
+    for part in _parts(hint):
+        if typing.get_origin(part) is typing.Literal:
+            choices += typing.get_args(part)
+        else:
+            kinds.append(part)
+    if choices:
+        return {"choices": choices}
+    number = None if str in kinds else next((kind for kind in _NUMBERS if kind in kinds), None)
+    return {"metavar": "TEXT" if number is None else "N" if number is int else "NUMBER"} | (
+        {} if number is None else {"type": number}
+    )
+
+
+def _parts(hint):
+    """The members of a union, of unions in it too."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [one for part in typing.get_args(hint) for one in _parts(part)]
+    return [hint]

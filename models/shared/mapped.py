@@ -1,0 +1,466 @@
+"""Arrays that are read a few rows at a time: memory maps, Zarr and dask arrays, Parquet files; their rows as
+pieces of shards, which travel as the name of where they are.
+
+A *reader* is an object with `shape`, `dtype` and
+
+    rows(begin, end)      an ndarray of these rows
+
+and perhaps
+
+    cuts                  the rows at which what it reads as one begins and ends
+    columns               their names
+    travels(begin, end)   a reader of these rows, under their own numbers, that pickles as little
+
+Zarr and dask arrays and Parquet files have theirs in `portable.models.shared.readers`, made where one is
+given: nothing is imported before. To a method a reader is an array (`Streamed`) of which it asks slices.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import threading
+import uuid
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from portable.errors import DTypeError, InputError, ShapeError
+
+from .extras import need
+from .files import reading
+from .readers import Dask, Parquet, Zarr
+
+Rows = np.ndarray[Any, Any]
+
+
+class Mapped:
+    """Rows of a memory-mapped file, which are read where they are wanted; it pickles as the name of the file.
+
+    Parameters
+    ----------
+    array : numpy.memmap, C-contiguous
+
+    Raises
+    ------
+    InputError
+        Its file is gone.
+    """
+
+    def __init__(self, array: np.memmap) -> None:
+        whole = array._mmap
+        begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+        root = array
+        while isinstance(root.base, np.memmap):
+            root = root.base
+        of_map = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY
+        self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
+        self.offset = of_map + array.__array_interface__["data"][0] - begin
+        self.nbytes = array.nbytes
+        try:
+            self.of = os.stat(self.path).st_size
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: OSError) -> InputError:
+        return InputError(
+            f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker must"
+            " see the file under this name"
+        )
+
+    def read(self) -> np.ndarray:
+        """The rows.
+
+        Raises
+        ------
+        InputError
+            The file is not there, or not the one that it was.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                size = file.seek(0, 2)
+                file.seek(self.offset)
+                found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
+        except OSError as error:
+            raise self._gone(error) from error
+        if size != self.of or found.size != np.prod(self.shape):
+            raise InputError(
+                f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
+                "work began; every worker must see the same file"
+            )
+        return found.reshape(self.shape)
+
+
+class _Reader(Protocol):
+    """What gives rows of an array when it is asked for them."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """Rows begin .. end - 1.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray of `dtype`
+        """
+        ...
+
+
+class Streamed:
+    """An array whose rows are read where they are wanted, and a little ahead: whole chunks.
+
+    It has what a method asks of an ndarray: slices, single rows and numbers, rows of a list of numbers. All
+    of these are read when they are asked for.
+
+    Parameters
+    ----------
+    reader : a reader
+    name : str
+        Of the argument, for messages.
+    dtype : dtype, optional
+        Which rows are converted to.
+
+    Attributes
+    ----------
+    shape, dtype, ndim, nbytes
+        As of an ndarray.
+    columns : list of str or None
+        Names of columns, where the reader has them.
+
+    Raises
+    ------
+    DTypeError
+        The reader holds no real numbers.
+    """
+
+    def __init__(self, reader: _Reader, name: str, dtype: npt.DTypeLike | None = None) -> None:
+        self._reader, self._name, self._key = reader, name, uuid.uuid4().hex
+        own = np.dtype(reader.dtype)
+        if own.kind not in "fiu":
+            raise DTypeError(f"{name} must hold real numbers, got dtype {own}")
+        self.shape, self.dtype = tuple(reader.shape), np.dtype(own if dtype is None else dtype)
+        self.columns: list[str] | None = getattr(reader, "columns", None)
+        cuts = getattr(reader, "cuts", None)
+        self._cuts = None if cuts is None else np.asarray(cuts, np.int64)
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows, in memory."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def astype(self, dtype: npt.DTypeLike) -> Streamed:
+        """The same rows in another dtype, converted as they are read.
+
+        Parameters
+        ----------
+        dtype : dtype
+
+        Returns
+        -------
+        Streamed
+        """
+        return Streamed(self._reader, self._name, dtype)
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """Rows begin .. end - 1, C-contiguous.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        DTypeError, ShapeError
+            The reader gives others than it says it has.
+        InputError, FiniteError
+            They cannot be read; they are missing.
+        """
+        parts, at = [], begin
+        key, first, last, kept = getattr(_AHEAD, "last", ("", 0, 0, None))
+        if key == self._key and kept is not None and first <= at < last:
+            parts.append(kept[at - first : end - first])
+            at = min(last, end)
+        if at < end or not parts:
+            first, last = self._whole(at, end)
+            kept = self._read(first, last)
+            parts.append(kept[at - first : end - first])
+        _AHEAD.last = (self._key, first, last, kept) if end < last else ("", 0, 0, None)
+        found = np.empty((end - begin, *self.shape[1:]), self.dtype)
+        return np.concatenate(parts, out=found, casting="unsafe")
+
+    def column(self, number: int) -> Streamed:
+        """One of the columns, as a vector.
+
+        Parameters
+        ----------
+        number : int
+
+        Returns
+        -------
+        Streamed
+        """
+        return Streamed(Column(self, number), self._name)
+
+    def part(self, begin: int, end: int) -> Streamed:
+        """The same array for one who wants no other rows than begin .. end - 1: what it takes to read these
+        travels.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        Streamed
+        """
+        first, last = self._whole(begin, end)
+        found = Streamed(Cut(self._reader, first, last), self._name, self.dtype)
+        found._key, found._cuts = self._key, self._cuts
+        return found
+
+    def _whole(self, begin: int, end: int) -> tuple[int, int]:
+        """The rows of the chunks that these are in."""
+        if self._cuts is None or begin >= end:
+            return begin, end
+        first = int(np.searchsorted(self._cuts, begin, side="right")) - 1
+        return int(self._cuts[first]), int(self._cuts[np.searchsorted(self._cuts, end)])
+
+    def _read(self, begin: int, end: int) -> Rows:
+        found, wanted = self._reader.rows(begin, end), (end - begin, *self.shape[1:])
+        if not isinstance(found, np.ndarray) or isinstance(found, np.ma.MaskedArray):
+            raise DTypeError(
+                f"{self._name}: rows {begin} to {end} are of type {type(found).__name__}; an ndarray is"
+                " wanted"
+            )
+        if found.dtype != self._reader.dtype:
+            raise DTypeError(
+                f"{self._name}: rows {begin} to {end} hold {found.dtype}, but the whole is said to hold"
+                f" {self._reader.dtype}; one dtype is wanted for all chunks"
+            )
+        if found.shape != wanted:
+            raise ShapeError(
+                f"{self._name}: rows {begin} to {end} have shape {found.shape}; {wanted} is wanted"
+            )
+        return found
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            rest = (
+                key[1:] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else (slice(None), *key[1:])
+            )
+            return self[key[0]][rest]
+        if isinstance(key, slice):
+            begin, end, step = key.indices(len(self))
+            return self.rows(begin, max(begin, end)) if step == 1 else self[np.arange(begin, end, step)]
+        if np.ndim(key) == 0:
+            at = range(len(self))[key]
+            return self.rows(at, at + 1)[0]
+        return self._take(np.asarray(key))
+
+    def _take(self, at: Rows) -> Rows:
+        """Rows of a list of numbers, each chunk read once."""
+        at = np.arange(len(self))[at] if at.dtype == bool else at
+        order, found = np.argsort(at, kind="stable"), np.empty((len(at), *self.shape[1:]), self.dtype)
+        done = 0
+        while done < len(at):
+            first, last = self._whole(int(at[order[done]]), int(at[order[done]]) + 1)
+            some = order[done : int(np.searchsorted(at, last, sorter=order))]
+            found[some] = self.rows(first, last)[at[some] - first]
+            done += len(some)
+        return found
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Rows:
+        return self.rows(0, len(self)).astype(self.dtype if dtype is None else dtype, copy=False)
+
+
+_AHEAD = threading.local()  # `last`: of the array that this thread reads, the rows that it has not yet used
+
+
+def opened(value: Any, name: str) -> Any:
+    """What is too large for memory as an array that is read when it is asked for; anything else as it is.
+
+    Parameters
+    ----------
+    value : zarr.Array, dask.array.Array, pyarrow.dataset.Dataset, the name of a .parquet file or folder, a
+    reader, or anything else
+    name : str
+        Of the argument, for messages.
+
+    Returns
+    -------
+    Streamed, or `value`
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        It holds no real numbers; sizes of its chunks are not known; files that cannot be read.
+    """
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value).endswith(".parquet"):
+        datasets = need("pyarrow.dataset", "files", f"reading '{value}'")
+        with reading(value):
+            value = datasets.dataset(os.fspath(value), format="parquet")
+    if _is(value, "zarr", "Array"):
+        return Streamed(Zarr(value), name)
+    if _is(value, "dask.array", "Array"):
+        return Streamed(Dask(value, name), name)
+    if _is(value, "pyarrow.dataset", "Dataset"):
+        return Streamed(Parquet(value, name), name)
+    if isinstance(value, Streamed) or not callable(getattr(value, "rows", None)):
+        return value
+    return Streamed(value, name) if hasattr(value, "shape") and hasattr(value, "dtype") else value
+
+
+def _is(value: Any, module: str, name: str) -> bool:
+    """Whether it is of a class of a module, which is not imported where nobody has."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+class Column:
+    """A reader of a column of an array.
+
+    Parameters
+    ----------
+    array : Streamed
+    number : int
+    """
+
+    def __init__(self, array: Streamed, number: int) -> None:
+        self._array, self._number = array, number
+        self.shape, self.dtype = array.shape[:1], array.dtype
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows`.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+        """
+        return np.ascontiguousarray(self._array.rows(begin, end)[:, self._number])
+
+
+class Cut:
+    """Some rows of a reader, under their own numbers; it pickles as what these take.
+
+    Parameters
+    ----------
+    reader : a reader
+    begin, end : int
+    """
+
+    def __init__(self, reader: _Reader, begin: int, end: int) -> None:
+        self._reader, self._begin, self._end = reader, begin, end
+        self.shape, self.dtype = reader.shape, reader.dtype
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows`, of rows within these.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+        """
+        return self._reader.rows(begin, end)
+
+    def __getstate__(self) -> dict[str, Any]:
+        travels = getattr(self._reader, "travels", None)
+        return vars(self) | ({} if travels is None else {"_reader": travels(self._begin, self._end)})
+
+
+class Part:
+    """Rows of an array that is streamed, which are read where they are wanted.
+
+    Parameters
+    ----------
+    array : Streamed
+    begin, end : int
+    """
+
+    def __init__(self, array: Streamed, begin: int, end: int) -> None:
+        self._array, self._begin, self._end = array, begin, end
+        self.dtype, self.shape = array.dtype, (end - begin, *array.shape[1:])
+        self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def read(self) -> Rows:
+        """The rows.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        InputError, DTypeError, ShapeError, FiniteError
+            As `Streamed.rows`.
+        """
+        return self._array.rows(self._begin, self._end)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_array": self._array.part(self._begin, self._end)}
+
+
+def rows_of(array: Rows | Streamed, begin: int, end: int) -> Rows | Mapped | Part:
+    """Some rows of an array, as a piece holds them.
+
+    Parameters
+    ----------
+    array : ndarray or Streamed
+    begin, end : int
+
+    Returns
+    -------
+    ndarray; Mapped of a memory map; Part of what is streamed
+        A view of the array, or where they are in its file.
+    """
+    if isinstance(array, Streamed):
+        return Part(array, begin, min(end, len(array)))
+    rows = array[begin:end]
+    if isinstance(rows, np.memmap) and rows.filename and rows.flags.c_contiguous:
+        return Mapped(rows)
+    return rows
+
+
+def read(rows: Rows | Mapped | Part) -> Rows:
+    """The rows themselves.
+
+    Parameters
+    ----------
+    rows : ndarray, Mapped or Part
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InputError
+        Their file is not there, or not the one that it was.
+    """
+    return rows.read() if isinstance(rows, (Mapped, Part)) else rows

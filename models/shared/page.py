@@ -1,0 +1,401 @@
+"""The page of a paper: its tables and figures, what was printed beside what was found, in one file of HTML.
+
+A family's `paper.py` has a subclass of `Study` with a method for each table and figure; `run` runs those
+that are asked for, at one of four sizes, and writes the page anew after each, so that what was found is
+there when a long one is stopped.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import html
+import importlib.util
+import io
+import os
+import platform
+import string
+import sys
+import time
+import types
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import portable as pk
+from portable.errors import InputError
+
+from .extras import need
+from .files import write
+
+SIZES = ("tiny", "quick", "middle", "full")
+NOT_RUN = "not run here"
+_COLORS = 64
+_SAMPLED = 80  # dots an inch of figures with many points
+
+_TEMPLATE = string.Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,
+initial-scale=1"> <title>$title</title><style>
+body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0
+1rem;color:#1a1a1a;background:#fff} h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.2rem;margin:2.4rem 0
+.4rem;border-top:1px solid #ccc;padding-top:.8rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.6rem 0}
+caption{text-align:left;color:#444;padding-bottom:.3rem}th{border-bottom:2px solid #888}
+th,td{text-align:right;padding:.2rem .7rem .2rem 0;vertical-align:top;font-variant-numeric:tabular-nums}
+th:first-child,td:first-child,td.words{text-align:left}tbody tr+tr td{border-top:1px solid #e4e4e4}
+figure{margin:1rem 0}figure
+img{max-width:100%;height:auto}figcaption{color:#444;font-size:.9rem}.facts{color:#444}
+code{background:#f2f2f2;padding:0 .2rem} </style></head><body><main><h1>$title</h1><p>$source</p><p
+class="facts">$facts</p> $body </main></body></html>
+""")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A value that a paper prints, and ours.
+
+    Attributes
+    ----------
+    what : str
+    printed : float or None
+        None where the paper prints nothing to compare with.
+    ours : float or None
+        None where it was not run; `note` says why.
+    unit, note : str
+    """
+
+    what: str
+    printed: float | None
+    ours: float | None
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over what was printed."""
+        return self.ours / self.printed if self.printed and self.ours is not None else None
+
+    def cells(self) -> tuple[str, ...]:
+        """For a table."""
+
+        def shown(value):
+            return number(value) + f" {self.unit}" * bool(self.unit)
+
+        ours = NOT_RUN if self.ours is None else shown(self.ours)
+        ratio = "" if self.ratio is None else f"{self.ratio:.3g}"
+        return self.what, "" if self.printed is None else shown(self.printed), ours, ratio, self.note
+
+
+def _few_colors(made):
+    """A PNG with a palette, a third as large; by Pillow, which matplotlib comes with."""
+    from PIL import Image
+
+    small = io.BytesIO()
+    Image.open(made).convert("RGB").quantize(_COLORS).save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def number(value: object) -> str:
+    """A number with four digits or all of a whole one, a word as it is."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and not value.is_integer() or abs(value) >= 1e9:
+        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.6g}"
+    return f"{int(value):,}"
+
+
+class Page:
+    """Parts in the order in which they were added.
+
+    Parameters
+    ----------
+    title, source : str
+        Of the page; which paper it is about.
+    facts : str
+        How it was made.
+    """
+
+    def __init__(self, title: str, source: str, facts: str) -> None:
+        self.title, self.source, self.facts = title, source, facts
+        self.compared: list[Compared] = []
+        self._parts: list[str] = []
+
+    def section(self, heading: str, *sentences: str) -> None:
+        """Begin a section."""
+        self._parts.append(f"<h2>{html.escape(heading)}</h2>")
+        self.say(*sentences)
+
+    def say(self, *sentences: str) -> None:
+        """Add a paragraph."""
+        if sentences:
+            self._parts.append(f"<p>{html.escape(' '.join(sentences))}</p>")
+
+    def compare(self, caption: str, rows: Iterable[Compared]) -> None:
+        """Add a table of what was printed, ours and their ratio."""
+        rows = list(rows)
+        self.compared += rows
+        self.table(
+            caption, ("", "printed", "ours", "ours / printed", ""), [row.cells() for row in rows], words=(4,)
+        )
+
+    def table(
+        self, caption: str, names: Sequence[str], rows: Iterable[Sequence], words: Sequence[int] = ()
+    ) -> None:
+        """Add a table; numbers are written by `number`, columns in `words` are set as text."""
+        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+        body = ""
+        for row in rows:
+            kinds = (' class="words"' if column in words else "" for column in range(len(row)))
+            body += (
+                "<tr>"
+                + "".join(f"<td{k}>{html.escape(number(v))}</td>" for k, v in zip(kinds, row))
+                + "</tr>\n"
+            )
+        self._parts.append(
+            f'<div class="wide"><table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr>'
+            f"</thead><tbody>\n{body}</tbody></table></div>"
+        )
+
+    def draw(self, figure, caption: str, *, sampled: bool = False) -> None:
+        """Add a matplotlib Figure, in lines or (`sampled`) in dots."""
+        import matplotlib
+
+        kind, mime = ("png", "image/png") if sampled else ("svg", "image/svg+xml")
+        made, how = io.BytesIO(), {"dpi": _SAMPLED} if sampled else {"metadata": {"Date": None}}
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "page"}):
+            figure.savefig(made, format=kind, **how)
+        data = base64.b64encode(_few_colors(made) if sampled else made.getvalue()).decode()
+        caption = html.escape(caption)
+        self._parts.append(
+            f'<figure><img alt="{caption}" src="data:{mime};base64,{data}"><figcaption>{caption}'
+            "</figcaption></figure>"
+        )
+
+    def text(self) -> str:
+        """The page."""
+        return _TEMPLATE.substitute(
+            title=html.escape(self.title),
+            source=html.escape(self.source),
+            facts=html.escape(self.facts),
+            body="\n".join(self._parts),
+        )
+
+
+class Study:
+    """What the methods of one paper's sections share.
+
+    Class attributes of a family: `title`, `source`, `settings` (by name of a size) and `sections` (heading
+    by method).
+
+    Parameters
+    ----------
+    size : {"tiny", "quick", "middle", "full"}
+    space : str or Space, optional
+    data : path, optional
+        Folder of real data; PORTABLE_DATA if not given.
+    command : str
+        For the page.
+
+    Attributes
+    ----------
+    size : object
+        The settings of that size.
+    page : Page
+    on_gpu : bool
+        Whether the space has memory of its own.
+    """
+
+    title = source = ""
+    settings: dict = {}
+    sections: dict[str, str] = {}
+
+    def __init__(
+        self,
+        size: str = "quick",
+        space: object = None,
+        data: str | os.PathLike | None = None,
+        command: str = "",
+    ) -> None:
+        if size not in self.settings:
+            raise InputError(f"size is {size!r}; wanted one of {', '.join(map(repr, self.settings))}")
+        self.size, self.size_name = self.settings[size], size
+        self.space = pk.default_space() if space is None else space
+        folder = data or os.environ.get("PORTABLE_DATA")
+        self.data = None if folder is None else Path(folder)
+        if self.data is not None and not self.data.is_dir():
+            raise InputError(f"data: '{self.data}' is no folder")
+        with pk.use(self.space) as used:
+            self.space, threads, self.on_gpu = str(used), pk.concurrency(), used.memory != "host"
+        when = datetime.date.today().strftime("%B %Y")
+        self.page = Page(
+            self.title,
+            self.source,
+            f"{command or 'Made'}: size '{size}', space '{self.space}' ({threads} at a time) on"
+            f" {machine()}, {when}. Times of one machine say little about another's; what needs a machine"
+            " that is not here says so.",
+        )
+
+    def file(self, *parts: str) -> Path | None:
+        """A file of real data, or None where it is not there."""
+        path = None if self.data is None else self.data.joinpath(*parts)
+        return path if path is not None and path.exists() else None
+
+    def spaces(self) -> list[str]:
+        """Where things are timed: the space of the study, and one thread beside several."""
+        return [self.space] if self.on_gpu or self.space == "serial" else ["serial", self.space]
+
+
+def machine() -> str:
+    """The processor in words."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{os.cpu_count()} cores of {model}"
+
+
+def seconds(call: Callable[[], object], repeats: int = 3, space: object = None) -> float:
+    """The least time of some calls, after one that compiles."""
+    best = float("inf")
+    for k in range(repeats + 1):
+        begin = time.perf_counter()
+        call()
+        pk.fence(space)
+        best = min(best, time.perf_counter() - begin) if k else best
+    return best
+
+
+def new_figure(width: float = 7.0, height: float = 3.4):
+    """An empty matplotlib Figure of that size in inches."""
+    made = need("matplotlib.figure", "plot", "figures want matplotlib")
+    return made.Figure(figsize=(width, height), layout="constrained")
+
+
+class NoExample(InputError):
+    """A program of docs that is not there: the package was installed without its docs."""
+
+
+def example(name: str, folder: str = "examples/papers"):
+    """The module docs/FOLDER/NAME.py of the checkout.
+
+    Raises
+    ------
+    NoExample
+        There is none: the package was installed without its docs.
+    """
+    path = Path(__file__).parents[2] / "docs" / folder / f"{name}.py"
+    if not path.exists():
+        raise NoExample(
+            f"docs/{folder}/{name}.py is not installed, which a checkout has beside models/: run this part"
+            f" there"
+        )
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def study_of(family: str) -> type[Study]:
+    """Return the study of a family's paper, by the program docs/papers/FAMILY.py of the checkout; without a
+    checkout one that refuses to be made."""
+    folder = Path(__file__).parents[2] / "docs" / "papers"
+    if not (folder / f"{family}.py").exists():
+        return _Absent
+    package = "portable_papers"
+    if package not in sys.modules:
+        sys.modules[package] = types.ModuleType(package)
+        sys.modules[package].__path__ = [str(folder)]
+    return importlib.import_module(f"{package}.{family}").Paper
+
+
+class _Absent(Study):
+    sections: dict[str, str] = {}
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise InputError(
+            "paper: pages of papers are made by programs of a checkout, in docs/papers; run this there"
+        )
+
+
+def add_options(parser: ArgumentParser, study: type[Study], out: str, add_data: bool = True) -> None:
+    """The options that all papers have, and what runs the command."""
+    parser.set_defaults(act=lambda options: run(study, options) and None)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--tiny", dest="size", action="store_const", const="tiny", help="some seconds: as the tests run it"
+    )
+    size.add_argument(
+        "--quick", dest="size", action="store_const", const="quick", help="under a minute on two cores"
+    )
+    size.add_argument(
+        "--full", dest="size", action="store_const", const="full", help="as printed, however long it takes"
+    )
+    parser.set_defaults(size="middle")
+    parser.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    if add_data:
+        parser.add_argument(
+            "--data",
+            metavar="FOLDER",
+            help="real data (default: PORTABLE_DATA); simulated where there are none",
+        )
+    parser.add_argument("--out", metavar="FILE.html", default=out, help="the page (default: %(default)s)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="SECTION",
+        help=f"one of {', '.join(study.sections)}; may be repeated (default: all)",
+    )
+
+
+def run(study: type[Study], options: Namespace, say: Callable[[str], object] = print, **more) -> Study:
+    """Run a command that has the options of `add_options`.
+
+    Raises
+    ------
+    InputError
+        --only names no section, or the folder of --out is not there.
+    """
+    wanted = _checked(study, options.only)
+    out = Path(options.out)
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
+    new_figure()  # without matplotlib nothing is computed in vain
+    data = getattr(options, "data", None)
+    made = study(options.size, options.space, data, _command(study, options.size, data), **more)
+    for name in wanted:
+        begin = time.perf_counter()
+        made.page.section(study.sections[name])
+        try:
+            getattr(made, name.replace("-", "_"))()
+        except NoExample as missing:  # the other sections do without
+            made.page.say(f"Left out: {missing}.")
+            say(f"{study.sections[name]}: left out: {missing}")
+        write(out, made.page.text())
+        say(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
+    for row in made.page.compared:
+        what, printed, ours, ratio, note = row.cells()
+        say(
+            f"  {what}: printed {printed or '-'}, ours {ours}"
+            + f", ratio {ratio}" * bool(ratio)
+            + f" ({note})" * bool(note)
+        )
+    say(f"wrote {out}")
+    return made
+
+
+def _command(study, size, data):
+    """What was run, for the page."""
+    size = f" --{size}" * (size != "middle") + " --data FOLDER" * bool(data)
+    return f"python -m portable.models.{study.__module__.rpartition('.')[2]} paper{size}"
+
+
+def _checked(study, only):
+    """The sections that are asked for, in the paper's order."""
+    for name in only or ():
+        if name not in study.sections:
+            raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")
+    return [name for name in study.sections if name in (only or study.sections)]

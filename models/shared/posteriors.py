@@ -1,0 +1,194 @@
+"""What posteriors of the families share: whether draws have converged, what Ctrl-C leaves, summaries, and
+NetCDF files, by ArviZ."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from portable.errors import InputError
+
+from .annotations import PathLike
+from .extras import need
+from .files import replacing
+
+
+MOST_R_HAT, LEAST_ESS_A_CHAIN = 1.01, 100  # Vehtari et al. (2021)
+_FEWEST = 8  # draws of a chain, halves of which have an autocorrelation
+
+
+class MixingWarning(RuntimeWarning):
+    """Draws of a sampler that have not converged."""
+
+
+def mixing(draws: Mapping[str, np.ndarray], remedy: str) -> tuple[str, ...]:
+    """A sentence on draws that have not converged, or none; ArviZ is not needed.
+
+    Parameters
+    ----------
+    draws : dict of names and ndarrays, shape (n_chains, n_draws)
+    remedy : str
+        What to do, in the message's words.
+
+    Returns
+    -------
+    tuple of str
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter, Bürkner: Rank-normalization, folding, and localization: an improved
+    R-hat for assessing convergence of MCMC. Bayesian Analysis 16 (2021).
+    """
+    n_chains, n_draws = next(iter(draws.values())).shape
+    if n_draws < _FEWEST:
+        return (f"the draws have not converged: {n_draws} of each chain are too few to tell; {remedy}",)
+    least, poor = LEAST_ESS_A_CHAIN * n_chains, []
+    for name, values in draws.items():
+        found = r_hat(values), effective(values)
+        if not (found[0] <= MOST_R_HAT and found[1] >= least):
+            poor.append(f"{name} {found[0]:.3f} and {found[1]:.0f}")
+    if not poor:
+        return ()
+    return (
+        f"the draws have not converged: R-hat and effective draws are {', '.join(poor)}; at most {MOST_R_HAT}"
+        f" and at least {least} are wanted: {remedy}",
+    )
+
+
+def warn(notes: tuple[str, ...], stacklevel: int) -> None:
+    """A `MixingWarning` for each note of `mixing`."""
+    for note in notes:
+        warnings.warn(note, MixingWarning, stacklevel=stacklevel + 1)
+
+
+@contextlib.contextmanager
+def mixing_looked_at() -> Iterator[None]:
+    """No warnings of mixing within: for those who look at it by themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        yield
+
+
+def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
+    """The same exception, whose attribute `posterior` has what was drawn before it."""
+    stop.posterior = posterior  # type: ignore[attr-defined]
+    stop.add_note("what was drawn until then is in this exception's attribute `posterior`")
+    return stop
+
+
+def r_hat(draws: np.ndarray) -> float:
+    """Rank-normalised split R-hat, of draws or of their distances from the median, whichever is larger; NaN
+    of draws that never change."""
+    halves = _halves(draws)
+    return max(_r_hat(_normalised(values)) for values in (halves, np.abs(halves - np.median(halves))))
+
+
+def effective(draws: np.ndarray) -> float:
+    """The bulk effective sample size, of rank-normalised halves of chains; NaN of draws that never change."""
+    x = _normalised(_halves(draws))
+    n_chains, n = x.shape
+    away = x - x.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(away, 2 * n, axis=1)
+    lags = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n].mean(axis=0) / n
+    within = lags[0] * n / (n - 1.0)
+    whole = lags[0] + x.mean(axis=1).var(ddof=1)
+    if not whole > 0.0:
+        return np.nan
+    rho = 1.0 - (within - lags) / whole
+    rho[0] = 1.0
+    pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)  # Geyer (1992): positive, and falling
+    most = (n - 3) // 2
+    end = next((place for place, pair in enumerate(pairs[:most].tolist()) if pair <= 0.0), most)
+    tau = -1.0 + 2.0 * np.minimum.accumulate(pairs[:end]).sum() + max(rho[2 * end], 0.0)
+    return n_chains * n / max(tau, 1.0 / np.log10(n_chains * n))
+
+
+def _halves(draws):
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def _normalised(draws):
+    """Normal scores of the ranks; equal draws share theirs."""
+    values, places, counts = np.unique(draws, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - 0.5 * (counts - 1.0)
+    score = NormalDist().inv_cdf
+    scores = np.array([score(rank) for rank in ((ranks - 0.375) / (draws.size + 0.25)).tolist()])
+    return scores[places].reshape(draws.shape)
+
+
+def _r_hat(x):
+    n, within = x.shape[1], x.var(axis=1, ddof=1).mean()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.sqrt((n - 1.0) / n + x.mean(axis=1).var(ddof=1) / within))
+
+
+def summary(draws: np.ndarray) -> dict[str, float]:
+    """Moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws).
+
+    Raises
+    ------
+    InputError
+        ArviZ is not installed.
+    """
+    stats = need("arviz_stats", "arviz", "posterior summaries")
+    low, high = np.quantile(draws, [0.025, 0.975])
+    found = {
+        "mean": draws.mean(),
+        "sd": draws.std(ddof=1),
+        "q2.5": low,
+        "q97.5": high,
+        "r_hat": stats.rhat(draws),
+        "ess_bulk": stats.ess(draws, method="bulk"),
+        "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
+        "mcse": stats.mcse(draws, method="mean"),
+    }
+    return {key: float(value) for key, value in found.items()}
+
+
+def write(posterior: Any, path: PathLike) -> None:
+    """Write what `posterior.to_arviz()` gives; a file that is there is replaced when all is written.
+
+    Raises
+    ------
+    InputError
+        ArviZ or h5netcdf is not installed.
+    StorageError
+        The file cannot be written.
+    """
+    need("h5netcdf", "arviz", "NetCDF files")
+    with replacing(path, "path") as beside:
+        posterior.to_arviz().to_netcdf(beside, engine="h5netcdf")
+
+
+@contextlib.contextmanager
+def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any]]:
+    """The draws (an xarray Dataset), what was told of them, and the Dataset of their log-likelihoods, of a
+    file that `write` wrote; what goes wrong while they are used is the file's fault, too.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or holds something else; h5netcdf or xarray is not installed.
+    """
+    need("h5netcdf", "arviz", "NetCDF files")
+    xarray = need("xarray", "arviz", "NetCDF files")
+    if not Path(path).is_file():
+        raise InputError(f"'{path}': there is no such file; what Posterior.save wrote is wanted")
+    try:
+        with xarray.open_datatree(path, engine="h5netcdf") as tree:
+            draws, told = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
+            stats = tree["sample_stats"].dataset.load()
+        yield draws, told, stats
+    except InputError:
+        raise
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            f"'{path}' holds no posterior of portable.models.{family}: {type(error).__name__}: {error}"
+        ) from error

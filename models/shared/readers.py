@@ -1,0 +1,313 @@
+"""Readers of what is larger than memory: Zarr and dask arrays, and Parquet files; see
+`portable.models.shared.mapped`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+from .extras import need
+from .files import reading
+
+Rows = np.ndarray[Any, Any]
+
+
+class Held:
+    """Rows of a reader in memory, under their own numbers.
+
+    Parameters
+    ----------
+    reader : a reader of `portable.models.shared.mapped`
+    begin, end : int
+        They are read now.
+    """
+
+    def __init__(self, reader: Any, begin: int, end: int) -> None:
+        self.shape, self.dtype = reader.shape, reader.dtype
+        self._begin, self._rows = begin, reader.rows(begin, end)
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows` in `portable.models.shared.mapped`, of rows within these.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+        """
+        return self._rows[begin - self._begin : end - self._begin]
+
+
+class Zarr:
+    """A reader of a Zarr array, which pickles as its name; one in memory, as the rows that are wanted.
+
+    Parameters
+    ----------
+    array : zarr.Array
+    """
+
+    def __init__(self, array: Any) -> None:
+        self._array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.cuts = [*range(0, self.shape[0], array.chunks[0]), self.shape[0]] if self.shape else None
+        self._away = False  # whether this was sent here
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows` in `portable.models.shared.mapped`.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        InputError
+            A chunk cannot be read; on a worker, there is another array of that name, or none.
+        """
+        with reading(str(self._array.store_path)):
+            if self._away:
+                self._check_same()
+            return self._array[begin:end]
+
+    def _check_same(self) -> None:
+        """Chunks that are not there are taken for fill values: the array must be the one that was given."""
+        import zarr
+
+        try:
+            there = zarr.open_array(self._array.store_path, mode="r")
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"the data are in '{self._array.store_path}', where no array can be read here: {error}. Every"
+                " worker must see it under this name"
+            ) from error
+        if there.metadata != self._array.metadata:
+            raise InputError(
+                f"the data are in '{self._array.store_path}', which is another array here; every worker must"
+                " see the same one"
+            )
+        self._away = False
+
+    def travels(self, begin: int, end: int) -> Any:
+        """What some rows take to be read elsewhere.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        a reader
+        """
+        import zarr
+
+        return Held(self, begin, end) if isinstance(self._array.store, zarr.storage.MemoryStore) else self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_away": True}
+
+
+class Dask:
+    """A reader of a dask array, whose chunks are computed in the thread that wants them; it pickles as their
+    tasks.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+    name : str
+        Of the argument, for messages.
+    first : int
+        The number of its first row.
+
+    Raises
+    ------
+    ShapeError, InputError
+        Chunks of unknown sizes; those of a cluster's memory (`persist`).
+    """
+
+    def __init__(self, array: Any, name: str, first: int = 0) -> None:
+        if np.isnan(array.shape).any():
+            raise ShapeError(
+                f"{name} is a dask array of shape {array.shape}, whose chunks have unknown sizes; call"
+                f" {name}.compute_chunk_sizes() first"
+            )
+        futures = getattr(sys.modules.get("distributed"), "Future", ())
+        if any(isinstance(task, futures) for task in dict(array.__dask_graph__()).values()):
+            raise InputError(
+                f"{name} is a dask array that is persisted on a cluster, whose memory the method's places"
+                f" do not share; pass {name} as it was before persist(), or {name}.compute()"
+            )
+        self._array, self._name, self._first = array, name, first
+        self.shape, self.dtype = array.shape, array.dtype
+        self.cuts = np.append(0, np.cumsum(array.chunks[0])) if array.ndim else None
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows` in `portable.models.shared.mapped`.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        DTypeError
+            A chunk is of another dtype than the array says, which putting them together would hide.
+        """
+        import dask
+        from dask.array.core import slices_from_chunks
+
+        some = self._array[begin - self._first : end - self._first]
+        chunks = dask.compute(*(some.blocks[at] for at in np.ndindex(some.numblocks)), scheduler="sync")
+        found = np.empty(some.shape, self.dtype)
+        for place, chunk in zip(slices_from_chunks(some.chunks), chunks):
+            if type(chunk) is not np.ndarray:  # of a device, sparse, or with a mask that would be lost
+                raise DTypeError(
+                    f"{self._name}: a chunk from row {begin + place[0].start} on is a"
+                    f" {type(chunk).__name__}; arrays of NumPy are wanted"
+                )
+            if chunk.dtype != self.dtype:
+                raise DTypeError(
+                    f"{self._name}: a chunk from row {begin + place[0].start} on holds {chunk.dtype}, but the"
+                    f" whole is said to hold {self.dtype}; one dtype is wanted for all chunks"
+                )
+            found[place] = chunk
+        return found
+
+    def travels(self, begin: int, end: int) -> Any:
+        """What some rows take to be read elsewhere.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        a reader
+        """
+        import dask
+
+        (some,) = dask.optimize(self._array[begin - self._first : end - self._first])
+        return Dask(some, self._name, begin)
+
+
+class Parquet:
+    """A reader of Parquet files of columns of numbers, which pickles as their names.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        Of one file or more, their rows one after the other.
+    name : str
+        Of the argument, for messages.
+
+    Attributes
+    ----------
+    columns : list of str
+        But for those that pandas kept a frame's index in.
+    dtype : dtype
+        Which NumPy gives a table of such columns.
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError
+        It is not of files; a column holds no numbers, or in one file others than in another; no rows.
+    """
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        if not hasattr(dataset, "files"):
+            raise InputError(f"{name} is a {type(dataset).__name__}; one of files is wanted")
+        fragments = list(dataset.get_fragments())
+        if not fragments:
+            raise ShapeError(f"{name} has no files; at least one row is wanted")
+        self._name, self._files = name, dataset.filesystem
+        schema = fragments[0].physical_schema
+        index = [one for one in (schema.pandas_metadata or {}).get("index_columns", []) if type(one) is str]
+        self.columns = [one for one in schema.names if one not in index]
+        types = [schema.field(one).type for one in self.columns]
+        self._groups = []  # path, bytes of the file, number, rows
+        for fragment in fragments:
+            odd = set(fragment.physical_schema.names) ^ {*schema.names, *dataset.schema.names}
+            if odd:
+                raise InputError(f"{name}: column '{min(odd)}' is not in all files, as in '{fragment.path}'")
+            self._check_columns(fragment, types, fragments[0].path)
+            (about,) = self._files.get_file_info([fragment.path])
+            self._groups += [
+                (fragment.path, about.size, group.id, group.num_rows) for group in fragment.row_groups
+            ]
+        self.cuts = np.append(0, np.cumsum([n_rows for *_, n_rows in self._groups], dtype=np.int64))
+        self.shape = int(self.cuts[-1]), len(self.columns)
+        self.dtype = np.result_type(*(one.to_pandas_dtype() for one in types))
+
+    def _check_columns(self, fragment: Any, types: list[Any], first: str) -> None:
+        """All columns hold numbers, of the same type as those of the first file."""
+        pa = need("pyarrow", "files", "Parquet files")
+        for column, kind in zip(self.columns, types):
+            own = fragment.physical_schema.field(column).type
+            if not (pa.types.is_integer(own) or pa.types.is_floating(own)):
+                raise DTypeError(
+                    f"{self._name} must hold real numbers: column '{column}' of '{fragment.path}' holds {own}"
+                )
+            if own != kind:
+                raise DTypeError(
+                    f"{self._name}: column '{column}' holds {own} in '{fragment.path}', {kind} in '{first}';"
+                    " one dtype is wanted for all files"
+                )
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """As a reader's `rows` in `portable.models.shared.mapped`, of whole row groups.
+
+        Parameters
+        ----------
+        begin, end : int
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, or is not the one that it was.
+        FiniteError
+            A value is missing.
+        """
+        found = np.empty((end - begin, len(self.columns)), self.dtype)
+        first = int(np.searchsorted(self.cuts, begin, side="right")) - 1
+        for number in range(first, int(np.searchsorted(self.cuts, end))):
+            at = int(self.cuts[number])
+            table = self._table(number)
+            for place, column in enumerate(table.columns):
+                if column.null_count:
+                    row = at + int(np.asarray(column.is_null()).argmax())
+                    raise FiniteError(
+                        f"{self._name}[{row}, {place}] (column '{self.columns[place]}' of"
+                        f" '{self._groups[number][0]}') is missing; finite numbers are wanted"
+                    )
+                values = column.to_numpy()[max(begin - at, 0) : end - at]
+                found[max(at - begin, 0) :, place][: len(values)] = values
+        return found
+
+    def _table(self, number: int) -> Any:
+        path, n_bytes, group, _ = self._groups[number]
+        parquet = need("pyarrow.parquet", "files", "Parquet files")
+        (about,) = self._files.get_file_info([path])
+        if about.size != n_bytes:
+            there = "cannot be read" if about.size is None else f"has {about.size} bytes"
+            raise InputError(
+                f"the data are in '{path}', which {there} here and had {n_bytes} when the work began; every"
+                " worker must see the same file under this name"
+            )
+        with reading(path), self._files.open_input_file(path) as file:
+            return parquet.ParquetFile(file).read_row_group(group, columns=self.columns)

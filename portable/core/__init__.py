@@ -1,0 +1,1 @@
+"""Kernels as text, compiled, launched on machines: all that the rooms beside it stand on."""

@@ -1,0 +1,57 @@
+"""Sums that many indices contribute to: private copies, added up when the launch ends (Kokkos's
+ScatterView)."""
+
+from __future__ import annotations
+
+from ..language.annotations import ArrayLike
+from ...errors import DTypeError, InputError
+from .view import asview
+
+
+class ScatterView:
+    """A view for a launch that only adds to it, with pk.atomic_add and pk.atomic_sub.
+
+        pk.parallel_for(n, histogram, x, pk.ScatterView(counts))
+
+    Each CPU thread and each block of GPU threads adds to a copy of its own, without contention; the copies
+    are added to the view before the launch is over. The kernel's text does not change. Where copies would be
+    too large for this to pay, and in reductions and scans, the sums are atomic as they would be without it.
+
+    Parameters
+    ----------
+    view : View or NumPy array, writable, contiguous (row-major), not of bool
+
+    Raises
+    ------
+    InputError, DTypeError
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def count(i, x, counts):
+    ...     pk.atomic_add(counts, x[i], 1)
+    >>> counts = np.zeros(3, np.int64)
+    >>> pk.parallel_for(4, count, np.array([0, 2, 2, 2]), pk.ScatterView(counts))
+    >>> counts.tolist()
+    [1, 0, 3]
+    """
+
+    __slots__ = ("view",)
+
+    def __init__(self, view: ArrayLike):
+        self.view = asview(view)
+        if self.view.readonly:
+            raise InputError("ScatterView: view is read-only; a writable one is wanted")
+        if self.view.dtype == bool:
+            raise DTypeError("ScatterView: view is of bool; numbers are wanted")
+        step = self.view.dtype.itemsize
+        for extent, stride in zip(self.view.shape[::-1], self.view.strides[::-1]):
+            if stride != step and extent > 1:
+                raise InputError(
+                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a"
+                    " contiguous one is wanted"
+                )
+            step *= extent
+
+    def __repr__(self):
+        return f"ScatterView({self.view!r})"

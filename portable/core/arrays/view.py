@@ -1,0 +1,642 @@
+"""Views: arrays of 0 to 6 dimensions in one space's memory, and their description that launches hand to
+kernels.
+
+A View never changes: its shape, strides and address are fixed, only its elements may be written. So what a
+launch needs is computed once, when the view is made:
+
+    view.spec   (dtype name, ndim, contiguous_last, readonly, memory): what a kernel is compiled for. Equal
+                specs are one object, so that they can be compared by identity.
+    view.words  the address, the shape and the strides in bytes, a little-endian int64 each: a kernel's
+                argument.
+    view.key    both: equal keys are equal arguments.
+
+`describe` makes the same pair for a NumPy array. A view keeps its metadata in a NumPy array: on the host the
+data's own; for a device it lies over the device's addresses and its elements are never touched, NumPy only
+does the slicing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import operator
+import struct
+from typing import Any, Final
+
+import numpy as np
+
+from .. import dlpack, events
+from ..places import space as spaces
+from ..language.annotations import DTypeLike, Shape, SpaceLike
+from .. import registry
+from ...errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
+from ..places.space import HOST
+
+DTYPES = (
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "float16",
+    "bfloat16",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+_KNOWN = frozenset(np.dtype(name) for name in DTYPES if name != "bfloat16")
+MAX_NDIM = 6
+_MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
+_new, _pack_word = object.__new__, struct.Struct("<q").pack
+_PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
+# The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes
+# on the host bears it, or what it makes for the checked space alone.
+UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)
+# (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
+_known = {}
+
+
+def _address_by_layout(array):
+    """The address of an array's data: NumPy's first field behind the object header of CPython, in all
+    versions."""
+    return _word_at(id(array) + _HEADER_BYTES).value
+
+
+_word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
+# five times slower
+address = (
+    _address_by_layout
+    if _address_by_layout(_probe) == _probe.ctypes.data
+    else lambda array: array.ctypes.data
+)
+
+
+def describe(array):
+    """The spec and the words of a NumPy array.
+
+    Returns
+    -------
+    (tuple, bytes) : (dtype name, ndim, contiguous_last, readonly, "host"), one object for equal contents; the
+    address,
+        the shape and the strides in bytes, int64 each. The address is good for as long as the array lives.
+    """
+    shape, strides = array.shape, array.strides
+    ndim = len(shape)
+    key = type(array), array.dtype, array.flags.num, ndim
+    known = _known.get(key)
+    if known is None:
+        known = _known[key] = _examine(array)
+    contiguous, strided, itemsize = known
+    return (
+        contiguous if not ndim or strides[-1] == itemsize else strided,
+        _PACKERS[ndim](address(array), *shape, *strides),
+    )
+
+
+def _examine(array):
+    """Check what arrays with these flags share; their specs with a contiguous and with a strided last
+    dimension."""
+    if hasattr(array, "filled"):  # without importing numpy.ma, which takes as long as a first launch
+        raise DTypeError(
+            "masked arrays are not supported: kernels would not see the mask. Pass array.filled(...)."
+        )
+    name = check_dtype(array.dtype).name
+    if array.ndim > MAX_NDIM:
+        raise ShapeError(
+            f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}"
+        )
+    if not array.flags.aligned:
+        raise InputError(
+            f"an array of {name} starts at an address that is no multiple of {array.itemsize}; copy it"
+        )
+    contiguous, strided = (
+        _spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, HOST)
+        for flag in (True, False)
+    )
+    return contiguous, strided, array.itemsize
+
+
+class Spec(tuple):
+    """A tuple of which equal ones are one object, so that it can be hashed as fast as an object."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
+@functools.cache
+def _spec(*words):
+    return Spec(words)
+
+
+def check_dtype(dtype):
+    """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
+    try:
+        found = np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
+    # a dtype's name is slow to make
+    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):
+        raise DTypeError(
+            f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
+            f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64')."
+        )
+    return found
+
+
+def _bfloat16():
+    """The numpy.dtype of bfloat16, which NumPy has from a package of its own."""
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise DTypeError(f"bfloat16 is not NumPy's own ({error}): pip install ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def _check_shape(shape):
+    if type(shape) is tuple and len(shape) <= MAX_NDIM and all([type(n) is int and n >= 0 for n in shape]):
+        return shape
+    try:
+        checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError as error:
+        raise ShapeError(f"shape is {shape!r}; an integer or a tuple of integers is wanted") from error
+    if len(checked) > MAX_NDIM:
+        raise ShapeError(f"shape {checked} has {len(checked)} dimensions; views have up to {MAX_NDIM}")
+    if min(checked, default=0) < 0:
+        raise ShapeError(f"shape {checked} has a negative extent")
+    return checked
+
+
+class _Fields:
+    """What a View is made of, while it is made: setting a View's own takes five times as long."""
+
+    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
+
+
+class View(_Fields):
+    """An array of 0 to 6 dimensions in the memory of one space; made by this call it is row-major and all
+    zero.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : str, type or numpy.dtype, default "float64"
+        bool, float32, float64, int32, int64, uint32, uint64, complex64, complex128; or int8, uint8, int16,
+        uint16, float16, bfloat16 (by the package ml_dtypes), computed in 32 bits.
+    space : str, Space or None
+        The space whose kernels will use it; the default space if None.
+    label : str or None
+        For messages and profiles.
+
+    Attributes
+    ----------
+    shape, strides, ndim, size, nbytes, dtype, T : as in NumPy
+    memory : str
+        "host", or "cuda:0" and so on.
+    space, label : str (label may be None)
+    readonly : bool
+    pointer : int, the address of the first element
+    spec, words, key : tuple, bytes, a tuple of both
+        What launches use; see the module.
+
+    Notes
+    -----
+    `v[...]` with ints, slices and Ellipsis is a View of the same memory; with an int for each dimension, the
+    element. `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
+
+    Examples
+    --------
+    >>> v = pk.View((2, 3), "float32", space="serial", label="table")
+    >>> v.shape, v[1].shape, v.memory
+    ((2, 3), (3,), 'host')
+    """
+
+    shape: Final[tuple[int, ...]]
+    strides: Final[tuple[int, ...]]
+    ndim: Final[int]
+    size: Final[int]
+    nbytes: Final[int]
+    dtype: Final[np.dtype[Any]]
+    memory: Final[str]
+    space: Final[str]
+    label: Final[str | None]
+    pointer: Final[int]
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        shape: Shape,
+        dtype: DTypeLike = "float64",
+        space: SpaceLike | None = None,
+        label: str | None = None,
+    ) -> View:
+        return _allocate(shape, dtype, space, label, zero=True)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"a View never changes: '{name}' cannot be set")
+
+    shape, strides, ndim, size, nbytes, dtype = (
+        property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
+        for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype")
+    )
+
+    @property
+    def readonly(self) -> bool:
+        """Whether writing is refused."""
+        return self.spec[3]
+
+    @property
+    def T(self) -> View:
+        """The view with its dimensions reversed."""
+        return _view(self._array.T, self.memory, self.space, self.label)
+
+    def reshape(self, *shape: Any) -> View:
+        """The same elements in another shape, without a copy.
+
+        Parameters
+        ----------
+        *shape : int, or one tuple of int
+            One extent may be -1, as in NumPy.
+
+        Returns
+        -------
+        View, of the same memory
+
+        Raises
+        ------
+        ShapeError
+            The view is not row-major without gaps, or has another number of elements.
+        """
+        if not self._array.flags.c_contiguous:
+            raise ShapeError(
+                f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v)"
+                " makes one"
+            )
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        try:
+            reshaped = self._array.reshape(wanted)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(
+                f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}"
+            ) from error
+        return _view(reshaped, self.memory, self.space, self.label)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a View of 0 dimensions has no len()")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        index = _check_index(index)
+        # With an Ellipsis NumPy makes an array of whatever is left and reads no element.
+        part = self._array[index if Ellipsis in index else (*index, Ellipsis)]
+        if len(index) == self.ndim and Ellipsis not in index and not part.ndim:
+            return _view(part, self.memory, self.space).to_numpy()[()]
+        return _view(part, self.memory, self.space, self.label)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.memory != HOST:
+            raise WrongSpaceError(
+                f"{self!r}: elements on a device cannot be assigned from the host. "
+                "Use portable.deep_copy(v[...], value), or a kernel."
+            )
+        if self.readonly:
+            raise InputError(f"{self!r} cannot be written")
+        self._array[_check_index(index)] = value._array if isinstance(value, View) else value
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: its words, and elements, of a large one on a device none."""
+        import html  # a millisecond of its own
+
+        near = self.memory == HOST or self.size <= 1000
+        elements = np.array2string(self.to_numpy(), threshold=100) if near else "..."
+        return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array: on the host the same memory, from a device a copy."""
+        if self.memory == HOST:
+            return self._array
+        with events.copy(self.memory, HOST, self.nbytes):
+            return registry.memory(self.memory).read(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self.memory != HOST:
+            raise WrongSpaceError(f"{self!r} is on a device; NumPy cannot reach it. Use v.to_numpy().")
+        if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
+            raise ValueError(f"{self!r} cannot become {np.dtype(dtype)} without a copy")
+        return np.array(self._array, dtype, copy=True) if copy else np.asarray(self._array, dtype)
+
+    @property
+    def __cuda_array_interface__(self):
+        return registry.memory(self.memory).interface(self)
+
+    def __dlpack_device__(self):
+        return registry.memory(self.memory).dlpack
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"{self!r} is exported without a copy and where it is")
+        memory = registry.memory(self.memory)
+        if stream != -1:  # -1: the consumer asks for no synchronisation
+            memory.ready(stream)
+        memory.share()
+        return dlpack.write(
+            self,
+            self.pointer,
+            self.shape,
+            self.strides,
+            self.dtype,
+            memory.dlpack,
+            self.readonly,
+            versioned=max_version is not None and max_version[0] >= 1,
+        )
+
+    def __reduce__(self):
+        if self.memory != HOST:
+            raise TypeError(f"{self!r} is memory of a device of this process; send v.to_numpy()")
+        return asview, (self._array, self.space, self.label)
+
+    def __repr__(self):
+        label = f", label={self.label!r}" if self.label else ""
+        readonly = ", readonly" if self.readonly else ""
+        return f"View(shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
+
+
+def zeros(
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+) -> View:
+    """A View with all elements zero, as `View(...)` makes it.
+
+    Parameters
+    ----------
+    shape, dtype, space, label : as for View
+
+    Returns
+    -------
+    View, row-major
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+
+    Examples
+    --------
+    >>> pk.zeros(2, space="serial").to_numpy()
+    array([0., 0.])
+    """
+    return _allocate(shape, dtype, space, label, zero=True)
+
+
+def empty(
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+) -> View:
+    """A View whose elements are whatever the memory holds.
+
+    Parameters
+    ----------
+    shape, dtype, space, label : as for View
+
+    Returns
+    -------
+    View, row-major
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+
+    Examples
+    --------
+    >>> pk.empty((2, 3), "int32", space="serial").nbytes
+    24
+    """
+    return _allocate(shape, dtype, space, label, zero=False)
+
+
+def asview(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
+    """A View of an array's own memory, without a copy.
+
+    Parameters
+    ----------
+    array : View, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or
+        `__array__`
+        NumPy, CuPy, PyTorch, JAX, numba arrays and others; columns and frames of one dtype of pandas, xarray,
+        polars, pyarrow. Where such a library hands out a copy (missing values, several dtypes), the View is
+        read-only and of that copy.
+    space : str, Space or None
+        The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
+    label : str or None
+
+    Returns
+    -------
+    View : of the same memory, which it keeps alive; read-only if the array is
+
+    Raises
+    ------
+    DTypeError, ShapeError : the array has elements or dimensions that kernels do not have
+    InputError : the array exports no memory
+
+    Examples
+    --------
+    >>> x = np.zeros(3)
+    >>> v = pk.asview(x, space="serial")
+    >>> v[0] = 5.0
+    >>> x.tolist()
+    [5.0, 0.0, 0.0]
+    """
+    if isinstance(array, View):
+        metadata, memory, label = array._array, array.memory, label or array.label
+    elif isinstance(array, np.ndarray):
+        metadata, memory = array, HOST
+    else:
+        metadata, memory = _foreign(array)
+    if space is None:
+        where = array.space if isinstance(array, View) else _space_of(memory)
+    else:
+        resolved = spaces.resolve(space)
+        where = str(resolved)
+        if resolved.memory != memory:
+            raise WrongSpaceError(
+                f"asview: the {type(array).__name__} is in memory '{memory}', space '{where}' uses "
+                f"'{resolved.memory}'. To copy: v = portable.empty({metadata.shape}, "
+                f"'{metadata.dtype}', space='{where}'); portable.deep_copy(v, array)."
+            )
+    return _view(metadata, memory, where, label)
+
+
+def _allocate(shape, dtype, space, label, *, zero):
+    events.refuse_while_recording("an allocation")
+    space = spaces.default_space() if space is None else space
+    asked = shape if type(shape) is int else _check_shape(shape), dtype, space
+    try:
+        where, name, shape, dtype, spec, behind = _row_major(*asked)
+    except TypeError:  # what cannot be hashed is refused
+        where, name, shape, dtype, spec, behind = _row_major.__wrapped__(*asked)
+    try:
+        metadata = registry.memory(where.memory).array(shape, dtype, zero)
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise _no_room(where, shape, dtype) from error
+    if (
+        not zero
+        and where.memory == HOST
+        and (events.current().watched or registry.backend(where.name).marks_unwritten)
+    ):
+        mark_unwritten(metadata.reshape(-1).view(np.uint8))
+    pointer = address(metadata)
+    return _made(metadata, where.memory, name, label, spec, pointer, _pack_word(pointer) + behind)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _row_major(shape, dtype, space):
+    """What new arrays that are asked for alike have in common: (space, its name, shape, dtype, spec, words
+    behind the address)."""
+    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
+    if math.prod(shape) * dtype.itemsize > _MAX_BYTES:
+        raise _no_room(where, shape, dtype)
+    spec, words = describe(np.ndarray(shape, dtype, _New.from_address(64)))
+    return where, str(where), shape, dtype, _spec(*spec[:4], where.memory), words[8:]
+
+
+def mark_unwritten(raw):
+    """Fill bytes with the mark by which the checked space knows memory that nobody has written."""
+    raw[:] = np.resize(UNWRITTEN, len(raw))
+
+
+def _no_room(where, shape, dtype):
+    nbytes = math.prod(shape) * dtype.itemsize
+    return OutOfMemoryError(
+        f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}"
+    )
+
+
+def _view(metadata, memory, space, label=None):
+    """The View of a NumPy array, or with a device's memory of an array over its addresses."""
+    spec, words = describe(metadata)
+    spec = spec if memory == HOST else _spec(*spec[:4], memory)
+    return _made(metadata, memory, space, label, spec, address(metadata), words)
+
+
+def _made(metadata, memory, space, label, spec, pointer, words):
+    if label is not None and not isinstance(label, str):
+        raise InputError(f"label is {label!r}; a string is wanted")
+    view = _new(_Fields)
+    view._array, view.memory, view.space, view.label = metadata, memory, space, label
+    view.pointer, view.spec, view.words, view.key = pointer, spec, words, (spec, words)
+    view.__class__ = View
+    return view
+
+
+class _Over:
+    """Memory by its array interface, what keeps it alive, and the type of the array that it came from."""
+
+    def __init__(self, interface, owner, producer):
+        self.__array_interface__, self.owner, self.producer = interface, owner, producer
+
+
+def over(interface, owner, producer=None):
+    """The NumPy array over an interface's memory; on a device only its metadata may be used."""
+    return _over(check_dtype(interface["typestr"]), dict(interface), owner, producer)
+
+
+class _New(ctypes.c_char * _MAX_BYTES):
+    """New memory as a buffer, which is as long as the array over it says."""
+
+    __slots__ = ("owner",)
+
+
+def over_new(memory, shape, dtype):
+    """The same over what `Memory.allocate` gave, in less than half the time."""
+    buffer = _New.from_address(memory.pointer or 64)
+    buffer.owner = memory
+    return np.ndarray(shape, dtype, buffer)
+
+
+def _over(dtype, interface, owner, producer):
+    address, readonly = interface["data"]
+    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
+    interface["data"], interface["typestr"] = (address or 64, readonly), dtype.str
+    array = np.asarray(_Over(interface, owner, producer))
+    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
+
+
+def producer_of(view):
+    """The name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
+    base = view._array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return getattr(base, "producer", None)
+
+
+def _foreign(array):
+    """(NumPy array over the memory, the memory's name) of another library's array."""
+    kind = type(array).__name__
+    producer = f"{type(array).__module__}.{kind}"
+    try:
+        if (adopted := registry.first("adopt", array)) is not None:
+            interface, memory = adopted
+            return over(interface, array, producer), memory
+        if hasattr(array, "__dlpack__"):
+            interface, device, owner = dlpack.read(array)
+            memory = registry.memory_of(*device)
+            if memory is None:
+                raise WrongSpaceError(
+                    f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it"
+                )
+            registry.memory(memory).share()  # its library may have queues of its own
+            return over(interface, owner, producer), memory
+        if hasattr(array, "__array_interface__"):
+            return np.asarray(array), HOST
+        if hasattr(array, "__array__"):  # pandas, xarray, polars, pyarrow
+            elements = np.asarray(array)
+            if address(elements) != address(np.asarray(array)):
+                elements.flags.writeable = False  # a copy, whose writes nobody would see
+            return elements, HOST
+    except (InputError, WrongSpaceError):
+        raise
+    except (
+        Exception
+    ) as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
+        raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
+    raise InputError(
+        f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
+        "Make an array of it first, for example with numpy.asarray."
+    )
+
+
+def _check_index(index):
+    index = index if isinstance(index, tuple) else (index,)
+    for part in index:
+        if not (part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(part, bool):
+            raise InputError(f"a View is indexed by ints, slices and Ellipsis, not by {part!r}")
+    return index
+
+
+def _space_of(memory):
+    """A space's name for memory that comes without one: the default space if it reaches it."""
+    default = spaces.default_space()
+    return str(default) if default.memory == memory else registry.PREFERRED[-1] if memory == HOST else memory
+
+
+def lowest(view):
+    """The smallest address of an element: the first element's, less what negative strides reach back."""
+    return view.pointer + sum(
+        min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True)
+    )
+
+
+def span(view):
+    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the
+    view."""
+    if not view.size:
+        return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
+    reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))
+    buffer = np.empty(reach + view.dtype.itemsize, np.uint8)
+    return buffer, np.ndarray(view.shape, view.dtype, buffer, view.pointer - lowest(view), view.strides)

@@ -1,0 +1,1 @@
+"""From a kernel's text to a typed tree."""

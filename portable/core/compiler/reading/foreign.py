@@ -1,0 +1,21 @@
+"""Functions that numba compiles, as kernels call them: found by their look, since numba need not be here."""
+
+from __future__ import annotations
+
+import sys
+
+from ... import registry
+
+
+def compiled(function):
+    """True if numba compiles a function: @njit's, or numba-cuda's for devices."""
+    return (
+        "numba" in sys.modules
+        and type(function).__module__.startswith("numba.")
+        and hasattr(function, "py_func")
+    )
+
+
+def call_of(function):
+    """Return the call of such a function, as an operation of the typed tree has it (numba/calls.py)."""
+    return registry.part("functions of numba's").Foreign(function)

@@ -1,0 +1,61 @@
+"""What a kernel may call, by identity of the object called."""
+
+from __future__ import annotations
+
+import functools
+import types as python_types
+
+import numpy as np
+
+from ...texts import elementary, elementary_c99, elementary_gamma
+from ...language import frontend, words
+
+
+class Known:
+    """A Python object that a kernel mentions but that has no run-time value: a module, a function, a
+    dtype."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+@functools.cache
+def text_of(fn):
+    """The text of one of the layer's own functions."""
+    return frontend.read(fn, "function")
+
+
+WORDS = {fn: row for row in words.ROWS for fn in (row.plain, *row.also)}
+DTYPES = {fn: row.reads[1] for fn, row in WORDS.items() if row.reads[0] == "cast"}
+DTYPES |= {int: "int64", complex: "complex128"}
+
+
+_TEXTS = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
+
+
+def texts(name, fast=False):
+    """The layer's own texts of a word, for float32 and float64; its fast ones if they are wanted and
+    there."""
+    for form in (f"fast_{name}",) * fast + (name,):
+        pair = tuple(_TEXTS.get(f"{form}_{bits}") or _TEXTS.get(f"{form}_of") for bits in ("f32", "f64"))
+        if None not in pair:
+            return pair
+
+
+def layers_own(fn):
+    """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a
+    decorator."""
+    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(
+        ("portable.core.texts.elementary", "portable.core.language.reducer")
+    )
+
+
+def constant_tuple(value):
+    """True for a tuple of numbers, or of such tuples."""
+    return all(
+        isinstance(v, (bool, int, float, complex, np.generic, words.static))
+        or (isinstance(v, tuple) and constant_tuple(v))
+        for v in value
+    )

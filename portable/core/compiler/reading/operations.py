@@ -1,0 +1,149 @@
+"""Operations on numbers, put into the tree that is being built; those on constants are done here and now."""
+
+from __future__ import annotations
+
+import math
+
+from ...language import words
+from ...language import types as t
+from .tree import Operation
+from ...language.types import UNIFORM
+
+
+class Operations:
+    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`, and the
+    kernel's own `float_dtype`."""
+
+    def put(self, node):
+        """Add a node at this place."""
+        node.line = self.line
+        self.block.body.append(node)
+        self.order.append(node)
+        return node
+
+    def operation(self, op, *args, **more):
+        return self.put(Operation(op, list(args), at=self.at, **more))
+
+    def counted(self, name, number):
+        """`number`, the result of one operation of the text."""
+        if number.const is None:
+            number.counts = name
+        return number
+
+    @staticmethod
+    def const(number):
+        """A Python number as a weak one."""
+        dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
+        return Operation("const", dtype=dtype, kind=UNIFORM, const=number)
+
+    @staticmethod
+    def strong_const(number, dtype):
+        """A Python number as one of `dtype`, in which it wraps unless that is weak."""
+        return Operation(
+            "const",
+            dtype=dtype,
+            kind=UNIFORM,
+            const=number if t.is_weak(dtype) else t.converted(number, dtype),
+        )
+
+    def extent(self, n):
+        return self.const(n) if isinstance(n, int) else n
+
+    def cast(self, v, dtype):
+        """`v` as a number of `dtype`."""
+        if v.dtype == dtype:
+            return v
+        if v.const is not None:
+            number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
+            return self.strong_const(
+                t.converted(number, self.float_dtype if dtype == "float" else dtype), dtype
+            )
+        return self.operation("cast", v, attr=dtype, dtype=dtype)
+
+    def binary(self, op, a, b):
+        if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
+            folded = t.folded(op, a.const, b.const, self.float_dtype)
+            if folded is not None and not (
+                op in "+-" and (a.args or b.args)
+            ):  # a product of these rounds with it
+                made = self.const(folded)
+                if (
+                    op == "*"
+                    and made.dtype == "float"
+                    and not t.exact(folded, a.const, b.const, self.float_dtype)
+                ):
+                    made.attr, made.args = op, [a, b]
+                return made
+        return self.operation("binary", a, b, attr=op)
+
+    def known_as(self, v, dtype):
+        """The number that a constant is as one of `dtype`; TypeClash for a literal that does not fit."""
+        number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
+        if dtype == "int":
+            return int(number)
+        dtype = t.strong(dtype, self.float_dtype)
+        if v.dtype == "int":
+            t.check_fits(number, dtype)
+        return t.converted(number, dtype)
+
+    def compare(self, op, a, b):
+        if a.const is not None and b.const is not None:
+            dtype = t.promote(a.dtype, b.dtype)
+            return self.const(t.HOLDS[op](self.known_as(a, dtype), self.known_as(b, dtype)))
+        return self.operation("compare", a, b, attr=op, dtype="bool")
+
+    def compared(self, op, a, b):
+        """A comparison of the text."""
+        return self.counted("compare", self.compare(op, a, b))
+
+    def negate(self, v):
+        if v.const is not None:
+            return self.strong_const(-v.const, "int" if v.dtype == "bool" else v.dtype)
+        return self.operation("negate", v)
+
+    def invert(self, v):
+        return self.logical_not(v) if v.dtype == "bool" else self.operation("invert", v)
+
+    def truth(self, v):
+        """`v` as a bool."""
+        return self.cast(v, "bool")
+
+    def logical_not(self, v):
+        v = self.truth(v)
+        return self.const(not v.const) if v.const is not None else self.operation("not", v, dtype="bool")
+
+    def select(self, condition, a, b):
+        """`a` where the condition holds, else `b`, without a branch."""
+        chosen = a if condition.const else b
+        if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
+            return self.rounded(self.cast(chosen, t.promote(a.dtype, b.dtype)))
+        return self.operation("select", condition, a, b)
+
+    def extreme(self, op, a, b, nan_wins):
+        if a.const is not None and b.const is not None:
+            dtype = t.promote(a.dtype, b.dtype)
+            choose = (
+                (words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max)
+            )
+            numbers = [self.known_as(v, dtype) for v in (a, b)]
+            first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # zeros have signs
+            return self.rounded(self.cast(a if first else b, dtype))
+        return self.operation("extreme", a, b, attr=(op, nan_wins))
+
+    def whole(self, v, name):
+        """Floats cut off, rounded down or up, as integers."""
+        if v.const is None:
+            return self.counted("convert", self.operation("whole", v, attr=name))
+        if not t.is_float(v.dtype):
+            return self.cast(v, "int") if v.dtype == "bool" else v
+        round_ = round if name == "rint" else getattr(math, name)
+        number = t.meant(v.const, v.dtype, "int", self.float_dtype)
+        return self.const(round_(number) if abs(number) < 2.0**62 else t.whole(number, "int"))
+
+    def rounded(self, v):
+        """What crosses the end of a function, which has one value whoever calls it: a product is a number
+        like any other."""
+        if isinstance(v, Operation) and v.const is not None:
+            return self.strong_const(v.const, v.dtype) if v.args else v
+        product = isinstance(v, Operation) and (v.attr == "*" or v.op in ("cast", "select", "settle"))
+        return self.operation("rounded", v) if product else v

@@ -1,0 +1,81 @@
+"""Kernel arguments: their types as hashable specs, and how they lie in the argument block.
+
+The block is an array of 8-byte words, the same on every machine: a view is its pointer, shape and strides (in
+bytes), a number one word. A kernel's own float (the dtype of weak floats that meet nothing) is float32 if its
+views hold float32 and no float64, else float64; its packs have 16 lanes if no view's element is wider than 32
+bits, else 8.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ...language import types as t
+from ...language.types import UNIFORM
+
+# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
+# dtype), ("static", value, its text) or ("tuple", specs, names of the fields, if any)
+
+
+def flatten(specs):
+    for s in specs:
+        if s[0] == "tuple":
+            yield from flatten(s[1])
+        else:
+            yield s
+
+
+def without_scatter(specs):
+    """The same arguments, views that are only added to as common ones."""
+    return tuple(
+        ("tuple", without_scatter(s[1]), s[2])
+        if s[0] == "tuple"
+        else ("view", *s[1:])
+        if s[0] == "scatter"
+        else s
+        for s in specs
+    )
+
+
+class Signature:
+    """What the compiler knows of a launch's arguments."""
+
+    def __init__(self, specs):
+        self.specs = specs
+        views = [s for s in flatten(specs) if s[0] in ("view", "scatter")]
+        dtypes = {t.held(s[1]) for s in views}
+        self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
+        self.width = 16 if dtypes and all(t.BITS[d] <= 32 for d in dtypes) else 8
+        self.n_words = sum(self._words(s) for s in flatten(specs))
+
+    def scattered(self, words):
+        """(elements, bytes) of every ScatterView, read from the words of a launch."""
+        found, place = [], 0
+        for spec in flatten(self.specs):
+            if spec[0] == "scatter":
+                n = math.prod(struct.unpack_from(f"={spec[2]}q", words, 8 * (place + 1)))
+                found.append((n, n * t.BITS[spec[1]] // 8))
+            place += self._words(spec)
+        return found
+
+    @staticmethod
+    def _words(spec):
+        return 1 + 2 * spec[2] if spec[0] in ("view", "scatter") else 1 if spec[0] == "number" else 0
+
+    def described(self):
+        """What `typing.typed` has to know of the arguments."""
+
+        def one(spec):
+            if spec[0] == "tuple":
+                return "tuple", spec[2], *map(one, spec[1])
+            if spec[0] == "static":
+                dtype = (
+                    "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
+                )
+                return "constant", dtype, repr(spec[1]), spec[1]
+            if spec[0] == "number":
+                return "number", spec[1], UNIFORM, 0, False
+            return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""
+
+        return [one(s) for s in self.specs]

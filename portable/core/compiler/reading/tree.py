@@ -1,0 +1,312 @@
+"""The typed tree: what a text does, every subexpression named once, in order of evaluation.
+
+A text is built into the tree of its operations (build.py), whose dtypes and kinds are then solved
+(typing.py); machines emit code from it (emit.py). What operations, loops and inlined calls there are depends
+on constants, on tuples and on the ranks of views, never on a dtype or a kind that is solved: no node is made
+after building.
+
+A SPLIT block is one that only some of the lanes get to. A variable that is assigned where a split lies
+between its home and the assignment keeps the old value in the other lanes, and so varies between lanes.
+"""
+
+from __future__ import annotations
+
+from ...language.types import PARTS, UNIFORM, Number, Record
+
+
+def node(cls):
+    """A class with an attribute for each annotation, which its __init__ takes in that order: a dataclass,
+    made in a tenth of the time, as every process makes them anew. A default of `list` is a new list."""
+    names, given = list(cls.__annotations__), vars(cls)
+    takes = ", ".join(f"{name}=given[{name!r}]" if name in given else name for name in names)
+    sets = "; ".join(
+        f"self.{name} = {name}" + f" if {name} is not list else []" * (given.get(name) is list)
+        for name in names
+    )
+    made = {"given": given}
+    exec(f"def __init__(self, {takes}): {sets}", made)  # noqa: S102
+    body = {name: value for name, value in given.items() if name not in (*names, "__dict__", "__weakref__")}
+    return type(cls.__name__, cls.__bases__, body | {"__slots__": names, "__init__": made["__init__"]})
+
+
+@node
+class Operation(Number):
+    """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in
+    a method each.
+
+    attr : what else the operation needs to know; view : the view that it reads or writes
+    parts : (Block, Operation) pairs, each evaluated only where the first argument lets it
+    counts : the name under which counting builds count it, "" if it is not an operation of the text
+    at : (Text, syntax node); line : "file:line" of the statement
+    """
+
+    op: str
+    args: list = ()
+    attr: object = None
+    view: object = None
+    parts: list = ()
+    dtype: str | None = None
+    kind: str | None = None
+    const: object = None
+    step: int = 0
+    aligned: bool = False
+    counts: str = ""
+    line: str = ""
+    at: tuple | None = None
+
+
+@node
+class Seen:
+    """What variables of a text stand for at some place."""
+
+    values: dict
+
+
+@node
+class View:
+    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
+    variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, that of the number
+    items[0]."""
+
+    label: str
+    dtype: str
+    shape: list  # of integers, or of Operations that give an extent
+    readonly: bool = False
+    scatter: bool = False
+    lanes_last: bool = False
+    store: str = ""
+    base: View | None = None
+    items: list = ()  # of a part: Operations, and (lower, upper) of slices
+    line: str = ""
+    name: str = ""
+    options: list = ()
+    data: tuple = ()
+
+    @property
+    def n_indices(self):
+        """How many numbers tell the place of an element in memory: a complex one's part is the last."""
+        return len(self.shape) + (self.dtype in PARTS)
+
+    def indices(self):
+        """What says where this part begins, and those it is a part of."""
+        if self.base is None:
+            return list(self.items)
+        own = [item for item in self.items if not isinstance(item, tuple)]
+        for item, extent in zip(self.items, self.base.shape):
+            start = item[0] if isinstance(item, tuple) else None
+            if start is not None and not (isinstance(start.const, int) and start.const >= 0):
+                own += [v for v in (start, extent) if isinstance(v, Operation)]  # it may count from the end
+        return own + self.base.indices()
+
+
+@node
+class Block:
+    """Statements in a row; `split`: only some of the lanes that reach the parent get here."""
+
+    parent: Block | None = None
+    body: list = list
+    split: bool = False
+
+    def parted_from(self, home):
+        """Whether a split lies between `home` and this place."""
+        block = self
+        while block is not home:
+            if block is None or block.split:
+                return True
+            block = block.parent
+        return False
+
+
+@node
+class Variable:
+    """A name that is assigned more than once; its dtype and kind join those of all its values."""
+
+    name: str
+    dtype: str | None = None
+    kind: str = UNIFORM
+
+
+@node
+class Set:
+    """An assignment; `inner`: a split lies between the variable's home and here."""
+
+    variable: Variable
+    value: Operation
+    home: Block
+    block: Block
+    loop: Loop | None = None
+    inner: bool = False
+    line: str = ""
+    at: tuple | None = None
+
+
+@node
+class If:
+    """`heavy`: whether each branch costs more than a jump around it."""
+
+    condition: Operation
+    then: Block
+    otherwise: Block | None
+    heavy: tuple
+    line: str = ""
+
+
+@node
+class Loop:
+    """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave
+    it).
+
+    breaks, exits, returns : whether its body breaks it; breaks or continues it; returns
+    deciding : gives the names of variables on which the next trip may depend
+    varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return
+        or continue
+    writes : memory changes in it
+    free : variables that its trips change for all of its lanes together
+    """
+
+    form: str
+    call: Call
+    body: Block | None = None
+    test: Block | None = None
+    condition: Operation | None = None
+    start: Operation | None = None
+    stop: Operation | None = None
+    step: int | Operation = 1
+    counter: Operation | None = None
+    trips: list = ()
+    breaks: bool = False
+    exits: bool = False
+    returns: bool = False
+    deciding: object = None
+    writes: bool = False
+    varying: bool = False
+    varying_exit: bool = False
+    varying_continue: bool = False
+    free: list = ()
+    line: str = ""
+    at: tuple | None = None
+
+    @property
+    def masked(self):
+        """Whether lanes leave it one by one."""
+        return self.varying or self.varying_exit
+
+    def few(self):
+        """Whether it is known to have few trips."""
+        ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
+        least = abs(self.step) if isinstance(self.step, int) else 1
+        return None not in ends and abs(int(ends[1]) - int(ends[0])) <= 1024 * least
+
+    def innermost(self):
+        """Whether no trip runs a loop of many trips."""
+        return not _has_loops(self.body.body)
+
+
+def _has_loops(nodes):
+    """Whether a loop of more than a few trips is in what nodes run."""
+    return any(
+        node.__class__ is Loop
+        and not (node.trips or node.few())
+        or any(_has_loops(block.body) for block in inside(node))
+        for node in nodes
+    )
+
+
+def inside(node):
+    """The blocks that a node runs."""
+    if node.__class__ is If:
+        return [block for block in (node.then, node.otherwise) if block]
+    if node.__class__ is Loop:
+        return [block for block in (node.test, node.body, *node.trips) if block]
+    if node.__class__ is Call:
+        return [node.body]
+    return [block for block, _ in node.parts] if node.__class__ is Operation else ()
+
+
+@node
+class Leave:
+    """break and continue of a Loop, return of a Call; `results`: the assignments of what is returned."""
+
+    how: str
+    target: object
+    block: Block
+    results: list = ()
+    loops: list = ()
+    together: bool = True
+    line: str = ""
+
+
+@node
+class Rejoin:
+    """Behind statements in which lanes may have left the loop's trip (or, outside of loops, the call)."""
+
+    call: Call
+    loop: Loop | None
+    block: Block
+    line: str = ""
+
+
+@node
+class Call:
+    """A text at one place: the kernel, or a function that is inlined. `setup` assigns its parameters.
+
+    `outputs` : the numbers that the places behind it know it by
+    """
+
+    text: object
+    body: Block
+    inputs: list = ()
+    setup: list = ()
+    outputs: list = ()
+    n_results: int = 0
+    varying_return: bool = False
+    line: str = ""
+
+
+@node
+class Tree:
+    """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that
+    is one long chain."""
+
+    text: object
+    inputs: list
+    root: Block
+    result: object = None
+    scalar: str | None = None
+    chain: bool = False
+
+
+def flat(values):
+    """The numbers in a number or a tuple of (tuples of) numbers."""
+    return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
+
+
+def described_number(value):
+    """What `typing.typed` has to know of a number, or of a tuple of them."""
+    if isinstance(value, tuple):
+        return "tuple", getattr(value, "names", ()), *map(described_number, value)
+    if value.const is not None:
+        return "constant", value.dtype, repr(value.const), value.const
+    return "number", value.dtype, value.kind, value.step, value.aligned
+
+
+def arrangement(values):
+    """How `flat` numbers were arranged: None for a number, a tuple for a tuple."""
+    return mapped(lambda _: None, values)
+
+
+def alike(a, b):
+    """Whether two arrangements are the same; a complex number is no tuple of two."""
+    return a == b and a.__class__ is b.__class__ and (a is None or all(map(alike, a, b)))
+
+
+def arranged(like, numbers):
+    """Numbers, of an iterator, arranged so."""
+    return mapped(lambda _: next(numbers), like)
+
+
+def mapped(change, values):
+    """A number, or a tuple of (tuples of) numbers, each changed."""
+    if isinstance(values, tuple):
+        return Record((mapped(change, v) for v in values), getattr(values, "names", ()))
+    return change(values)

@@ -1,0 +1,426 @@
+"""dtypes and kinds of a tree: the least that satisfy every operation, found by sweeps over its nodes in order
+of evaluation.
+
+A sweep is repeated only if something changed that a node BEFORE could see: a variable's dtype or kind, a
+split, a loop's or a call's exits. All of these only rise, so it ends.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ....errors import CollectiveError, LoweringError
+from ...language.frontend import by_users_names
+from ...language import types as t
+from .build import Build
+from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
+from ...language.types import LINEAR, UNIFORM, VARYING, kind_of, promote
+
+# of one text: constants are part of what is known of arguments, and there is no end of constants
+_MOST_TREES = 256
+
+
+def typed(text, described, width, step, float_dtype, kernel_name, asserts=False, apart=False):
+    """The Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for packs of
+    `width` lanes.
+
+    `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members
+    get `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become
+    that meet nothing
+    """
+    key = described, width, step, float_dtype, asserts, apart
+    tree = text.trees.get(key)
+    if tree is None:
+        build = Build(width, float_dtype, kernel_name, asserts)
+        tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
+        _Types(build, step, float_dtype).solve()
+        _check(build)
+        if not apart:
+            _Collectives(build).block(tree.root, False)
+        if width > 1:
+            tree.scalar = next((why for number, why in build.scalar if number.kind != UNIFORM), None)
+        tree.chain = any(number.kind != UNIFORM for number in build.chains)
+        if len(text.trees) >= _MOST_TREES:
+            text.trees.clear()
+        text.trees[key] = tree
+    return tree
+
+
+def _input(build, name, described):
+    """An argument of a tree."""
+    what, *more = described
+    if what == "tuple":
+        names, *parts = more
+        return t.Record(
+            (_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names
+        )
+    if what == "constant":
+        return build.strong_const(more[2], more[0])
+    if what == "number":
+        dtype, kind, step, aligned = more
+        return Operation("input", dtype=dtype, kind=kind, step=step, aligned=aligned)
+    if what == "view":
+        view = View(name, *more)
+        view.shape = [
+            Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) if n is None else n
+            for d, n in enumerate(view.shape)
+        ]
+        return view
+    return what(*more)  # a team
+
+
+class _Types:
+    """One method for each operation: (dtype, kind) of its result from those of its arguments."""
+
+    def __init__(self, build, step, float_dtype):
+        self.build, self.W, self.step, self.float_dtype, self.changed = (
+            build,
+            build.W,
+            step,
+            float_dtype,
+            True,
+        )
+
+    def strong(self, dtype):
+        return t.strong(dtype, self.float_dtype)
+
+    def solve(self):
+        rules = {Set: self.set, If: self.branch, Loop: self.loop, Leave: self.leave}
+        work = []
+        for node in self.build.order:
+            if node.__class__ is Operation:
+                work.append((self.operation, node, getattr(self, "of_" + node.op)))
+            elif node.__class__ in rules:
+                work.append((rules[node.__class__], node, None))
+        while self.changed:
+            self.changed = False
+            for solve, node, rule in work:
+                try:
+                    solve(node, rule)
+                except t.TypeClash as clash:
+                    refuse(self.build.kernel_name, node, clash)
+        for node in self.build.order:
+            if node.__class__ is Set:
+                self.free(node)
+
+    def operation(self, o, rule):
+        for a in o.args:
+            if a.dtype is None:
+                return  # another sweep will know
+        o.dtype, o.kind = rule(o, *o.args)
+
+    def learn(self, node, fact):
+        if not getattr(node, fact):
+            setattr(node, fact, True)
+            self.changed = True
+
+    # ---- operations
+    def of_get(self, o):
+        return o.attr.dtype, o.attr.kind
+
+    def of_binary(self, o, a, b):
+        op, dtype = o.attr, t.arithmetic(a.dtype, b.dtype, o.attr)
+        t.check_operator(op, dtype)
+        if t.in_rows(op, a, b, self.W):
+            o.step = o.aligned = int(op == "%")
+            return dtype, LINEAR if op == "%" else UNIFORM
+        kind, o.step = t.consecutive(op, a, b, dtype)
+        kind = kind or kind_of(a, b)
+        o.aligned = t.stays_aligned(op, a, b, dtype, kind, self.W)
+        return dtype, kind
+
+    def of_compare(self, o, a, b):
+        promote(a.dtype, b.dtype)
+        return "bool", kind_of(a, b)
+
+    def of_cast(self, o, a, dtype=None):
+        dtype = dtype or o.attr
+        if a.dtype == dtype:
+            o.step, o.aligned = a.step, a.aligned
+            return dtype, a.kind
+        if a.kind == LINEAR and dtype in t.CONSECUTIVE and a.dtype != "int32":
+            o.step = a.step
+            return dtype, LINEAR
+        return dtype, kind_of(a)
+
+    def of_settle(self, o, a):
+        return self.of_cast(o, a, "int64" if a.dtype == "bool" else self.strong(a.dtype))
+
+    def of_rounded(self, o, a):
+        return self.of_cast(o, a, a.dtype)
+
+    def of_not(self, o, a):
+        return "bool", kind_of(a)
+
+    def of_negate(self, o, a):
+        return "int" if a.dtype == "bool" else a.dtype, kind_of(a)
+
+    def of_invert(self, o, a):
+        if t.is_float(a.dtype):
+            raise t.TypeClash(f"'~' needs integers, got {a.dtype}")
+        return a.dtype, kind_of(a)
+
+    def of_one(self, o, a):
+        return a.dtype, UNIFORM
+
+    def of_select(self, o, condition, a, b):
+        dtype, chosen = promote(a.dtype, b.dtype), a if condition.const else b
+        if condition.const is None:
+            return dtype, kind_of(condition, a, b)
+        return (dtype, UNIFORM) if chosen.const is not None else self.of_cast(o, chosen, dtype)
+
+    def of_extreme(self, o, a, b):
+        return promote(a.dtype, b.dtype), kind_of(a, b)
+
+    def of_intrinsic(self, o, *args):
+        return t.common_float(args), kind_of(*args)
+
+    of_math = of_intrinsic
+
+    def of_abs(self, o, a):
+        if a.dtype in t.UNSIGNED:
+            return self.of_cast(o, a, a.dtype)
+        return "int" if a.dtype == "bool" else a.dtype, a.kind if t.is_float(a.dtype) else kind_of(a)
+
+    def of_whole(self, o, a):
+        return (
+            ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
+        )
+
+    def of_bits(self, o, a):
+        return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
+
+    def of_from_bits(self, o, a):
+        return o.attr, kind_of(a)
+
+    def of_lanes(self, o, a):
+        return "bool", a.kind if self.W == 1 else UNIFORM
+
+    def of_load(self, o, *indices):
+        varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
+        return t.held(o.view.dtype), VARYING if varies else UNIFORM
+
+    def of_store(self, o, *args):
+        return None, UNIFORM
+
+    of_together = of_barrier = of_assert = of_print = of_breakpoint = of_store
+
+    def of_combine(self, o, *state):
+        return state[0].dtype, UNIFORM
+
+    def of_item(self, o, whole):
+        return whole.args[o.attr].dtype, whole.kind
+
+    def of_foreign(self, o, *args):
+        dtypes = o.attr.results([self.strong(a.dtype) for a in args])
+        return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
+
+    def of_part(self, o, whole):
+        return whole.attr.dtypes[o.attr], VARYING
+
+    def of_atomic(self, o, *args):
+        return o.view.dtype, VARYING
+
+    def of_extent(self, o, *bounds):
+        return "int", kind_of(*bounds)
+
+    def of_counter(self, o, *bounds):
+        return "int", kind_of(*bounds)
+
+    def of_member(self, o):
+        o.step, o.aligned = self.step, self.W > 1 and o.attr.start.in_packs(self.W)
+        return "int", LINEAR if self.W > 1 else VARYING
+
+    def of_rank(self, o):
+        o.step, o.aligned = self.step, self.W > 1
+        return "int", LINEAR if self.W > 1 else VARYING
+
+    def of_league_rank(self, o):
+        return "int", UNIFORM
+
+    of_league_size = of_league_rank
+
+    def of_broadcast(self, o, a, rank):
+        return a.dtype, UNIFORM
+
+    def of_append(self, o, at, value, keep):
+        return "int", UNIFORM
+
+    def of_tally(self, o, index):
+        return o.view.dtype, VARYING
+
+    def of_before(self, o, *state):
+        return state[0].dtype, VARYING
+
+    def of_junction(self, o, condition, left):
+        right = o.parts[0][1]
+        if right.dtype is None:
+            return left.dtype, kind_of(condition, left)
+        dtype, branches = promote(left.dtype, right.dtype), o.attr[1]
+        if (
+            branches
+            and condition.kind == UNIFORM
+            or left.dtype == right.dtype == "bool"
+            and not (branches and self.W == 1)
+        ):
+            return dtype, kind_of(left, right)
+        return dtype, kind_of(condition, left, right)
+
+    def of_choice(self, o, condition):
+        (_, a), (_, b) = o.parts
+        if a.dtype is None or b.dtype is None:
+            return (a.dtype or b.dtype), UNIFORM
+        return promote(a.dtype, b.dtype), kind_of(condition, a, b)
+
+    # ---- statements
+    def set(self, s, rule=None, inner=None):
+        s.inner = s.block.parted_from(s.home) if inner is None else inner
+        variable, value = s.variable, s.value
+        if value.dtype is None:
+            return
+        dtype = value.dtype if variable.dtype is None else promote(variable.dtype, value.dtype)
+        kind = UNIFORM if not s.inner and value.kind == variable.kind == UNIFORM else VARYING
+        if (dtype, kind) != (variable.dtype, variable.kind):
+            variable.dtype, variable.kind, self.changed = dtype, kind, True
+
+    def branch(self, s, rule):
+        if s.condition.kind not in (None, UNIFORM):
+            for block in (s.then, s.otherwise):
+                if block is not None:
+                    self.learn(block, "split")
+
+    def loop(self, s, rule):
+        parting = [
+            v.kind
+            for v in (
+                (s.condition,)
+                if s.form == "while"
+                else (s.stop, *s.counter.args)
+                if s.form == "range"
+                else ()
+            )
+        ]
+        if any(kind not in (None, UNIFORM) for kind in parting):
+            self.learn(s, "varying")
+        if s.masked:
+            for block in s.trips or (s.body,):
+                self.learn(block, "split")
+
+    def leave(self, s, rule):
+        if s.how == "return":
+            call = s.target
+            s.together = not s.block.parted_from(call.body)
+            # once some lanes have returned, the others must not overwrite what those left
+            for assignment in s.results:
+                try:
+                    self.set(assignment, inner=not s.together or call.varying_return)
+                except t.TypeClash as clash:
+                    refuse(self.build.kernel_name, assignment, clash)
+            if not s.together:
+                self.learn(call, "varying_return")
+                for loop in s.loops:
+                    self.learn(loop, "varying_exit")
+            return
+        apart = s.block.parted_from(_trip_of(s.target, s.block))
+        if s.how == "continue" and apart:
+            self.learn(s.target, "varying_continue")
+        # After a varying continue the lanes that break are not all that still loop.
+        s.together = not apart and not (s.how == "break" and s.target.varying_continue)
+        if not s.together:
+            self.learn(s.target, "varying_exit")
+
+    def free(self, s):
+        """Note a variable that its loop's trips change for all lanes together, and on which the next trip may
+        depend.
+
+        A lane that has continued early waits for the others with its values: no variable is free then.
+        """
+        loop = s.loop
+        if (
+            loop is not None
+            and loop.body is not None
+            and loop.masked
+            and not loop.varying_continue
+            and s.inner
+            and s.variable.kind == VARYING
+        ):
+            if (
+                s.variable.name in loop.deciding()
+                and s.variable not in loop.free
+                and not s.block.parted_from(loop.body)
+            ):
+                loop.free = [*loop.free, s.variable]
+
+
+def refuse(kernel_name, node, clash):
+    """The error of a TypeClash at an operation or an assignment."""
+    text, place = node.at
+    what = (
+        f"'{node.variable.name}' holds values of two dtypes"
+        if node.__class__ is Set
+        else f"`{ast.unparse(place).splitlines()[0]}`"
+    )
+    raise LoweringError(
+        f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}"
+    ) from None
+
+
+def _trip_of(loop, block):
+    """The block of the loop's trip in which a block stands."""
+    while block is not loop.body and block not in loop.trips:
+        block = block.parent
+    return block
+
+
+def _check(build):
+    """Refuse what is known to be wrong now that dtypes and kinds are."""
+    for holds, node, message, parts, text in build.checks:
+        if not holds():
+            message = message.format(*map(ast.unparse, parts)) if parts else message
+            build.fail(node, message, text=text)
+
+
+class _Collectives:
+    """Refuses collectives, and shares of a range, that only some of the members get to."""
+
+    def __init__(self, build):
+        self.build = build
+
+    def block(self, block, apart):
+        """Look at statements which, if `apart`, not all members reach; whether that holds behind them."""
+        for s in block.body:
+            if s.__class__ is Operation and s.op == "together" and apart:
+                text, node = s.at
+                self.build.fail(
+                    node,
+                    f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by"
+                    " some (a condition, a loop or an early return that differs between members)",
+                    CollectiveError,
+                    text,
+                )
+            elif s.__class__ is Operation:
+                for part, _ in s.parts:
+                    self.block(part, apart)
+            elif s.__class__ is If:
+                for branch in (s.then, s.otherwise):
+                    if branch is not None:
+                        self.block(branch, apart or branch.split)
+            elif s.__class__ is Loop:
+                if s.form == "members" and apart:
+                    text, node = s.at
+                    self.build.fail(
+                        node,
+                        f"`{ast.unparse(node)}` gives each member a share, but only some get here (another"
+                        " thread_range around it, a condition or an early return that differs between"
+                        " members): theirs is a part of it. Share out pairs as one range, `for e in"
+                        " team.thread_range(n * m)` with e // m and e % m, or write range(...) here",
+                        CollectiveError,
+                        text,
+                    )
+                for trip in s.trips or (s.body,):
+                    self.block(trip, apart or trip.split)
+            elif s.__class__ is Call:
+                self.block(s.body, apart)
+            elif s.__class__ is Rejoin:
+                apart = apart or (s.call.varying_return if s.loop is None else s.loop.varying_exit)
+        return apart

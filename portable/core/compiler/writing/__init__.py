@@ -1,0 +1,1 @@
+"""From a typed tree to LLVM IR."""

@@ -1,0 +1,234 @@
+"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block,
+reduction states."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from ...depth import room
+from ....errors import DTypeError, LanguageError, ShapeError
+from ...language.frontend import reached
+from ...places.policy import WITH_PREFIXES, n_indices
+from ...language.reducer import Sum
+from ...language import types as t
+from .block import Launched, Results
+from ..reading.keys import sources, written
+from ..reading.signature import flatten
+from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
+from ..reading.tree import Operation, View, described_number, flat
+from ...language.types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
+from ..reading.typing import typed
+
+_NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
+
+
+def _scratch(tree):
+    """Bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time shape."""
+    shapes = [
+        (v.shape, itemsize(v.dtype))
+        for v in tree.root.body[0].body.body
+        if v.__class__ is View and v.store == "(scratch)"
+    ]
+    static = [
+        aligned(math.prod(shape) * size) for shape, size in shapes if all(isinstance(n, int) for n in shape)
+    ]
+    return sum(static), len(static) < len(shapes)
+
+
+class Entry(Launched):
+    """One kernel lowered for one machine, policy kind and signature.
+
+    A machine's subclass gives `target`, `lanes(signature)` and `team_facts`. There is no code here (that is
+    emitted.py's): a process that finds it on disk has no use for what emits it.
+
+    Attributes
+    ----------
+    tree : Tree, the kernel's text with the types of this signature, for packs of `width`
+    states : numbers of each reducer's state, without values
+    """
+
+    states, complex_sums = (), ()
+    chained = 1  # chained: the least width of a kernel that calls a chain
+
+    def __init__(self, kernel, policy_kind, specs, reducers=()):
+        super().__init__(kernel, policy_kind, specs, reducers)
+        with self.room():
+            self._read_text()
+
+    def room(self):
+        """Room for the levels of the kernel's text."""
+
+        def trees():
+            return [text.tree for text in reached(self.kernel.portable_text) if text is not None]
+
+        return room(f"kernel '{self.kernel.name}' ({self.kernel.place})", trees)
+
+    def _read_text(self):
+        kernel, policy_kind = self.kernel, self.policy_kind
+        self.has_loops = kernel.portable_text.has_loops
+        self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
+        self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
+        self.width = self.lanes(self.signature)
+        self.tree = self._typed(self.width)
+        if self.tree.chain and self.width > 1:
+            self.width = max(self.width, self.chained)
+            self.tree = self._typed(self.width)
+        if self.tree.scalar and policy_kind != "team":
+            self._one_lane(self.tree.scalar)
+        self.scratch_static, self.scratch_open = _scratch(self.tree)
+        if self.reducers:
+            self._type_reducers()
+
+    @property
+    def identity_of_code(self):
+        """All that decides the text that is emitted, in a text that is quickly made."""
+        steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
+        identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
+        trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
+        with self.room():
+            texts = [written(tree, self.signature.float_dtype) for tree in trees]
+        return repr(
+            (
+                texts,
+                identities,
+                self.policy_kind,
+                self.signature.specs,
+                self.width,
+                self.kernel.fastmath,
+                self.has_loops,
+                sources(),
+            )
+        )
+
+    def inline(self, text, args):
+        """What a text gives at arguments without values, by their types alone."""
+        known = tuple(map(described_number, args))
+        tree = self.typed[text] = typed(
+            text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name
+        )
+        return tree.result
+
+    def _type_reducers(self):
+        strong = functools.partial(t.strong, float_dtype=self.signature.float_dtype)
+        index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
+        self._part_complex_sums()
+        for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
+            state = tuple(
+                Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING)
+                for v in lifted(self, reducer, value, index)
+            )
+            self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
+            self.states.append(state)
+            finals.append(finished(self, reducer, state))
+        self.state_words = sum(r.n_words for r in self.reducers)
+        finals = self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX))
+        self.results = Results([*map(_shape, finals)], [strong(v.dtype) for f in finals for v in flat(f)])
+        if self.policy_kind in WITH_PREFIXES:
+            self._check_prefixes(list(flatten(self.signature.specs[-1:])))
+
+    def _part_complex_sums(self):
+        """Let a sum of complex numbers be two sums, of their parts."""
+        self.given = self.reducers
+        self.complex_sums = [*map(self._is_complex, self.given, self._given_contributions(self.tree.result))]
+        self.reducers = tuple(r for r, two in zip(self.given, self.complex_sums) for _ in range(1 + two))
+
+    def _check_prefixes(self, outs):
+        """Whether the views of a scan can take the numbers of its results."""
+        if len(outs) != len(self.results.dtypes):
+            raise ShapeError(
+                f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got"
+                f" {len(outs)}"
+            )
+        for dtype, out in zip(self.results.dtypes, outs):
+            if out[1] in (*t.HELD, *t.PARTS) or is_float(dtype) and not is_float(out[1]):
+                raise DTypeError(
+                    f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes"
+                    f" are {dtype}; got {out[1]}"
+                )
+
+    def _one_lane(self, why):
+        self.width, self.why_scalar = 1, why
+        self.tree = self._typed(1)
+
+    def _typed(self, width):
+        """The kernel's text with the types of this signature."""
+        if self.policy_kind == "team":
+            index = [self.team_facts(width)]
+        else:
+            lanes = "number", "int", LINEAR if width > 1 else VARYING, self.target.step, False
+            index = [_NUMBER] * (n_indices(self.policy_kind) - 1) + [lanes]
+        known = (*index, *self.signature.described())
+        return typed(
+            self.kernel.portable_text,
+            known[: len(self.kernel.portable_text.params)],
+            width,
+            self.target.step,
+            self.signature.float_dtype,
+            self.kernel.name,
+        )
+
+    def _is_complex(self, reducer, value):
+        """Whether this is a sum of complex numbers, which no scan makes."""
+        return isinstance(value, t.Complex) and reducer is Sum and "scan" not in self.policy_kind
+
+    def paired(self, values, make):
+        """Of values of all reducers those of the two parts of a complex sum made one."""
+        values = iter(values)
+        return tuple(make(next(values), next(values)) if two else next(values) for two in self.complex_sums)
+
+    def _contributions(self, result):
+        """The same, a complex sum's in parts, which are summed by themselves."""
+        values = zip(self._given_contributions(result), self.complex_sums)
+        return tuple(part for value, two in values for part in (value if two else (value,)))
+
+    def _given_contributions(self, result):
+        """What the kernel returned, a number or tuple a reducer that was given."""
+        several = isinstance(result, tuple) and not isinstance(result, t.Complex)  # which is one number
+        alone = len(self.given) == 1 and not (several and len(result) == 1)
+        values = (result,) if alone or not several else result
+        if (
+            len(values) != len(self.given)
+            or not all(_fits(*each) or self._is_complex(*each) for each in zip(self.given, values))
+            or not self.kernel.portable_text.always_returns
+        ):
+            wanted = sum(1 if r.lift else r.n_words for r in self.given)
+            got = "nothing" if result is None else f"{len(flat(result))} value(s)"
+            if any(isinstance(value, t.Complex) for value in values):
+                got = (
+                    f"{len(values)} value(s), among them a complex number, which pk.Sum alone takes: give"
+                    " others, and scans, its parts z.real and z.imag"
+                )
+            elif result is not None and not self.kernel.portable_text.always_returns:
+                got += " on some paths and nothing on others"
+            raise LanguageError(
+                f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
+                f"contribution; {wanted} number(s) wanted, it returns {got}"
+            )
+        return values
+
+    def identity(self, reducer, state):
+        """The neutral state, shaped like `state`."""
+        numbers = reducer.neutral(state[0].dtype)
+        if len(numbers) != len(state):
+            raise LanguageError(
+                f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of"
+                f" {len(numbers)} number(s), but a state of {len(state)}"
+            )
+        return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
+
+
+def _shape(final):
+    """What Results takes for a number, a complex number or a tuple."""
+    return "complex" if isinstance(final, t.Complex) else len(final) if isinstance(final, tuple) else None
+
+
+def _fits(reducer, value):
+    """True if a contribution is a number, or as many numbers as the reducer's states have; a complex number
+    is none of these, which a `lift` of the user's own may take."""
+    parts = flat(value)
+    if isinstance(value, t.Complex) and not lifts_complex(reducer):
+        return False
+    return all(isinstance(v, Number) for v in parts) and (
+        reducer.lift is not None or len(parts) == reducer.n_words
+    )

@@ -1,0 +1,90 @@
+"""Texts of many levels: room for them among Python's calls, and the refusal of those that have more."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+
+from ..errors import LanguageError
+from .locks import Lock
+
+# Python's calls within each other, of which a level of a text takes up to fifteen. They lie on the heap, but
+# for those that pass through C: all of them fit a stack of 2 MiB four times.
+MOST_CALLS = 8000
+_lock, _held = Lock(), []  # the limits that were there before, one a thread that has room
+
+
+@contextlib.contextmanager
+def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator[None]:
+    """Let this block read, or write, texts of many levels.
+
+    Parameters
+    ----------
+    place : str
+        Of the kernel or function, as messages name it.
+    trees : callable
+        Gives the syntax trees of what is read, where they are too deep.
+
+    Raises
+    ------
+    LanguageError
+        There are more levels than MOST_CALLS, or Python itself, allow.
+    """
+    with _lock:
+        _held.append(_held[-1] if _held else sys.getrecursionlimit())
+        sys.setrecursionlimit(max(_held[-1], MOST_CALLS))
+    try:
+        yield
+    except (RecursionError, SyntaxError) as error:
+        if isinstance(error, SyntaxError) and "too many" not in str(error):
+            raise
+        many = list(trees())
+        levels, line = max(map(_deepest, many), default=(0, 0))
+        raise LanguageError(
+            f"{place}: its text is too deep to be compiled: {levels} terms, branches or other things within"
+            f" each other (line {line} of a text), in {len(many)} text(s) that call each other; give parts"
+            " names, or write a loop over a table"
+        ) from None
+    finally:
+        with _lock:
+            before = _held.pop()
+            if not _held:
+                with contextlib.suppress(RecursionError):  # this thread is deeper than that by itself
+                    sys.setrecursionlimit(before)
+
+
+def _deepest(tree):
+    """How many nodes lie within each other, and the line of the innermost."""
+    found, left = (0, 0), [(1, 0, tree)]
+    while left:
+        levels, line, node = left.pop()
+        line = getattr(node, "lineno", line)
+        levels += len(getattr(node, "comparators", ()))  # a link of a comparison lies in the one before
+        found = max(found, (levels, line))
+        left += [(levels + 1, line, child) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def compiled(lines: list[str], name: str) -> types.CodeType:
+    """Compile lines of Python, indented by a blank a level; its parser takes a hundred levels, this any."""
+    try:
+        return compile("\n".join(lines), name, "exec")
+    except IndentationError:
+        tree = ast.Module([], [])
+        bodies = [tree.body]  # of the blocks around a line
+    for number, line in enumerate(lines):
+        text = line.lstrip(" ")
+        outer = bodies[len(line) - len(text)]
+        del bodies[len(line) - len(text) + 1 :]
+        if text == "else:":
+            bodies.append(outer[-1].orelse)
+            continue
+        (node,) = ast.parse(text + " pass" * text.endswith(":")).body
+        outer.append(ast.increment_lineno(node, number))
+        if text.endswith(":"):
+            node.body.clear()
+            bodies.append(node.body)
+    return compile(tree, name, "exec")

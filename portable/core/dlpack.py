@@ -1,0 +1,181 @@
+"""DLPack: the memory of other libraries' arrays as seen from here, and ours as seen from there, without a
+copy.
+
+A producer hands over a capsule with a C struct (https://dmlc.github.io/dlpack/latest/): in versions below 1.0
+named "dltensor", since then "dltensor_versioned" with flags. Reading leaves the capsule as it is: an
+unconsumed capsule owns the memory and frees it when dropped, so holding the capsule is all it takes to keep
+the memory alive.
+"""
+
+import ctypes
+
+import numpy as np
+
+from ..errors import DTypeError, InputError
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # device types
+HOSTS = CPU, CUDA_HOST
+_CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # dtype codes by NumPy's kinds; V: bfloat16
+_READONLY = 1  # a flag
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_NAMES = {b"dltensor": _Managed, b"dltensor_versioned": _Versioned}
+
+
+def _python(name, result, *arguments):
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_capsule_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+# by address: see _destroy
+_capsule_is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_capsule_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
+
+def read(array):
+    """What `array.__dlpack__` exports.
+
+    Returns
+    -------
+    dict : an array interface (data, shape, typestr, strides in bytes)
+    (int, int) : device type and number
+    object : to be held as long as the memory is used
+    """
+    device = tuple(map(int, array.__dlpack_device__()))
+    stream = {"stream": 1} if device[0] == CUDA else {}  # 1: ready for work on the legacy default stream
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0), **stream)
+    except TypeError:  # a producer from before 1.0
+        capsule = array.__dlpack__(**stream)
+    return _interface(array, _managed(array, capsule)), device, capsule
+
+
+def _managed(array, capsule):
+    """The struct in a capsule, of a version that is known here."""
+    for name, kind in _NAMES.items():
+        if _capsule_is(id(capsule), name):
+            managed = kind.from_address(_capsule_pointer(id(capsule), name))
+            break
+    else:
+        raise InputError(f"{type(array).__name__}.__dlpack__ returned no usable capsule but {capsule!r}")
+    if kind is _Versioned and managed.major != 1:
+        raise InputError(
+            f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older"
+        )
+    return managed
+
+
+def _interface(array, managed):
+    """The array interface of what a struct describes."""
+    tensor = managed.tensor
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    versioned = isinstance(managed, _Versioned)
+    readonly = bool(managed.flags & _READONLY) if versioned else not _may_be_written(array, pointer)
+    letter = {code: letter for letter, code in _CODES.items()}.get(tensor.code)
+    if letter is None or tensor.lanes != 1 or tensor.bits % 8:
+        raise DTypeError(
+            f"{type(array).__name__} exports DLPack dtype code {tensor.code}, {tensor.bits} bits, "
+            f"{tensor.lanes} lanes, which kernels do not have"
+        )
+    itemsize, shape = tensor.bits // 8, tuple(tensor.shape[: tensor.ndim])
+    return {
+        "data": (pointer, readonly),
+        "shape": shape,
+        "strides": tuple(itemsize * step for step in tensor.strides[: tensor.ndim])
+        if tensor.strides
+        else None,
+        "typestr": "bfloat16" if letter == "V" else np.dtype(f"{letter}{itemsize}").str,
+        "version": 3,
+    }
+
+
+def _may_be_written(array, pointer):
+    """Whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing about it:
+    JAX's arrays never change."""
+    try:
+        seen = np.asarray(array)
+    except Exception:  # noqa: BLE001  (whatever another library raises: a device's memory, gradients)
+        return False
+    return seen.flags.writeable and seen.__array_interface__["data"][0] == pointer
+
+
+_exported = {}  # address of a struct -> what it needs alive
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _delete(address):
+    """The consumer is done."""
+    _exported.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _destroy(capsule):
+    """The capsule at this address dies, and may not be revived. With its first name, nobody has consumed
+    it."""
+    for name in _NAMES:
+        if _capsule_is(capsule, name):
+            _delete(_capsule_pointer(capsule, name))
+
+
+def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
+    """A capsule that hands on memory and holds `owner` until the consumer is done.
+
+    Parameters
+    ----------
+    owner : object
+    pointer : int
+    shape, strides : tuple of int; strides in bytes
+    dtype : numpy.dtype
+    device : (int, int), DLPack's device type and number
+    readonly, versioned : bool
+    """
+    shape_words = (ctypes.c_int64 * len(shape))(*shape)
+    stride_words = (ctypes.c_int64 * len(shape))(*(step // dtype.itemsize for step in strides))
+    tensor = _Tensor(
+        pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1, shape_words, stride_words, 0
+    )
+    deleter = ctypes.cast(_delete, ctypes.c_void_p)
+    if versioned:
+        name, managed = (
+            b"dltensor_versioned",
+            _Versioned(1, 0, None, deleter, _READONLY if readonly else 0, tensor),
+        )
+    elif readonly:
+        raise BufferError("a read-only view can only be exported to consumers of DLPack 1.0 or newer")
+    else:
+        name, managed = b"dltensor", _Managed(tensor, None, deleter)
+    address = ctypes.addressof(managed)
+    _exported[address] = managed, shape_words, stride_words, owner
+    # The capsule keeps the address of its name: that of the key in _NAMES, which stays.
+    name = next(key for key in _NAMES if key == name)
+    return _capsule_new(address, name, ctypes.cast(_destroy, ctypes.c_void_p))

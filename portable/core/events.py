@@ -1,0 +1,156 @@
+"""Hooks: whoever listens is told when kernels begin and end. They belong to the context (so to the thread)
+that set them."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..errors import LaunchError
+
+
+class Hooks(NamedTuple):
+    """What a context does with its launches.
+
+    Attributes
+    ----------
+    recording : Graph or None, which a capture is recording (graph.py)
+    listeners : callables (phase, what, launch): phase "begin" or "end", what "kernel"
+    one_by_one : those of them that hear of each launch of a graph
+    copying : those of them that hear of copies, too
+    redirect : function that stands in for dispatch.bind, or None (testing.py)
+    debug : bool or "nan", the build of launches whose space says none
+    seed : int, the schedule of the checked space
+    """
+
+    recording: object = None
+    listeners: tuple = ()
+    one_by_one: tuple = ()
+    copying: tuple = ()
+    redirect: object = None
+    debug: object = False
+    seed: int = 0
+
+    @property
+    def watched(self) -> bool:
+        """True if launches run another build than their space's usual one."""
+        return bool(self.redirect or self.debug)
+
+
+Listener = Callable[[str, str, Any], None]
+_asked = os.environ.get("PORTABLE_DEBUG", "0")
+NONE = Hooks(debug="nan" if _asked == "nan" else _asked not in ("", "0"))
+_hooks = contextvars.ContextVar("portable hooks", default=NONE)
+current = _hooks.get
+
+
+@contextlib.contextmanager
+def instead(hooks):
+    """Run a block, in this context alone, with other hooks."""
+    token = _hooks.set(hooks)
+    try:
+        yield
+    finally:
+        _hooks.reset(token)
+
+
+def changed(**hooks):
+    """The same, with some of them changed."""
+    return instead(current()._replace(**hooks))
+
+
+def refuse_while_recording(what):
+    """LaunchError if a capture is recording: `what` would run now, and not when the graph is replayed."""
+    if current().recording is not None:
+        raise LaunchError(f"{what} cannot be recorded in a capture; do it before the capture")
+
+
+class Stamp:
+    """The mark of a space whose launches have finished when they return."""
+
+    __slots__ = ("time",)
+
+    def __init__(self):
+        self.time = time.perf_counter()
+
+    def seconds_since(self, earlier: Stamp) -> float:
+        return self.time - earlier.time
+
+
+class Copy(NamedTuple):
+    """A copy, as listeners are told of it: the memories it is from ("" of a fill) and to, and its size in
+    bytes."""
+
+    source: str
+    target: str
+    nbytes: int
+
+
+@contextlib.contextmanager
+def _told(what, launch, listeners):
+    for listener in listeners:
+        listener("begin", what, launch)
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener("end", what, launch)
+
+
+_NOBODY = contextlib.nullcontext()  # listens
+
+
+def kernel(launch):
+    """Tell all listeners of one kernel's begin and end."""
+    return _told("kernel", launch, current().listeners)
+
+
+def copy(source, target, nbytes):
+    """Tell those listeners who want it of a copy's begin and end."""
+    copying = current().copying
+    return _told("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY
+
+
+@contextlib.contextmanager
+def listening(listener: Listener, into_graphs: bool = False, copies: bool = False) -> Iterator[Listener]:
+    """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
+
+    Launches of other threads are not heard.
+
+    Parameters
+    ----------
+    listener : callable (phase, what, launch)
+        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label,
+        reducers and scan; a replayed graph is one event and tells its label, its space and its `launches`,
+        pairs whose first is a launch.
+    into_graphs : bool
+        Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
+    copies : bool
+        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill)
+        and to, and its size in bytes.
+
+    Yields
+    ------
+    callable, the listener
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> with pk.listening(lambda phase, what, launch: print(phase, what, launch.label)):
+    ...     pk.parallel_for(2, add, 1.0, np.zeros(2), label="ones")
+    begin kernel ones
+    end kernel ones
+    """
+    hooks = current()
+    with changed(
+        listeners=(*hooks.listeners, listener),
+        one_by_one=hooks.one_by_one + (listener,) * into_graphs,
+        copying=hooks.copying + (listener,) * copies,
+    ):
+        yield listener

@@ -1,0 +1,1 @@
+"""Kernels as they are written: text, words, types, reducers."""

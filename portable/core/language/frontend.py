@@ -1,0 +1,556 @@
+"""The front end: a kernel's source as a syntax tree in which every name means one variable.
+
+Pure Python, no compiler inside. What it adds to Python's own parser:
+
+    webs        a name that is reused for unrelated values (`j` in two loops) becomes several variables, one
+                for each connected set of definitions and uses, so that each has one type
+    homes       for each variable the block in which its life begins: assigning there needs no blend with an
+                older value
+    scope       what globals and closure cells held when the kernel was read
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import re
+import textwrap
+import time
+import types
+import weakref
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import locks
+from ..depth import room
+from ...errors import LanguageError, SourceError
+
+BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
+
+
+@dataclass(slots=True)
+class Web:
+    """One variable of a kernel."""
+
+    name: str
+    n_defs: int = 0
+    # path of block numbers from the function's body to the block that holds every occurrence
+    block: tuple = ()
+    begins_here: bool = False  # its first occurrence is an unconditional definition at the top of that block
+
+    @property
+    def direct(self):
+        """Defined once, before and around all its uses: the value itself can stand for the variable."""
+        return self.n_defs == 1 and self.begins_here
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """A kernel's source, read."""
+
+    name: str
+    file: str
+    line: int
+    tree: ast.FunctionDef
+    params: list
+    scope: dict
+    defaults: tuple = ()  # of the last parameters
+    webs: dict = field(default_factory=dict)
+    blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
+    trees: dict = field(default_factory=dict)  # typed trees, by what is known of the arguments
+    nodes: list = field(init=False)  # of the tree
+    single_return: bool = False
+    always_returns: bool = False
+
+    def __post_init__(self):
+        self.nodes = walk(self.tree)
+
+    @property
+    def has_loops(self):
+        """Whether this text, or a function of the user's that it calls, has a loop."""
+        loops = ast.For, ast.While
+        return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in reached(self))
+
+    @property
+    def returns_something(self):
+        """The first return of a value; None if there is none."""
+        returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
+        return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
+
+    def where(self, node=None):
+        """'file:line' of a node, or of the kernel's def line."""
+        offset = getattr(node, "lineno", self.tree.lineno) - self.tree.lineno
+        return f"{self.file}:{self.line + offset}"
+
+
+def walk(node):
+    """A node and all below it, in the order of ast.walk, in half of its time."""
+    found = [node]
+    for n in found:
+        for name in n._fields:
+            part = getattr(n, name, None)
+            if part.__class__ is list:
+                found += [p for p in part if isinstance(p, ast.AST)]
+            elif isinstance(part, ast.AST):
+                found.append(part)
+    return found
+
+
+def check_function(fn, kind):
+    """LanguageError unless `fn` is a plain function written with def; returns where it stands."""
+    if not inspect.isfunction(fn):
+        what = (
+            "a lambda" if getattr(fn, "__name__", "") == "<lambda>" else f"{fn!r} of type {type(fn).__name__}"
+        )
+        raise LanguageError(f"@{kind} wants a plain Python function written with def, got {what}")
+    place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
+    if fn.__name__ == "<lambda>":
+        raise LanguageError(f"{place}: a lambda cannot be a {kind}; write it with def")
+    if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise LanguageError(f"{place}: generators and coroutines cannot be a {kind}")
+    return place
+
+
+_files = weakref.WeakKeyDictionary()  # functions to the lines of their files
+
+
+def keep(fn, lines=None):
+    """Remember the lines of a function's file as they are now: an editor may change the file before they are
+    read."""
+    if lines is None:
+        linecache.checkcache(fn.__code__.co_filename)
+        lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
+    _files[fn] = lines
+
+
+def kept_lines(fn):
+    """The lines of a function's file as they were when they were kept; None or none if there were none."""
+    return _files.get(fn)
+
+
+def lines_of(fn):
+    """The lines of a function's text, and the number of the first; OSError if there are none."""
+    first = fn.__code__.co_firstlineno
+    lines = _files.get(fn)
+    return (inspect.getblock(lines[first - 1 :]), first) if lines else inspect.getsourcelines(fn)
+
+
+def read(fn, kind="kernel"):
+    """The Text of a plain Python function; SourceError or LanguageError if it has none."""
+    place = _check_length(fn, kind)
+    with room(place):
+        return _read(fn, kind, place)
+
+
+def _read(fn, kind, place):
+    try:
+        lines, first = lines_of(fn)
+    except (OSError, TypeError) as error:
+        raise SourceError(
+            f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
+            "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)"
+        ) from error
+    source = textwrap.dedent("".join(lines))
+    try:
+        tree = ast.parse(source).body[0]
+    except SyntaxError as error:
+        raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
+    if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
+        raise SourceError(
+            f"{place}: at this place of the file stands something else; it was edited after it was imported"
+        )
+    first += tree.lineno - 1  # the def line, below its decorators
+    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
+    _check_signature(text, kind)
+    text.params = [a.arg for a in tree.args.args]
+    _Webs(text, kind == "kernel" or text.returns_something is None).run()
+    text.always_returns = _always_returns(tree.body)
+    returns = [n for n in text.nodes if isinstance(n, ast.Return)]
+    text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
+    return text
+
+
+def _check_length(fn, kind):
+    """Where a function stands; SourceError if its text is far too long."""
+    place = check_function(fn, kind)
+    last = max(line or 0 for *_, line in fn.__code__.co_lines())
+    if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
+        raise SourceError(f"{place}: its text has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
+    return place
+
+
+def _always_returns(body):
+    """True if no path falls off the end of these statements."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _always_returns(last.body) and _always_returns(last.orelse)
+    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
+        return not any(isinstance(n, ast.Break) for n in walk(last))
+    return isinstance(last, ast.Return)
+
+
+MOST_LINES = 20_000  # of one text, which compile within about a minute
+MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
+_scopes = weakref.WeakKeyDictionary()
+
+
+def scope_of(fn):
+    """What the names outside a function hold, as they were when this was first asked, for any space."""
+    if fn not in _scopes:
+        _scopes[fn] = _scope(fn)
+    return _scopes[fn]
+
+
+def writes(text):
+    """Whether a text, or a function of the user's that it calls, may change memory."""
+    return any(found is None or any(map(_changes, found.nodes)) for found in reached(text))
+
+
+def _changes(node):
+    """Whether a node of a tree stores to an element, is an atomic, or a call for its effect."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return stored or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
+
+
+def reached(text):
+    """A text, and those of the user's functions that it reaches by calls; None for one that numba compiles,
+    which may do anything."""
+    found = [text]
+    for text in found:
+        yield text
+        for node in text.nodes:
+            callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+            if hasattr(callee, "py_func"):
+                yield None
+            elif hasattr(callee, "portable_text") and not callee.__module__.startswith(
+                ("portable.core.", "portable.library.", "portable.random")
+            ):
+                if callee.portable_text not in found:
+                    found.append(callee.portable_text)
+
+
+def _meant(node, scope):
+    """What a name, or an attribute of one, means outside of a text; None if that is not known here."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_meant(node.value, scope), node.attr, None)
+    return scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _scope(fn):
+    cells = {}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # a name that the enclosing function has not assigned yet
+            continue
+    outside = {**vars(builtins), **fn.__globals__, **cells}
+    found = {
+        name: outside[name]
+        for code in codes(fn.__code__)
+        for name in (*code.co_names, *code.co_freevars)
+        if name in outside
+    }
+    return {
+        name: v.copy() if isinstance(v, np.ndarray) and v.nbytes <= MOST_TABLE else v
+        for name, v in found.items()
+    }
+
+
+def codes(code):
+    """A code object and those nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes(constant)
+
+
+def _check_signature(text, kind):
+    a = text.tree.args
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults and kind == "kernel":
+        raise LanguageError(
+            f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
+            f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs"
+        )
+    if kind == "kernel" and not a.args:
+        raise LanguageError(
+            f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
+            "but it has no parameters"
+        )
+
+
+class _Webs:
+    """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
+
+    def __init__(self, text, gives_nothing):
+        self.text, self.parent, self.reads = text, [], {}
+        self.gives_nothing = gives_nothing  # to a caller, or as a kernel: no parameter is a place of its own
+        self.params = {a.arg for a in text.tree.args.args}
+        self.local = set(self.params)
+        for node in text.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.local.add(node.id)
+        self.path, self.n_blocks, self.loops = (), 0, []
+        self.known = {}  # id of a loop -> what reached it, and what was behind it then
+        self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
+
+    def run(self):
+        self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
+        self.order = 0
+        state = {}
+        for arg in self.text.tree.args.args:
+            state[arg.arg] = frozenset([self.define(arg, arg.arg)])
+        self.block(self.text.tree.body, state)
+        self.finish()
+
+    # union-find over definitions
+    def new(self):
+        self.parent.append(len(self.parent))
+        return len(self.parent) - 1
+
+    def find(self, d):
+        while self.parent[d] != d:
+            d = self.parent[d]
+        return d
+
+    def define(self, node, name):
+        entry = self.nodes.get(id(node))
+        if entry is None:
+            entry = self.nodes[id(node)] = [node, self.new(), True, self.path, self.order, name]
+            self.order += 1
+        return entry[1]
+
+    def use(self, node, state):
+        reaching = state.get(node.id)
+        if not reaching:
+            if node.id in self.local:
+                raise LanguageError(
+                    f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is"
+                    " assigned"
+                )
+            return
+        first, *rest = (self.find(d) for d in reaching)
+        for other in rest:
+            self.parent[other] = first
+        if id(node) not in self.nodes:
+            self.nodes[id(node)] = [node, first, False, self.path, self.order, node.id]
+            self.order += 1
+
+    def assigns(self, s, target, *read):
+        """Note a statement that assigns to a parameter; `read`: names besides those of its value."""
+        if isinstance(target, ast.Name) and target.id in self.params:
+            self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
+
+    def _look_for_lost(self, entries):
+        """LanguageError where a parameter is assigned, and nothing reads it but what is assigned to it."""
+        stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
+        own = set().union(*(read for _, read in stores))
+        if (
+            self.gives_nothing
+            and stores
+            and all(defines or id(node) in own for node, _, defines, *_ in entries)
+        ):
+            s, name = stores[0][0], entries[0][5]
+            said = by_users_names(ast.unparse(s))
+            raise LanguageError(
+                f"kernel '{self.text.name}' ({self.text.where(s)}): `{said}` changes what '{name}' means at"
+                " this index alone, and nothing reads it. For a sum over indices return the value and launch"
+                f" with pk.parallel_reduce; else write to an element, {name}[...]"
+            )
+
+    # statements: state maps a name to the definitions that reach here; None after an exit
+    def block(self, body, state):
+        if id(body) not in self.text.blocks:
+            self.text.blocks[id(body)] = self.path
+        for s in body:
+            if state is None:
+                break
+            locks.look(self.text.name)
+            state = self.statement(s, state)
+        return state
+
+    def nested(self, body, state):
+        """A block of its own: a loop's body or a branch."""
+        if id(body) in self.text.blocks:
+            path = self.text.blocks[id(body)]
+        else:
+            path = self.path + (self.n_blocks,)
+            self.n_blocks += 1
+        outer, self.path = self.path, path
+        state = self.block(body, state)
+        self.path = outer
+        return state
+
+    def expression(self, node, state):
+        if node is None:
+            return
+        if id(node) not in self.reads:  # a loop's text is looked at twice
+            self.reads[id(node)] = self.read(node)
+        for name in self.reads[id(node)]:
+            self.use(name, state)
+
+    def read(self, node):
+        """The names that an expression reads."""
+        found = walk(node)
+        for child in found:
+            if isinstance(
+                child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)
+            ):
+                what = {"Lambda": "a lambda", "NamedExpr": "':='"}.get(
+                    type(child).__name__, "a comprehension"
+                )
+                raise LanguageError(
+                    f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in"
+                    f" kernels: `{ast.unparse(child)}`"
+                )
+        return [n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+
+    def targets(self, target, state):
+        if isinstance(target, ast.Name):
+            state[target.id] = frozenset([self.define(target, target.id)])
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for t in target.elts:
+                self.targets(t, state)
+        elif isinstance(target, ast.Subscript):
+            self.expression(target, state)
+
+    def statement(self, s, state):
+        return getattr(self, "stmt_" + type(s).__name__, self.stmt)(s, state)
+
+    def stmt(self, s, state):
+        """A statement that assigns nothing and leaves nothing."""
+        for child in ast.iter_child_nodes(s):
+            if isinstance(child, ast.expr):
+                self.expression(child, state)
+        return state
+
+    def stmt_Assign(self, s, state):
+        self.expression(s.value, state)
+        for t in s.targets:
+            self.targets(t, state)
+            self.assigns(s, t)
+        return state
+
+    def stmt_AnnAssign(self, s, state):
+        self.expression(s.value, state)
+        if s.value is not None:
+            self.targets(s.target, state)
+            self.assigns(s, s.target)
+        return state
+
+    def stmt_AugAssign(self, s, state):
+        self.expression(s.value, state)
+        if not isinstance(s.target, ast.Name):
+            self.expression(s.target, state)
+            return state
+        # reads and writes the same variable
+        load = self.__dict__.setdefault("loads", {}).setdefault(
+            id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
+        )
+        self.use(load, state)
+        d = self.define(s.target, s.target.id)
+        self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
+        state[s.target.id] = frozenset([d])
+        self.assigns(s, s.target, load)
+        return state
+
+    def stmt_If(self, s, state):
+        self.expression(s.test, state)
+        return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
+
+    def stmt_Break(self, s, state):
+        self.loops[-1][0].append(state)
+
+    def stmt_Continue(self, s, state):
+        self.loops[-1][1].append(state)
+
+    def stmt_Return(self, s, state):
+        self.expression(s.value, state)
+
+    def loop(self, s, state):
+        """What is behind a loop; the same again where the same reaches it, or else each loop around it would
+        double how often its text is looked at."""
+        known = self.known.setdefault(id(s), [])
+        for reached, behind in known:
+            if reached == state:
+                return dict(behind)
+        known.append((dict(state), self._loop(s, state)))
+        return dict(known[-1][1])
+
+    def _loop(self, s, state):
+        if isinstance(s, ast.For):
+            self.expression(s.iter, state)
+        entry = state
+        for _ in range(2):  # the second trip sees what the first one's end defines
+            self.loops.append(([], []))
+            if isinstance(s, ast.While):
+                self.expression(s.test, entry)
+            inside = dict(entry)
+            if isinstance(s, ast.For):
+                self.body_target(s, inside)
+            end = self.nested(s.body, inside)
+            breaks, continues = self.loops.pop()
+            for c in continues:
+                end = _merge(end, c)
+            entry = _merge(entry, end)
+        after = dict(entry)
+        for b in breaks:
+            after = _merge(after, b)
+        return after
+
+    stmt_While = stmt_For = loop
+
+    def body_target(self, s, state):
+        """The target of a for loop is assigned at the top of its body."""
+        path = self.text.blocks.get(id(s.body)) or self.path + (self.n_blocks,)
+        outer, self.path = self.path, path
+        self.targets(s.target, state)
+        self.path = outer
+
+    # numbers become names; homes
+    def finish(self):
+        groups = {}
+        for entry in self.nodes.values():
+            groups.setdefault(self.find(entry[1]), []).append(entry)
+        taken = {}
+        for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
+            entries.sort(key=lambda e: e[4])
+            self._look_for_lost(entries)
+            unique = base = entries[0][5]
+            taken[base] = count = taken.get(base, 0) + 1
+            if count > 1:
+                unique = f"{base}@{count}"
+            web = Web(unique, sum(e[2] for e in entries))
+            web.block = _common([e[3] for e in entries])
+            first = entries[0]
+            web.begins_here = first[2] and first[3] == web.block
+            if not web.begins_here:
+                web.block = ()
+            self.text.webs[unique] = web
+            for node, *_ in entries:
+                if isinstance(node, ast.Name):
+                    node.id = unique
+                else:
+                    node.arg = unique
+
+
+def _merge(a, b):
+    if a is None or b is None:
+        return b if a is None else a
+    return {name: a.get(name, frozenset()) | b.get(name, frozenset()) for name in a.keys() | b.keys()}
+
+
+def by_users_names(message):
+    """A message without the marks that tell the variables of one name apart."""
+    return re.sub(r"(?<=\w)@\d+", "", message)
+
+
+def _common(paths):
+    shortest = min(paths, key=len)
+    for depth in range(len(shortest)):
+        if any(p[depth] != shortest[depth] for p in paths):
+            return shortest[:depth]
+    return shortest

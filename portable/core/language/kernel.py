@@ -1,0 +1,247 @@
+"""@kernel and @function: a user's plain Python function, its text, and the code compiled from it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import sys
+import textwrap
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
+
+import numpy as np
+
+from . import frontend
+from .. import locks
+from .annotations import Arguments, Result
+from ...errors import InputError
+
+Parameters = ParamSpec("Parameters")
+
+
+class _Kept(dict):
+    """What was put in last: the values of pk.static that a program goes through must not fill its memory."""
+
+    most = 512  # two a set of types
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        while len(self) > self.most:
+            self.pop(next(iter(self)), None)
+
+
+class _Written:
+    """A function written once, for every space. Called directly, it is the plain Python function."""
+
+    kind = "function"
+
+    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
+        fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
+        frontend.check_function(fn, self.kind)
+        self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
+        self.compiled = _Kept()  # what a backend made of it, by its own key
+        # the policy of the launch before, and what the next one with a policy begins with (dispatch.py)
+        self.seen, self.last, self.ahead = None, (None,) * 5, (None, None)
+        functools.update_wrapper(self, fn)
+        frontend.keep(fn)
+
+    def __call__(self, *args):
+        with np.errstate(all="ignore"):  # integers wrap and floats follow IEEE silently, as in compiled code
+            return self.fn(*args)
+
+    def __repr__(self):
+        return f"<portable {self.kind} '{self.name}'>"
+
+    def __reduce__(self):
+        """By name where it can be imported, else (in scripts and notebooks, inside functions) by its text."""
+        module, fn = sys.modules.get(self.fn.__module__), self.fn
+        if fn.__module__ != "__main__" and _found(module, fn.__qualname__) is self:
+            return fn.__qualname__
+        lines, first = frontend.lines_of(fn)
+        scope = {
+            name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
+            for name, v in frontend.scope_of(fn).items()
+            if getattr(builtins, name, None) is not v and v is not self
+        }
+        return from_text, (
+            type(self),
+            fn.__name__,
+            fn.__module__,
+            fn.__code__.co_filename,
+            lines,
+            first,
+            scope,
+            self.options,
+            fn.__defaults__,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name in the def line."""
+        return self.fn.__name__
+
+    @property
+    def options(self) -> tuple[bool, bool | int, int, bool]:
+        """fastmath, packed, teams, chain: what the decorator was given."""
+        return self.fastmath, self.packed, self.teams, self.chain
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The names of the parameters, if they are as `portable_text` wants them."""
+        code = self.fn.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
+    def place(self) -> str:
+        """'file:line' of the def line."""
+        return self.portable_text.where()
+
+    @locks.kept
+    def portable_text(self):
+        return frontend.read(self.fn, self.kind)
+
+
+class _Module:
+    """A module, in a pickle."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __reduce__(self):
+        return importlib.import_module, (self.name,)
+
+
+def _found(module, path):
+    """What a dotted name leads to in a module, or None."""
+    try:
+        return functools.reduce(getattr, path.split("."), module)
+    except AttributeError:
+        return None
+
+
+def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
+    """A kernel or function of another process from its text and what its names meant there."""
+    tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
+    tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]
+    namespace = {"__name__": module, **scope}
+    exec(compile(tree, file, "exec"), namespace)  # noqa: S102  (the text of a kernel)
+    namespace[name].__defaults__ = defaults
+    made = cls(namespace[name], *options)
+    frontend.keep(made.fn, [""] * (first - 1) + lines)
+    return made
+
+
+class Kernel(_Written, Generic[Result, *Arguments]):
+    """What @kernel makes of a function; pass it to parallel_for, parallel_reduce or parallel_scan."""
+
+    kind = "kernel"
+    if TYPE_CHECKING:
+
+        def __call__(self, index: Any, /, *args: *Arguments) -> Result: ...
+
+
+class Function(_Written, Generic[Parameters, Result]):
+    """What @function makes of a function; kernels call it, and it is compiled into them."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Parameters.args, **options: Parameters.kwargs) -> Result: ...
+
+
+@overload
+def kernel(fn: Callable[[Any, *Arguments], Result], /) -> Kernel[Result, *Arguments]: ...
+@overload
+def kernel(
+    fn: None = None, /, *, fastmath: bool = False, packed: bool | int = True, teams: int = 1
+) -> Callable[[Callable[[Any, *Arguments], Result]], Kernel[Result, *Arguments]]: ...
+def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool | int = True, teams: int = 1) -> Any:
+    """Mark a plain Python function as a kernel.
+
+    Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at
+    the first launch; constants from globals and closures are taken as they are then.
+
+    Parameters
+    ----------
+    fn : function written with def
+    fastmath : bool
+        Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must
+        survive.
+    packed : bool or int
+        For comparison, how many indices (or members of a team) the CPU takes at a time: False for one, or 2,
+        4, 8 or 16. A GPU takes no notice.
+    teams : int
+        Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers
+        of a thread accordingly.
+
+    Returns
+    -------
+    Kernel
+        Called directly, it is the plain function.
+
+    Raises
+    ------
+    LanguageError
+        Not a plain function written with def.
+    InputError
+        `packed` is something else.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(3)
+    >>> pk.parallel_for(3, add, 2.0, x)
+    >>> x.tolist()
+    [2.0, 2.0, 2.0]
+    """
+    if type(packed) is not bool and packed not in (2, 4, 8, 16):
+        raise InputError(f"kernel: packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted")
+    if fn is None:
+        return lambda f: Kernel(f, fastmath, packed, teams)
+    return Kernel(fn, fastmath, packed, teams)
+
+
+@overload
+def function(fn: Callable[Parameters, Result], /) -> Function[Parameters, Result]: ...
+@overload
+def function(
+    fn: None = None, /, *, chain: bool = False
+) -> Callable[[Callable[Parameters, Result]], Function[Parameters, Result]]: ...
+def function(fn: Any = None, /, *, chain: bool = False) -> Any:
+    """Mark a plain Python function as callable from kernels; it is compiled into each of them.
+
+    Parameters
+    ----------
+    fn : function written with def
+    chain : bool
+        The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs
+        (16 indices, or members of a team, at a time).
+
+    Returns
+    -------
+    Function
+        Called directly, it is the plain function.
+
+    Raises
+    ------
+    LanguageError
+        Not a plain function written with def.
+
+    Examples
+    --------
+    >>> @pk.function
+    ... def square(x):
+    ...     return x * x
+    >>> @pk.kernel
+    ... def squares(i, out):
+    ...     out[i] = square(i)
+    >>> out = np.zeros(4, np.int64)
+    >>> pk.parallel_for(4, squares, out)
+    >>> out.tolist()
+    [0, 1, 4, 9]
+    """
+    return functools.partial(Function, chain=chain) if fn is None else Function(fn, chain=chain)

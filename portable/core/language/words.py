@@ -1,0 +1,520 @@
+"""The words of kernels beyond Python's syntax: one row each, from which all lists of words derive.
+
+A row says what a word is in plain Python, how the compiler reads it, which callables of Python, math and
+NumPy mean the same, its largest error, and its line of documentation. From `ROWS` come pk's names, the
+compiler's table of callables (known.py), the checked space's functions, the messages about what there is not,
+and the tables of docs/kernels.md and docs/accuracy.md. Plain Python, and here and there the checked space,
+runs these callables as they stand. Casts to a dtype are NumPy's scalar types, so that plain Python and
+compiled code agree about what a cast means.
+"""
+
+from __future__ import annotations
+
+import builtins as _builtins  # this module's any and all shadow the builtins
+import inspect
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from .annotations import ArrayLike, DTypeLike, Number, Shape
+from ...errors import LanguageError
+
+Unary: TypeAlias = Callable[[Number], float]
+Binary: TypeAlias = Callable[[Number, Number], float]
+Operation = TypeVar("Operation", bound=Callable[..., Any])
+Kind = TypeVar("Kind", bound=type)
+Value = TypeVar("Value", bound=Number)
+
+
+class Word(NamedTuple):
+    """A word of kernels.
+
+    name : pk's name; of what pk has not, Python's
+    plain : its meaning in plain Python, of numbers of one dtype
+    reads : the method of compiler/calls.py, without `word_`, and what else it is given. The type rule, what
+        is counted and
+        what the checked space watches follow from it:
+        ("math", name, n)       the layer's own texts name_f32 and name_f64, or name_of for both, in
+                                elementary*.py. A float of the dtype common to its n arguments; counts under
+                                its name
+        ("intrinsic", name, n)  the same, by LLVM's instruction
+        ("inline",)             `plain` is kernel text, and stands where it is called: its operations count,
+                                its asserts are watched
+    line : of documentation
+    also : other callables that mean the same
+    ulps : largest error of float32 and float64 in units of the last place, as docs/accuracy.md says; () where
+        there is none
+    """
+
+    name: str
+    plain: object
+    reads: tuple
+    line: str
+    also: tuple = ()
+    ulps: tuple = ()
+
+
+ROWS: list[Word] = []
+NAMES: list[str] = []  # that pk has
+
+
+def word(
+    *reads: Any, also: tuple[Any, ...] = (), line: str | None = None
+) -> Callable[[Operation], Operation]:
+    """Enter a row for the function that is decorated."""
+
+    def enter(fn: Operation) -> Operation:
+        says = line or " ".join((fn.__doc__ or "").split("\n\n")[0].split())  # python -OO keeps no docstrings
+        ROWS.append(Word(fn.__name__, fn, reads, says, also))
+        NAMES.extend([fn.__name__] * (fn.__module__ == __name__))
+        return fn
+
+    return enter
+
+
+def python(*reads: Any, of: tuple[Any, ...], line: str) -> None:
+    """Enter a row for what only Python, or math, has."""
+    name = of[0].__name__ if of[0].__module__ == "builtins" else f"{of[0].__module__}.{of[0].__name__}"
+    ROWS.append(Word(name, of[0], reads, line, tuple(of[1:])))
+
+
+def cast(dtype: Kind, line: str, *reads: str) -> Kind:
+    ROWS.append(Word(dtype.__name__, dtype, reads or ("cast", dtype.__name__), line))
+    NAMES.append(dtype.__name__)
+    return dtype
+
+
+def _scalar(reads, name, plain, line, ulps=(), also=()):
+    """Enter a row for a function of floats, and give pk's form of it, which keeps a NumPy scalar's dtype and
+    warns of nothing."""
+    n = plain.nin if isinstance(plain, np.ufunc) else len(inspect.signature(plain).parameters)
+
+    def call(*args):
+        with np.errstate(all="ignore"):
+            if isinstance(plain, np.ufunc):
+                return plain(*args)
+            kinds = [type(v) for v in args if isinstance(v, np.floating)]
+            result = plain(*map(float, args))
+            return (np.float64 if np.float64 in kinds else kinds[0])(result) if kinds else float(result)
+
+    call.__name__, call.__doc__ = name, f"{line[0].upper()}{line[1:]}."
+    ROWS.append(
+        Word(
+            name,
+            plain if isinstance(plain, np.ufunc) else call,
+            (reads, name, n),
+            line,
+            (call, plain, *also),
+            ulps,
+        )
+    )
+    NAMES.append(name)
+    return call
+
+
+def text(name: str, *row: Any, also: tuple[Any, ...] = ()) -> Any:
+    """A word that is the layer's own text; `also` if not those of math and NumPy that are called alike."""
+    return _scalar(
+        "math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
+    )
+
+
+def llvm(*row: Any) -> Any:
+    """A word that is LLVM's instruction, rounded correctly."""
+    return _scalar("intrinsic", *row)
+
+
+# ---- elementary functions
+def _remainder(x, y):
+    return math.remainder(x, y) if math.isfinite(x) and y or x != x or y != y else math.nan
+
+
+def _gamma(x):
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.copysign(math.inf, x) if x == 0 else math.nan
+
+
+def _logb(x):
+    return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
+
+
+exp: Unary = text("exp", np.exp, "e to the power x, which may be complex", (0.90, 0.92))
+exp2: Unary = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
+expm1: Unary = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
+log: Unary = text("log", np.log, "the natural logarithm", (0.77, 0.78))
+log1p: Unary = text("log1p", np.log1p, "log(1 + x), without cancellation", (0.88, 0.89))
+log2: Unary = text("log2", np.log2, "the logarithm to base 2", (0.88, 0.85))
+log10: Unary = text("log10", np.log10, "the logarithm to base 10", (0.75, 0.75))
+sqrt: Unary = llvm("sqrt", np.sqrt, "the square root", (), (math.sqrt,))
+rsqrt: Unary = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.51, 0.51))
+pow: Binary = text(
+    "pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power)
+)  # noqa: A001
+sin: Unary = text("sin", np.sin, "the sine", (0.85, 0.90))
+cos: Unary = text("cos", np.cos, "the cosine", (0.85, 0.94))
+tan: Unary = text("tan", np.tan, "the tangent", (0.87, 0.89))
+tanh: Unary = text("tanh", np.tanh, "the hyperbolic tangent", (0.77, 0.81))
+atan: Unary = text("atan", np.arctan, "the angle of the slope x, from -pi/2 to pi/2", (0.91, 0.86))
+atan2: Binary = text(
+    "atan2", np.arctan2, "the angle of the point (x, y), given y first, from -pi to pi", (0.91, 0.87)
+)
+asin: Unary = text("asin", np.arcsin, "the angle whose sine is x", (0.63, 0.75))
+acos: Unary = text("acos", np.arccos, "the angle whose cosine is x", (0.60, 0.72))
+hypot: Binary = text("hypot", np.hypot, "sqrt(x^2 + y^2), without overflow", (0.75, 0.51))
+cbrt: Unary = text("cbrt", np.cbrt, "the cube root, of negative numbers too", (0.51, 0.51))
+sinh: Unary = text("sinh", np.sinh, "the hyperbolic sine", (0.73, 0.72))
+cosh: Unary = text("cosh", np.cosh, "the hyperbolic cosine", (0.65, 0.66))
+asinh: Unary = text("asinh", np.arcsinh, "the inverse of sinh", (0.95, 0.92))
+acosh: Unary = text("acosh", np.arccosh, "the inverse of cosh", (0.92, 0.90))
+atanh: Unary = text("atanh", np.arctanh, "the inverse of tanh", (0.99, 0.95))
+fmod: Binary = text("fmod", np.fmod, "the remainder of x by y with the sign of x", (0.5, 0.5))
+degrees: Unary = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82))
+radians: Unary = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
+remainder: Binary = text(
+    "remainder",
+    _remainder,
+    "what is left of x beside the next multiple of y, as math.remainder",
+    (0.5, 0.5),
+    also=(math.remainder,),
+)
+ldexp: Binary = text(
+    "ldexp",
+    lambda x, n: np.ldexp(x, int(n)),
+    "x 2^n, rounded once; n a whole number",
+    (0.5, 0.5),
+    also=(math.ldexp, np.ldexp),
+)
+logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
+gamma: Unary = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
+erf: Unary = text("erf", math.erf, "the error function", (1.16, 1.24))
+erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
+ndtr: Unary = text(
+    "ndtr",
+    lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)),
+    "the standard normal distribution function",
+    (1.41, 1.74),
+)
+lgamma: Unary = text(
+    "lgamma",
+    lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x),
+    "the logarithm of the size of gamma(x)",
+    (1.49, 1.49),
+)
+
+
+@word("math", "exp", 1, True, line="`exp` to 3 ulp, for sums in which such errors do not count")
+def fast_exp(x: Number) -> float:
+    """exp to three units in the last place: by the device's own instruction in float32 on CUDA, and 0 in
+    place of results below the normal numbers. For sums in which such errors do not count; its bits differ
+    between machines."""
+    return exp(x)
+
+
+@word(
+    "math", "exp_nonpositive", 1, line="`exp` of x <= 0 in less time: the same bits, or 0 near the subnormals"
+)
+def exp_nonpositive(x: Number) -> float:
+    """exp of a number that is not above 0, such as a difference from the largest of many: the bits of `exp`,
+    but 0 in place of results below 2^-1021 (2^-125 in float32). Of positive numbers it may be anything."""
+    return exp(x)
+
+
+@word("math", "exp2", 1, True, line="`exp2` so, for x < 1024 (128 in float32)")
+def fast_exp2(x: Number) -> float:
+    """2^x as `fast_exp` is exp, for x < 1024 (128 in float32): with log2(e) in the constants of x, the least
+    work there is."""
+    return exp2(x)
+
+
+@word("math", "log", 1, True, line="`log` to about 2 ulp, of positive normal numbers")
+def fast_log(x: Number) -> float:
+    """log to about two units in the last place, of positive normal numbers; by the device's own instruction
+    in float32 on CUDA."""
+    return log(x)
+
+
+# ---- whole numbers as floats
+rint: Unary = llvm("rint", np.rint, "the nearest whole number, half to even, as a float")
+floor: Unary = llvm("floor", np.floor, "the whole number below, as a float")
+ceil: Unary = llvm("ceil", np.ceil, "the whole number above, as a float")
+trunc: Unary = llvm("trunc", np.trunc, "the whole number towards zero, as a float")
+copysign: Binary = llvm("copysign", np.copysign, "the size of a with the sign of b", (), (math.copysign,))
+
+# ---- types
+float32, float64 = cast(np.float32, "as a float32"), cast(np.float64, "as a float64")
+int32, int64 = cast(np.int32, "as an int32"), cast(np.int64, "as an int64")
+uint32, uint64 = cast(np.uint32, "as a uint32"), cast(np.uint64, "as a uint64")
+complex64 = cast(np.complex64, "as a complex number of two float32", "complex", "float32")
+complex128 = cast(np.complex128, "as a complex number of two float64", "complex", "float64")
+python("cast", "bool", of=(bool, np.bool_), line="false for zeros alone")
+python("cast", "float", of=(float,), line="as a weak float")
+python("complex", of=(complex,), line="a complex number of its two parts, or of one")
+python("conjugate", of=(np.conjugate,), line="the complex number with the other sign of its imaginary part")
+python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
+
+# ---- Python's own
+python("print", of=(print,), line="of numbers and texts, in the checked space only")
+python("breakpoint", of=(breakpoint,), line="the debugger's prompt at one index, in the checked space only")
+python("whole", "rint", of=(round,), line="the next integer, half to even")
+python("whole", "floor", of=(math.floor,), line="the integer below")
+python("whole", "ceil", of=(math.ceil,), line="the integer above")
+python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the size, of a complex number too")
+python("extreme", "<", False, of=(min,), line="Python's: the first, unless a later one is smaller")
+python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
+python("pow", of=(_builtins.pow,), line="`a ** b`")
+python("len", of=(len,), line="of a view's first dimension, or of a tuple")
+python("range", of=(range,), line="of a for loop; its step may be a variable")
+python("range", of=(enumerate,), line="of a for loop: numbers and the items of a range, view or tuple")
+python("range", of=(zip,), line="of a for loop: the items of several, up to the shortest")
+
+
+if TYPE_CHECKING:
+
+    def static(value: Value) -> Value:
+        """A compile-time constant, which goes where a kernel wants a number."""
+else:
+
+    @word("static")
+    class static:
+        """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))`
+        inside.
+
+        Loops over it unroll, and each value compiles its own code.
+        """
+
+        __slots__ = ("value",)
+
+        def __new__(cls, value):
+            if value.__class__ is not int:  # as most are
+                if isinstance(value, static):
+                    return value
+                if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+                    raise LanguageError(
+                        f"static: a number is wanted, got {value!r} of type {type(value).__name__}"
+                    )
+                value = value.item() if isinstance(value, np.generic) else value
+            self = object.__new__(cls)
+            self.value = value
+            return self
+
+        def __reduce__(self):
+            return static, (self.value,)
+
+        def __index__(self):
+            return self.value
+
+        def __repr__(self):
+            return f"static({self.value!r})"
+
+
+@word("where", also=(np.where,))
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`; both are evaluated."""
+    return a if condition else b
+
+
+@word("extreme", "<", True, also=(np.minimum,))
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two; NaN if either is. -0.0 is smaller than 0.0."""
+    return a if a < b or a != a or (a == b and math.copysign(1.0, a) < 0.0) else b
+
+
+@word("extreme", ">", True, also=(np.maximum,))
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two; NaN if either is. 0.0 is larger than -0.0."""
+    return a if a > b or a != a or (a == b and math.copysign(1.0, a) > 0.0) else b
+
+
+@word("inline")
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """`x` held between two bounds."""
+    return minimum(maximum(x, low), high)
+
+
+@word("lanes", "any")
+def any(condition: Any) -> bool:  # noqa: A001  (the word of NumPy and of every SIMD language)
+    """True if the condition holds in any lane that moves together with this one; one index alone: itself."""
+    return bool(condition)
+
+
+@word("lanes", "all")
+def all(condition: Any) -> bool:  # noqa: A001
+    """True if the condition holds in every lane that moves together with this one; one index alone:
+    itself."""
+    return bool(condition)
+
+
+@word("intrinsic", "fma", 3, also=(math.fma,) if hasattr(math, "fma") else ())
+def fma(a: Number, b: Number, c: Number) -> float:
+    """a * b + c, rounded once."""
+    from fractions import Fraction  # with `decimal` two milliseconds, of those who ask for it
+
+    strong = [v for v in (a, b, c) if isinstance(v, np.floating)]
+    single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
+    kind = np.float32 if single else np.float64
+    a, b, c = float(a), float(b), float(c)
+    finite = _builtins.all(map(math.isfinite, (a, b, c)))
+    exact = Fraction(a) * Fraction(b) + Fraction(c) if finite else None
+    if not exact:  # infinities, NaN, and the sign of zero
+        return kind(a * b + c)
+    near = _nearest(exact)
+    if (
+        single
+        and math.isfinite(near)
+        and (gap := exact - Fraction(near))
+        and np.float64(near).view(np.int64) & 1 == 0
+    ):
+        # Round to odd before float32, so that the second rounding sees on which side the exact value lies.
+        near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
+    with np.errstate(over="ignore", under="ignore"):
+        return kind(near)
+
+
+def _nearest(fraction):
+    """The float64 nearest to a fraction; Python's division of integers rounds correctly."""
+    try:
+        return fraction.numerator / fraction.denominator
+    except OverflowError:
+        return math.inf if fraction > 0 else -math.inf
+
+
+def modulo64(n: int) -> np.uint64:
+    """A whole number modulo 2^64, as a uint64."""
+    return np.uint64(n % 2**64 if isinstance(n, int) else n)
+
+
+ROWS.append(Word("modulo64", modulo64, ("cast", "uint64"), ""))
+
+
+@word("inline", also=(math.isnan, np.isnan))
+def isnan(x: Number) -> bool:
+    """True for NaN."""
+    return bool(x != x)
+
+
+@word("inline", also=(math.isinf, np.isinf))
+def isinf(x: Number) -> bool:
+    """True for an infinity of either sign."""
+    return bool(abs(x) == math.inf)
+
+
+@word("inline", also=(math.isfinite, np.isfinite))
+def isfinite(x: Number) -> bool:
+    """True unless NaN or infinite."""
+    return bool(abs(x) < math.inf)
+
+
+# B_2k / 2k, k from 6 down
+_DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0
+
+
+@word("inline", also=(math.isclose,))
+def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
+    """True if abs(a - b) is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
+    return a == b or (
+        abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b)
+    )
+
+
+@word("inline", also=(math.frexp, np.frexp))
+def frexp(x: Number) -> tuple[float, int]:
+    """(m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; zero, infinities and NaN are their own m,
+    and e is 0."""
+    e = logb(x) + 1.0
+    e = where(isfinite(e), e, 0.0)
+    return ldexp(x, -e), int(e)
+
+
+@word("inline", also=(math.gcd, np.gcd))
+def gcd(a: int, b: int) -> int:
+    """The greatest common divisor of two integers; of 0 and 0 it is 0."""
+    a, b = abs(a | 0), abs(b | 0)  # of a float there is none
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@word("inline")
+def digamma(x: Number) -> float:
+    """The derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or of itself
+    where that is more."""
+    a = where(x <= 0.0, 1.0 - x, x) * 1.0
+    total = 0.0 * x
+    while a < 10.0:
+        total += 1.0 / a
+        a += 1.0
+    z = 1.0 / (a * a)
+    series = 1.0 / 12.0
+    for c in _DIGAMMA:
+        series = series * z + c
+    y = log(a) - 0.5 / a - series * z - total
+    d = (x - rint(x)) * math.pi
+    y = y - where(x < 0.0, math.pi / tan(where((x < 0.0) & (d != 0.0), d, 1.0)), 0.0)
+    return where(x == 0.0, copysign(math.inf, -x), where((x < 0.0) & (d == 0.0), math.nan, y))
+
+
+@word("bits")
+def bits(x: Any) -> Any:
+    """The bit pattern of a float: float64 as int64, float32 as int32."""
+    return x.view(np.int32) if isinstance(x, np.float32) else np.float64(x).view(np.int64)
+
+
+@word("from_bits", "float64")
+def from_bits64(n: int) -> np.float64:
+    """The float64 with the bit pattern of an int64."""
+    return np.int64(n).view(np.float64)
+
+
+@word("from_bits", "float32")
+def from_bits32(n: int) -> np.float32:
+    """The float32 with the bit pattern of an int32."""
+    return np.int32(n).view(np.float32)
+
+
+@word("local")
+def local(shape: Shape, dtype: DTypeLike) -> Any:
+    """An array private to one index, of compile-time shape; its content starts undefined."""
+    return np.empty(shape, dtype)
+
+
+def _atomic(
+    op: str, combine: Callable[[Any, Any], Any], doc: str
+) -> Callable[[ArrayLike, int | tuple[int, ...], Any], Any]:
+    def operation(view, index, value):
+        old = view[index]
+        view[index] = combine(old, view.dtype.type(value))
+        return old
+
+    operation.__name__ = f"atomic_{op}"
+    operation.__doc__ = (
+        f"{doc} as one indivisible step; returns the old value. `view[index]`, index an integer or a tuple."
+    )
+    return word("atomic", op)(operation)
+
+
+atomic_add = _atomic("add", lambda old, value: old + value, "Add to an element")
+atomic_sub = _atomic("sub", lambda old, value: old - value, "Subtract from an element")
+atomic_min = _atomic("min", minimum, "Lower an element to a value")
+atomic_max = _atomic("max", maximum, "Raise an element to a value")
+atomic_and = _atomic("and", lambda old, value: old & value, "Bitwise and into an element")
+atomic_or = _atomic("or", lambda old, value: old | value, "Bitwise or into an element")
+atomic_xor = _atomic("xor", lambda old, value: old ^ value, "Bitwise exclusive or into an element")
+atomic_exchange = _atomic("exchange", lambda old, value: value, "Replace an element")
+
+
+@word("atomic", "cas")
+def atomic_cas(view: ArrayLike, index: int | tuple[int, ...], expected: Any, value: Any) -> Any:
+    """Replace an element if it equals `expected`, as one indivisible step; returns the old value."""
+    old = view[index]
+    if old == expected:
+        view[index] = value
+    return old
+
+
+globals()["__all__"] = NAMES  # so: type checkers, which cannot run the rows, take every name of this module

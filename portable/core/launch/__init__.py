@@ -1,0 +1,1 @@
+"""Launches, copies, plans and graphs."""

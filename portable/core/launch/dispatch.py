@@ -1,0 +1,775 @@
+"""Launches: parallel_for, parallel_reduce, parallel_scan, fence.
+
+A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap
+objects and does nothing else in Python than to build the argument block; checks and compilation happen on the
+first one.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import math
+import struct
+import warnings
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from .. import events, locks
+from ..language.annotations import Arguments, Out, Policy
+from .. import registry
+from ..language.types import COMPLEX, HELD, held
+from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
+from ..language.frontend import by_users_names, writes
+from ..language.kernel import Kernel
+from ..places.policy import (
+    KINDS,
+    WITH_PREFIXES,
+    MDRangePolicy,
+    RangePolicy,
+    TeamPolicy,
+    as_policy,
+    kind_of,
+    n_indices,
+)
+from ..language.reducer import Reducer, Reducers, Sum
+from ..arrays.scatter import ScatterView
+from ..places.space import HOST, Space, default_space, require, resolve
+from ..arrays.view import Spec, View, asview, describe, producer_of
+from ..language.words import static
+
+compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
+_FREE = contextlib.nullcontext()  # in place of a backend's lock
+_pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
+_PACK = {
+    "int32": struct.Struct("=i4x").pack,
+    "uint32": struct.Struct("=I4x").pack,
+    "int64": _pack_int,
+    "uint64": struct.Struct("=Q").pack,
+    "float32": _pack_float32,
+    "float64": _pack_float,
+    "bool": struct.Struct("=?7x").pack,
+}
+_NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
+_INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
+_SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
+_OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
+_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that float32 rounds to infinity
+_MOST_STATICS = 4096
+_MOST_LEVELS = 50  # of tuples and records within each other
+_statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
+_policy = functools.lru_cache(maxsize=1024)(as_policy)
+_REFUSED = InputError, struct.error
+_AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered by
+
+
+def _describe(args, level=0):
+    """(specs, words, weak) of arguments, or of the parts of one at some `level`; the words of a weak float
+    are the float itself (`weak`), of a tuple a list."""
+    specs, words, weak = [], [], False
+    for a in args:
+        kind = type(a)
+        if kind is View:
+            specs.append(a.spec)
+            words.append(a.words)
+        elif kind is np.ndarray:
+            spec, w = describe(a)
+            specs.append(spec)
+            words.append(w)
+        elif kind is float:
+            specs.append(_FLOAT)
+            words.append(a)
+            weak = True
+        elif kind is int:
+            specs.append(_INT)
+            words.append(_pack_int(a))
+        elif kind is static and a.value.__class__ is not float:
+            specs.append(_whole_static(a.value))
+            words.append(b"")
+        elif kind in _OF_TYPE:
+            spec, pack = _OF_TYPE[kind]
+            specs.append(spec)
+            words.append(pack(a))
+        else:
+            spec, w = _describe_rare(a, kind, level)
+            specs.append(spec)
+            words.append(w)
+            weak = weak or w.__class__ is list
+    return tuple(specs), words, weak
+
+
+@functools.lru_cache(_MOST_STATICS, typed=True)
+def _whole_static(number):
+    """The spec of a constant that is an int or a bool."""
+    return "static", number, repr(number)
+
+
+def _describe_rare(a, kind, level):
+    if kind is bool:
+        return _NUMBER["bool"], _pack_int(a)
+    if kind is ScatterView:
+        return ("scatter", a.view.spec), a.view.words
+    if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
+        if len(_statics) >= _MOST_STATICS:
+            _statics.clear()
+        return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
+    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
+        spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
+        return spec, pack(a.item())
+    if is_record(a):
+        return _describe_record(a, level)
+    if isinstance(a, np.ndarray):
+        return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
+    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
+        view = asview(a)
+        return view.spec, view.words
+    raise DTypeError(
+        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number,"
+        " pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of"
+        " other libraries)"
+    )
+
+
+def _describe_record(a, level):
+    if level == _MOST_LEVELS:
+        raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
+    names, parts = parts_of(a)
+    specs, words, _ = _describe(parts, level + 1)
+    return ("tuple", specs, names), words
+
+
+def is_record(a):
+    """Whether an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
+    return isinstance(a, (tuple, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
+
+
+def parts_of(a):
+    """The names of the fields, () for a plain tuple, and the values of what has parts."""
+    if isinstance(a, tuple):
+        return getattr(a, "_fields", ()), tuple(a)
+    if isinstance(a, (complex, np.complexfloating)):
+        return COMPLEX, (a.real, a.imag)
+    names = tuple(field.name for field in dataclasses.fields(a))
+    return names, tuple(getattr(a, name) for name in names)
+
+
+def _block(words, pack_weak):
+    """The argument block of a launch."""
+    try:
+        return b"".join(
+            [
+                w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
+                for w in words
+            ]
+        )
+    except OverflowError:  # of a float beyond float32, for which struct knows no infinity
+        given = [
+            math.copysign(math.inf, w) if w.__class__ is float and abs(w) >= _TOO_LARGE else w for w in words
+        ]
+        return _block(given, pack_weak)
+
+
+def _compiler_specs(specs, space, kernel, names):
+    """What the compiler is told of the arguments; WrongSpaceError for a view that the space cannot reach."""
+    result = []
+    for spec, name in zip(specs, names):
+        if spec[0] == "tuple":
+            parts = [f".{field}" for field in spec[2]] or [f"[{k}]" for k in range(len(spec[1]))]
+            result.append(
+                (
+                    "tuple",
+                    _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]),
+                    spec[2],
+                )
+            )
+            continue
+        if spec[0] in ("number", "static"):
+            result.append(tuple(spec))
+            continue
+        what, spec = spec if spec[0] == "scatter" else ("view", spec)
+        if spec[4] != space.memory:
+            raise _wrong_space(kernel, name, spec[4], space)
+        result.append((what, *spec[:4]))
+    return tuple(result)
+
+
+def _wrong_space(kernel, name, memory, space):
+    how = (
+        f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
+        if memory == HOST
+        else f"Copy it with v.to_numpy(), or launch on '{memory}'."
+    )
+    what = "a NumPy array or host view" if memory == HOST else f"a view in memory '{memory}'"
+    return WrongSpaceError(
+        f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
+        f"but the launch runs on '{space}'. {how}"
+    )
+
+
+def describe_launch(policy, kernel, args, reducer=(), scan=None):
+    """A launch as tools see it, checked: (space, policy, backend, policy_kind, specs, reducers, words).
+
+    `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of
+    `args`.
+    """
+    reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
+    bind_here = events.current().redirect or functools.partial(bind, compiles=False)
+    space, policy, backend, _, words = bind_here(policy, kernel, args, reducers, scan)
+    policy_kind = kind_of(policy)
+    return (
+        space,
+        policy,
+        backend,
+        scan or policy_kind,
+        compiler_specs(args, space, kernel, policy_kind),
+        reducers,
+        words,
+    )
+
+
+def compiler_specs(args, space, kernel, policy_kind):
+    """What the compiler is told of a launch's arguments."""
+    return _compiler_specs(
+        _describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
+    )
+
+
+class Launch(NamedTuple):
+    """One launch, as listeners are told about it (events.py)."""
+
+    policy: object
+    kernel: Kernel
+    args: tuple
+    space: Space
+    label: str
+    reducers: tuple = ()
+    # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
+    scan: str | None = None
+    outs: tuple = ()  # one-element views for the results; () if they are returned
+
+    @property
+    def pattern(self) -> str:
+        return "scan" if self.scan else "reduce" if self.reducers else "for"
+
+
+@functools.lru_cache(maxsize=64)
+def _space(name):
+    """The space of a name, if it can run here."""
+    return require(resolve(name))
+
+
+@functools.lru_cache(maxsize=1024)
+def _debugging(policy, space, debug):
+    """A policy on the space's debug build, and that space."""
+    space = dataclasses.replace(space, debug=debug)
+    return dataclasses.replace(policy, space=space), space
+
+
+def _no_kernel(fn):
+    name = getattr(fn, "__name__", repr(fn))
+    return LanguageError(
+        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
+    )
+
+
+def bind(policy, kernel, args, reducers, scan=None, compiles=True):
+    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
+    and compiles where types are new; without code for who only looks at the launch."""
+    if type(kernel) is not Kernel:
+        raise _no_kernel(kernel)
+    if type(policy) not in KINDS:
+        policy = _policy(policy) if type(policy) is int else as_policy(policy)
+    space = policy.space
+    if type(space) is not Space:
+        space = default_space() if space is None else _space(space)
+    if (debug := _hooks().debug) and not space.debug:
+        policy, space = _debugging(policy, space, debug)
+    try:
+        specs, words, weak = _describe(args)
+    except _REFUSED as error:
+        raise _named(error, kernel, args, policy) from error
+    kind = scan or (type(policy) if type(policy) is not MDRangePolicy else kind_of(policy))
+    key = kind, space.name, space.device, space.debug, specs, reducers
+    known = kernel.compiled.get(key)
+    if not known:
+        known = _first(args, scan, policy, space, kernel, specs, reducers, compiles and key)
+    backend, compiled, pack_weak = known
+    return (
+        space,
+        policy,
+        backend,
+        compiled,
+        args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words),
+    )
+
+
+def bound(policy, kernel, args, reducers, scan=None):
+    """What `bind` gives, or what stands in for it in this context."""
+    return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
+
+
+def _first(args, scan, policy, *launch):
+    """`_prepare`; the error of a write to a read-only array names those who forbid it."""
+    try:
+        return _prepare(scan or kind_of(policy), *launch)
+    except ReadOnlyError as error:
+        raise _with_producers(error, args) from error
+
+
+@locks.alone
+def _prepare(policy_kind, space, kernel, specs, reducers, key):
+    """Check and compile for argument types not seen before; without a key, by which they are known then, only
+    check."""
+    names, first = list(kernel.params), n_indices(policy_kind)
+    if policy_kind in WITH_PREFIXES:
+        names.append("out")
+    if len(specs) != len(names) - first:
+        kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
+        raise ShapeError(
+            f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
+            f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given"
+        )
+    wanted = _compiler_specs(specs, space, kernel, names[first:])
+    single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
+    backend = registry.launches(space.name)
+    compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers) if key else None
+    # where its text was not read, its code was found on disk, and so it has been accepted
+    if key and not reducers and "portable_text" in vars(kernel):
+        refuse_results(kernel)
+    known = backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
+    if key:
+        kernel.compiled[key] = known
+    return known
+
+
+def refuse_results(kernel):
+    """LanguageError for a kernel that does nothing but return a value, of which parallel_for has no use; a
+    warning for one of the user's that also writes."""
+    lost = kernel.portable_text.returns_something
+    if lost is None:
+        return
+    message = (
+        f"kernel '{kernel.name}' ({kernel.portable_text.where(lost)}): parallel_for drops what"
+        f" `{by_users_names(ast.unparse(lost))}` gives; store it in an element of an array, or launch with"
+        " pk.parallel_reduce or pk.parallel_scan"
+    )
+    if not writes(kernel.portable_text):
+        raise LanguageError(message)
+    if not kernel.fn.__module__.startswith(("portable.core.", "portable.library.", "portable.random")):
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
+    """Run now; the results of reducers, or None if `outs` takes them."""
+    hooks = _hooks()
+    bound = (bind if hooks is _NOBODY else hooks.redirect or bind)(policy, kernel, args, reducers, scan)
+    if outs:
+        outs = tuple(_checked_out(view, bound[0]) for view in outs)
+    if hooks is _NOBODY or hooks.recording is None and not hooks.listeners:
+        space, policy, backend, compiled, words = bound
+        if reducers or backend.lock is not None:
+            return _run(*bound, reducers, scan, outs)
+        try:  # the shortest way
+            return backend.run_for(space, compiled, policy, words)
+        except BaseException as error:
+            raise interrupted(error)  # noqa: B904  (the same)
+    launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
+    if hooks.recording is not None:
+        if reducers and not outs:
+            what = "total" if scan else "out"
+            events.refuse_while_recording(
+                f"'{launch.label}', which returns a number (give it a view, {what}=),"
+            )
+        hooks.recording.record(launch, bound)
+        return None
+    with events.kernel(launch):
+        return _run(*bound, reducers, scan, outs)
+
+
+def _remember(policy, kernel, args):
+    """What the next launches with a policy begin with, which comes for the second time. No argument is
+    kept."""
+    space, policy, backend, compiled, _ = bind(policy, kernel, args, ())
+    again = backend.again_for(space, compiled, policy) if backend.lock is None else None
+    specs = _describe(args)[0]
+    known = kernel.compiled.get((type(policy), space.name, space.device, space.debug, specs, ()))
+    lasting = again is not None and known is not None and known[1] is compiled
+    # the keys of views and the block of words of the launch before, if all arguments are views
+    same = [(None, None)] if args and all(a.__class__ is View for a in args) else None
+    kernel.last = (policy, specs, again, known[2], same) if lasting else (policy, *(None,) * 4)
+
+
+def repeat(launch, bound):
+    """Run a recorded launch, telling nobody."""
+    return _run(*bound, launch.reducers, launch.scan, launch.outs)
+
+
+def _run(space, policy, backend, compiled, words, reducers, scan, outs):
+    try:
+        with backend.lock or _FREE:
+            if not reducers:
+                return backend.run_for(space, compiled, policy, words)
+            return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
+
+
+def interrupted(error):
+    """What was raised within a launch; a KeyboardInterrupt tells so."""
+    for forget in locks.ending:
+        forget()
+    if isinstance(error, KeyboardInterrupt):
+        error.add_note("Ctrl-C stopped a launch: the arrays that it writes may be half written")
+    return error
+
+
+def _checked_out(out, space):
+    """A view that receives one number; its dtype is looked at when the result's is known."""
+    view = out if type(out) is View else asview(out)
+    if view.size != 1:
+        raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
+    if view.readonly:
+        raise InputError("out is read-only; a writable view is wanted")
+    if view.memory != space.memory:
+        raise WrongSpaceError(
+            f"out is in memory '{view.memory}', but the launch runs on '{space}', whose memory is "
+            f"'{space.memory}'; take the returned number, or pk.empty(1, space='{space}')"
+        )
+    return view
+
+
+def _views(specs):
+    for s in specs:
+        if s[0] in ("view", "scatter"):
+            yield s
+        elif s[0] == "tuple":
+            yield from _views(s[1])
+
+
+def _named(error, kernel, args, policy):
+    """The error of an argument, with the kernel and the parameter named."""
+    for name, a in zip(kernel.portable_text.params[n_indices(kind_of(policy)) :], args):
+        try:
+            _describe((a,))
+        except struct.error:
+            return DTypeError(
+                f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a"
+                " float"
+            )
+        except InputError as own:
+            return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
+    return error
+
+
+def _with_producers(error, args):
+    """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid
+    it."""
+    names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
+    more = (
+        f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
+        if names
+        else ""
+    )
+    return ReadOnlyError(f"{error}{more}")
+
+
+@overload
+def parallel_for(
+    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> None: ...
+@overload
+def parallel_for(
+    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> None: ...
+@overload
+def parallel_for(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> None: ...
+@overload
+def parallel_for(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> None: ...
+def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
+    """Run a kernel at every index of a policy.
+
+    Parameters
+    ----------
+    policy : int, RangePolicy, MDRangePolicy or TeamPolicy
+        An integer n means the indices 0..n-1 on the default space.
+    kernel : function marked with @pk.kernel
+        Called with the index (or the team) and `args`.
+    *args : views, NumPy arrays (host spaces), numbers, pk.static(number), tuples of these
+        A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel:
+        `state.x[i]`.
+    label : str, optional
+        Name in profiles; the kernel's own if not given.
+
+    Raises
+    ------
+    InputError, SpaceError, KernelError
+        Before anything ran; the message names kernel, file, line and argument.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros((4,))
+    >>> pk.parallel_for(pk.RangePolicy(1, 3, space="serial"), add, 1.0, x)
+    >>> x.tolist()
+    [0.0, 1.0, 1.0, 0.0]
+    """
+    if type(policy) in _AGAIN and type(kernel) is Kernel and _hooks() is _NOBODY:
+        last, known, again, pack_weak, same = kernel.last
+        if last is not policy:
+            if kernel.seen is policy and policy.space is not None:
+                _remember(policy, kernel, args)
+            kernel.seen = policy
+        else:
+            before, words = same[0] if same else (None, None)
+            try:
+                keys = [a.key for a in args] if same else None
+                if not same or keys != before:
+                    specs, words, weak = _describe(args)
+                    if specs != known:  # arguments of other types than then
+                        words = None
+                    else:
+                        words = _block(words, pack_weak) if weak else b"".join(words)
+                    if same:
+                        same[0] = keys, words
+            except (AttributeError, InputError, struct.error):
+                words = None  # for a reason that is told below
+            if words is not None:
+                try:
+                    return again(words)
+                except BaseException as error:
+                    raise interrupted(error)  # noqa: B904  (the same)
+    return _launch(policy, kernel, args, label)
+
+
+@overload
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: Reducer = ...,
+    out: None = None,
+    label: str | None = None,
+) -> Any: ...
+@overload
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: tuple[Reducer, ...],
+    out: None = None,
+    label: str | None = None,
+) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(
+    policy: Policy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    reducer: Reducers = ...,
+    out: Out,
+    label: str | None = None,
+) -> None: ...
+@overload
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducer = ...,
+    out: None = None,
+    label: str | None = None,
+) -> Any: ...
+@overload
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: tuple[Reducer, ...],
+    out: None = None,
+    label: str | None = None,
+) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers = ...,
+    out: Out,
+    label: str | None = None,
+) -> None: ...
+def parallel_reduce(
+    policy: Any,
+    kernel: Any,
+    *args: Any,
+    reducer: Reducers = Sum,
+    out: Out | None = None,
+    label: str | None = None,
+) -> Any:
+    """Combine what a kernel returns at every index.
+
+    Parameters
+    ----------
+    policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
+    reducer : Reducer or tuple of Reducers
+        Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the
+        policy's index (the league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does
+        not commute is alone, over a range.
+    out : one-element view or tuple of them, one a number of the result, optional
+        Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's
+        space.
+
+    Returns
+    -------
+    number, tuple (value, index) for MinLoc and MaxLoc, or a tuple of such results; None with `out`
+        Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on
+        the number of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in
+        `out` it is one number, counted row by row.
+
+    Raises
+    ------
+    DTypeError, InputError
+        `reducer` is none, or does not commute where it must; what `parallel_for` refuses.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x = np.array([3.0, 1.0, 2.0])
+    >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
+    (6.0, 1.0)
+    """
+    several = isinstance(reducer, tuple)
+    reducers = reducer if several else (reducer,)
+    if not reducers:
+        raise InputError("reducer is an empty tuple; at least one reducer is wanted")
+    for r in reducers:
+        if not isinstance(r, Reducer):
+            raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
+    ordered = not all(r.commutes for r in reducers)
+    if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
+        raise InputError(
+            f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer"
+        )
+    results = _launch(
+        policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
+    )
+    if out is not None:
+        return None
+    if policy.__class__ is MDRangePolicy:
+        results = tuple(
+            _located(policy, result) if r.with_index else result for r, result in zip(reducers, results)
+        )
+    return results if several else results[0]
+
+
+def reduce_ahead(policy, kernel, *args, reducer, label=None):
+    """A callable that gives what parallel_reduce returns, and waits for it alone: launches that are queued
+    before it is called need not be done."""
+    if events.current() is not events.NONE:  # whoever listens hears of an end when it is there
+        results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
+        return lambda: results
+    specs, words, weak = _describe(args)
+    wanted, (known, ahead) = (policy, reducer, specs), kernel.ahead
+    if weak or known != wanted:
+        space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
+        ahead = backend.reduce_ahead(space, compiled, policy)
+        kernel.ahead = None if backend.interprets else wanted, ahead
+    else:
+        words = b"".join(words)
+    try:
+        return ahead(words)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
+
+
+def parallel_scan(
+    policy: int | RangePolicy,
+    kernel: Kernel[Any, *Arguments],
+    *args: *Arguments,
+    out: Out,
+    reducer: Reducer = Sum,
+    inclusive: bool = True,
+    total: Out | None = None,
+    label: str | None = None,
+) -> Any:
+    """Prefix sums of what a kernel returns, or prefixes under another reducer.
+
+    Parameters
+    ----------
+    policy : int or RangePolicy
+    kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side
+        effects
+    out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
+        out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
+    reducer : Reducer
+        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the
+        order of indices. A prefix is what the reducer's `finish` makes of the state so far.
+    inclusive : bool
+        Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's
+        identity.
+    total : one-element view, optional
+        Receives the total without waiting for it, as parallel_reduce's `out` does.
+
+    Returns
+    -------
+    number
+        The total; None with `total`. The bits do not depend on the number of threads.
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        `reducer` is none, the policy no range, `out` too short or read-only; what `parallel_for` refuses.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x, sums = np.array([3.0, 1.0, 2.0]), np.zeros(3)
+    >>> float(pk.parallel_scan(3, value, x, out=sums)), sums.tolist()
+    (6.0, [3.0, 4.0, 6.0])
+    """
+    if not isinstance(reducer, Reducer):
+        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
+    policy = as_policy(policy)
+    if policy.__class__ is not RangePolicy:
+        raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
+    for array in _as_tuple(out):
+        if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
+            raise ShapeError(
+                f"out: a one-dimensional array of at least {policy.end} elements is wanted, got"
+                f" {getattr(array, 'shape', array)!r}"
+            )
+        if array.readonly if isinstance(array, View) else not array.flags.writeable:
+            raise InputError("out is read-only; a writable array is wanted")
+    kind = "scan inclusive" if inclusive else "scan exclusive"
+    results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
+    return results[0] if total is None else None
+
+
+def _as_tuple(outs):
+    return outs if isinstance(outs, tuple) else () if outs is None else (outs,)
+
+
+def _located(policy, result):
+    """A result whose last number is a place in a box, counted row by row until now, with the place as a
+    tuple."""
+    *others, place = result if isinstance(result, tuple) else (result,)
+    if not 0 <= place < math.prod(policy.extents):  # no place: that of an empty box, for example
+        return result
+    place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
+    return (*others, place) if others else place

@@ -1,0 +1,131 @@
+"""What became of a kernel: packed or scalar, registers and spills, and the lines whose memory accesses are
+not contiguous."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import dispatch
+from ..language.annotations import AnyPolicy, Scan
+from ..language.kernel import Kernel
+from ..language.reducer import Reducers
+
+
+class Access(NamedTuple):
+    """How one line reaches one view: "uniform" (all lanes the same element), "contiguous", or "strided or
+    gathered"."""
+
+    line: str
+    view: str
+    how: str
+
+
+class Explanation:
+    """Facts about a kernel's compiled code; prints as text, shows as a table in notebooks.
+
+    Attributes
+    ----------
+    kernel, space : str
+    facts : dict of str
+    accesses : list of Access
+    tree : str
+        The typed tree: every operation with its dtype, and whether it is uniform, linear or varying between
+        lanes.
+    """
+
+    def __init__(self, kernel, space, facts, accesses, tree):
+        self.kernel, self.space, self.facts, self.accesses = (
+            kernel,
+            space,
+            facts,
+            [Access(*a) for a in accesses],
+        )
+        self.tree = tree
+
+    def _rows(self):
+        yield from self.facts.items()
+        for a in self.accesses:
+            yield f"{a.line}: {a.view}", a.how
+
+    def __str__(self):
+        return "\n".join(
+            [
+                f"kernel '{self.kernel}' on '{self.space}'",
+                *(f"  {name}: {value}" for name, value in self._rows()),
+            ]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        import html  # a millisecond of its own
+
+        rows = "".join(
+            f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows()
+        )
+        return (
+            f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
+        )
+
+
+def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
+    """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches
+    memory.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in parallel_for; nothing runs
+
+    Returns
+    -------
+    Explanation
+        An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last
+        (`x[c, i]`).
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> told = pk.explain(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))
+    >>> [access.how for access in told.accesses]
+    ['contiguous']
+    """
+    space, policy, backend, policy_kind, specs, _, _ = dispatch.describe_launch(policy, kernel, args)
+    return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
+
+
+def listing(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers = (),
+    scan: Scan | None = None,
+) -> str:
+    """The machine code of a launch as text: this CPU's assembly, or PTX.
+
+    Parameters
+    ----------
+    policy, kernel, *args, reducer, scan : as in count; nothing runs
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    SpaceError
+        On "checked", which has no machine code.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> len(pk.listing(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))) > 100
+    True
+    """
+    space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(
+        policy, kernel, args, reducer, scan
+    )
+    return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

@@ -1,0 +1,119 @@
+"""A launch prepared once, for programs that run it again and again."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from . import dispatch
+from .. import events
+from ..language.annotations import Arguments, Policy
+from ..events import current
+from ..language.kernel import Kernel
+from ..locks import Lock, arm
+from ..places.policy import MDRangePolicy
+from ..places.space import use
+
+
+class Plan:
+    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were
+    then)."""
+
+    __slots__ = ("_call", "_launch", "_bound", "_lock", "_build", "_plain")
+
+    def __init__(self, call, launch, bound):
+        self._call, self._launch, self._bound, self._lock = call, launch, bound, Lock()
+        hooks = current()
+        self._build = hooks.redirect, hooks.debug
+        # hooks with which nothing else is to be done
+        self._plain = events.NONE if self._build == (None, events.NONE.debug) else None
+
+    def __call__(self) -> None:
+        hooks = current()
+        if hooks is self._plain:
+            try:
+                with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                    return self._call()
+            except BaseException as error:
+                raise dispatch.interrupted(error)  # noqa: B904  (the same)
+        return self._hooked(hooks)
+
+    def _hooked(self, hooks):
+        """The same, where somebody listens, where a capture records, or where this context or the plan's own
+        has another build."""
+        # another context, which checks or debugs its launches
+        if (hooks.redirect, hooks.debug) != self._build:
+            launch = self._launch
+            with use(launch.space):  # where it was made for
+                return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
+        if hooks.recording is not None:
+            return hooks.recording.record(self._launch, self._bound)
+        try:
+            with self._lock.held:
+                if hooks.listeners:
+                    with events.kernel(self._launch):
+                        return self._call()
+                return self._call()
+        except BaseException as error:
+            raise dispatch.interrupted(error)  # noqa: B904  (the same)
+
+    @property
+    def as_made(self) -> bool:
+        """Whether a call runs what was prepared: not where this context, or the plan's own, has another
+        build, as `pk.use(debug=...)` and `portable.testing.watching` do."""
+        hooks = current()
+        return (hooks.redirect, hooks.debug) == self._build
+
+    def __repr__(self):
+        return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
+
+
+@overload
+def plan(
+    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> Plan: ...
+@overload
+def plan(
+    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
+) -> Plan: ...
+@overload
+def plan(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> Plan: ...
+@overload
+def plan(
+    policy: MDRangePolicy,
+    kernel: Kernel[Any, Any, Any, Any, *Arguments],
+    *args: *Arguments,
+    label: str | None = None,
+) -> Plan: ...
+def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
+    """Prepare a launch: `p = plan(...); p()` costs the least host time.
+
+    Parameters
+    ----------
+    policy, kernel, *args, label : as in parallel_for
+
+    Returns
+    -------
+    Plan
+        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers
+        are frozen. In a capture, a call is recorded as the launch would be.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(2)
+    >>> again = pk.plan(2, add, 1.0, x)
+    >>> again(); again()
+    >>> x.tolist()
+    [2.0, 2.0]
+    """
+    bound = space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
+    launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)
+    arm()
+    return Plan(backend.plan_for(space, compiled, policy, words), launch, bound)

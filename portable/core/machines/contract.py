@@ -1,0 +1,289 @@
+"""What a backend is, typed: the spaces that it offers (Backend), their memory (Memory), and how it runs
+kernels (Launches).
+
+A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a
+module will do for Launches). What is abstract must be written. `portable.register` makes it known under the
+names of its spaces. The conformance suite (tests/conformance) is a function of the space: a new backend is
+done when it passes. docs/backends.md shows one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ...errors import InputError, SpaceError
+from ..events import Stamp
+from ..places.place import HOST, Space
+from ..arrays.view import address, lowest, over_new, span
+from .. import registry
+
+# bytes of an array whose memory the host keeps when it is freed, at least: the system hands out fresh memory
+# page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4)
+LARGE = 128 << 10
+
+
+class Allocated(Protocol):
+    """Memory while it is referred to; its address."""
+
+    pointer: int
+
+
+class Memory(Protocol):
+    """One memory by its addresses. A copy comes after all that was queued in the memory's spaces, and has
+    ended when it returns.
+    """
+
+    dlpack: tuple[int, int] = (12, 0)  # DLPack's type and number of the device; 12: it has no type of its own
+
+    @abstractmethod
+    def allocate(self, nbytes: int, zero: bool = False) -> Allocated:
+        """New memory, freed with the last reference to what is returned; MemoryError if there is no room."""
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, zero: bool) -> np.ndarray:
+        """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
+        host's.
+        """
+        return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
+
+    @abstractmethod
+    def copy_to_host(self, target: int, source: int, nbytes: int):
+        """Copy from address `source` of this memory to address `target` of the host."""
+
+    @abstractmethod
+    def copy_to_device(self, target: int, source: int, nbytes: int):
+        """Copy from address `source` of the host to address `target` of this memory."""
+
+    def copy(self, target: int, source: int, nbytes: int, origin: Memory):
+        """Copy from address `source` of `origin`, this or another memory of a device, to `target`; they do
+        not overlap.
+        """
+        through = np.empty(nbytes, np.uint8)
+        origin.copy_to_host(through.ctypes.data, source, nbytes)
+        self.copy_to_device(target, through.ctypes.data, nbytes)
+
+    def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
+        """As `copy`, but queued in this memory's space behind what is there, and in no order with what is
+        queued in another's: see `follow`.
+        """
+        self.copy(target, source, nbytes, origin)
+
+    def reaches(self, other: Memory) -> bool:
+        """Whether kernels that run on this memory may read another device's, in their queue."""
+        return False
+
+    def follow(self, other: Memory):
+        """What is queued in this memory's spaces from now on comes after what was queued in those of
+        another.
+        """
+        other.synchronize()
+
+    def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
+        """Set every byte; to be finished when it returns only if `wait`."""
+        filled = np.full(nbytes, byte, np.uint8)
+        self.copy_to_device(target, filled.ctypes.data, nbytes)
+
+    def synchronize(self):
+        """Until all that was queued in the memory's spaces has finished: another library is about to read."""
+
+    def ready(self, stream: int | None):
+        """Another library is about to use this memory, in its queue `stream`: what was queued in the memory's
+        spaces comes before.
+        """
+        self.synchronize()
+
+    def share(self):
+        """From now on another library may use this memory, with queues of its own."""
+
+    def read(self, view) -> np.ndarray:
+        """Return the elements of a view of this memory as a NumPy array: a copy, but of the host's."""
+        if view._array.flags.c_contiguous:
+            fresh = view.nbytes < LARGE
+            of = np.empty if fresh else functools.partial(registry.memory(HOST).array, zero=False)
+            elements = of(view.shape, view.dtype)
+            if view.size:
+                self.copy_to_host(address(elements), view.pointer, view.nbytes)
+            return elements
+        buffer, elements = span(view)
+        if view.size:
+            self.copy_to_host(address(buffer), lowest(view), buffer.nbytes)
+        return elements if buffer.nbytes == view.nbytes else elements.copy()
+
+    def interface(self, view) -> dict:
+        """`__cuda_array_interface__` of a view, where CUDA's libraries reach the memory."""
+        raise AttributeError(f"{view!r} is not on a CUDA device")
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Spaces and their memory. Light: the compiler and its like are imported by `launches`, when the first
+    kernel runs.
+    """
+
+    team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
+    marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
+    queued: bool = False  # whether launches return before they have run
+    dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
+
+    @abstractmethod
+    def launches(self) -> Launches:
+        """What runs the kernels."""
+
+    def space(self, name: str, number: int | None) -> Space | None:
+        """The space that "name" means, or "name:number"; None if it has no such number."""
+        return Space(name) if number is None else None
+
+    def memory(self, name: str) -> Memory:
+        """The memory of a `Space.memory` that is not the host's: "name" or "name:number" of one of the
+        backend's spaces.
+        """
+        raise SpaceError(f"memory '{name}' is unknown")
+
+    def unavailable(self, space: Space) -> str | None:
+        """Why the space cannot run here, in one line; None if it can."""
+        return None
+
+    def concurrency(self, space: Space) -> int:
+        """How many teams run at one time, about."""
+        return space.n_threads
+
+    def instances(self, space: Space, n: int) -> tuple[Space, ...]:
+        """The space n times, each with a queue of its own, if it has queues."""
+        return (space,) * n
+
+    def about(self, space: Space) -> Iterable[tuple[str, str]]:
+        """(name, what it is) of each machine that answers, for `python -m portable`."""
+        return [(space.name, "")]
+
+    def adopt(self, array: object) -> tuple[dict, str] | None:
+        """(array interface, name of the memory) of another library's array, if only this backend knows
+        how."""
+        return None
+
+    def pinned(self, nbytes: int) -> Allocated | None:
+        """Memory of the host that its devices copy fast and its kernels reach, as `Memory.allocate` gives it;
+        None if there is no such thing.
+        """
+        return None
+
+
+class Launches(Protocol):
+    """How kernels are made ready and run.
+
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total";
+    `specs` are the arguments' types and `words` the argument block, bytes, both as in compiler/signature.py,
+    but with `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
+    """
+
+    # Held by a launch; None lets those of several threads go side by side.
+    lock: contextlib.AbstractContextManager | None = None
+    interprets: bool = False
+    builds: tuple[str, ...] = ()  # what `counted` counts, of pk.count's builds
+
+    @abstractmethod
+    def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
+        """Compile, or take from memory or disk. LanguageError or LoweringError with the kernel's file and
+        line, never the compiler's own error.
+        """
+
+    @abstractmethod
+    def run_for(self, space: Space, compiled, policy, words):
+        """Every index of the policy has run, or is queued on the space's stream, when this returns."""
+
+    def again_for(self, space: Space, compiled, policy) -> Callable | None:
+        """A callable of `words` that does what run_for does with them, in several threads at a time, with as
+        little as possible left to do; None if there is no shorter way.
+        """
+
+    def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
+        """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
+        has several.
+
+        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go
+        there, nobody waits for them, and nothing is returned. The last argument of a scan holds the prefixes.
+        """
+        raise SpaceError(f"'{space}' has no reductions and scans")
+
+    def reduce_ahead(self, space: Space, compiled, policy) -> Callable:
+        """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
+        alone: what is queued in the meantime need not be done.
+        """
+
+        def ahead(words):
+            with self.lock or contextlib.nullcontext():
+                results = self.run("reduce", space, compiled, policy, words, ())
+            return lambda: results
+
+        return ahead
+
+    def plan_for(self, space: Space, compiled, policy, words) -> Callable:
+        """A callable that does what run_for does, with as little as possible left to do."""
+
+        def again():
+            with self.lock or contextlib.nullcontext():
+                self.run_for(space, compiled, policy, words)
+
+        return again
+
+    def sequence(self, space: Space, recorded: list) -> Callable | None:
+        """A callable that runs recorded launches, pairs of (what dispatch.bind returned, Launch), in order,
+        and keeps them alive; None if there is no shorter way than one by one.
+        """
+
+    def fence(self, space: Space):
+        """Everything queued before has finished."""
+
+    def stamp(self, space: Space):
+        """A mark of the time when everything queued before has finished; `mark.seconds_since(earlier)`."""
+        return Stamp()
+
+    def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:
+        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed
+        tree as a text.
+        """
+        return {}, [], ""
+
+    def listing(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple) -> str:
+        """The machine code."""
+        raise SpaceError(f"'{space}' has no machine code to list")
+
+    def counted(
+        self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words, build: str
+    ) -> dict:
+        """What portable.count returns, for one of `builds`."""
+
+
+def register(name: str, backend: Backend) -> None:
+    """Make a backend of another package known under the name of a space: `pk.register("toy", Toy())`.
+
+    An installed package need not call this: its backend is found by the entry point `name` of the group
+    "portable.backends".
+
+    Parameters
+    ----------
+    name : str, an identifier
+        What launches say: space=name, or "name:1" if the backend gives numbers a meaning.
+    backend : portable.backends.contract.Backend
+
+    Raises
+    ------
+    InputError
+        The name is no identifier or is taken, or the object is no Backend.
+    """
+    taken = registry.known()
+    if not isinstance(name, str) or not name.isidentifier() or name in taken:
+        raise InputError(
+            f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(taken)}"
+        )
+    if isinstance(backend, type) or not isinstance(backend, Backend):
+        raise InputError(
+            f"register: backend is {backend!r}; "
+            "an object that is a portable.backends.contract.Backend is wanted"
+        )
+    registry.add(name, backend)

@@ -1,0 +1,47 @@
+"""The spaces "serial" and "threads": this machine's cores."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from ....errors import InputError
+from ...places.policy import check_index
+from ...places.space import Space
+
+
+def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a class to its users)
+    """The space of some CPU threads.
+
+    Parameters
+    ----------
+    n : int, optional
+        How many, also more than there are cores; PORTABLE_NUM_THREADS, else all usable cores, if not given.
+
+    Returns
+    -------
+    Space
+
+    Raises
+    ------
+    InputError, DTypeError
+
+    Examples
+    --------
+    >>> pk.Threads(2).n_threads
+    2
+    """
+    if n is None:
+        return _all()
+    if check_index(n, "Threads: n") < 1:
+        raise InputError(f"Threads: n is {n}; at least 1 is wanted")
+    return Space("threads", n_threads=n)
+
+
+@functools.cache
+def _all():
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("PORTABLE_NUM_THREADS")
+    if asked is not None and not (asked.isdigit() and int(asked) > 0):
+        raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; a positive whole number is wanted")
+    return Space("threads", n_threads=int(asked) if asked else usable)

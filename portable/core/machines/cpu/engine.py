@@ -1,0 +1,326 @@
+"""LLVM for this machine's CPU: object code, kept on disk and loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import weakref
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from ... import cache, locks
+from ....errors import InputError, OutOfMemoryError
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+STREAMS = 4  # accumulators, blocks of a scan side by side: one fused multiply-add takes about four cycles
+# Of Ctrl-C (stop.py): the calling convention of the look at it, so that loops keep what they hold in
+# registers; whether launches hear of it (elsewhere Python sets its handler anew at each signal).
+CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"
+APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
+MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
+
+# v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
+LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"
+
+
+@functools.cache
+def cpu():
+    """LLVM's name and features of the CPU for which code is made: this one, or the level that PORTABLE_CPU
+    names."""
+    level = os.environ.get("PORTABLE_CPU")
+    if not level:
+        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if level not in LEVELS:
+        raise InputError(f"PORTABLE_CPU is {level!r}; one of {', '.join(LEVELS)} is wanted")
+    return level, ""
+
+
+@functools.cache
+def _family():
+    """LLVM's target for this machine and its relatives."""
+    llvm.initialize_native_target()
+    return llvm.Target.from_triple(llvm.get_process_triple())
+
+
+def new_machine(level=3):
+    """A target machine of this CPU, with every vector unit it has.
+
+    The large code model: in a process with a GPU's address space, code and its constants may lie more than 2
+    GiB apart.
+    """
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # for the pool's pause instruction
+    name, features = cpu()
+    return _family().create_target_machine(
+        cpu=name, features=features, opt=level, reloc="static", codemodel="large"
+    )
+
+
+machine = functools.cache(new_machine)  # the one that optimises
+
+
+@functools.cache
+def pack_registers():
+    """Packs of 512 bits that this machine's vector registers hold."""
+    name, features = cpu()
+    return 32 if "+avx512f" in features or name == "x86-64-v4" else 8
+
+
+_ROOM = 96 << 20  # bytes that LLVM may take for one kernel: it ends the process where it gets none
+_live = weakref.WeakSet()
+
+
+def _require_room():
+    """OutOfMemoryError where a limit of the process leaves too little room for LLVM."""
+    if resource is None or not os.path.exists("/proc/self/statm"):
+        return
+    for name, place in (("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)):
+        limit = resource.getrlimit(getattr(resource, name))[0]
+        if limit == resource.RLIM_INFINITY:
+            continue
+        used = int(Path("/proc/self/statm").read_text().split()[place]) * resource.getpagesize()
+        if used + _ROOM > limit:
+            raise OutOfMemoryError(
+                f"compiling wants {_ROOM >> 20} MiB free; "
+                f"this process has {used >> 20} of {limit >> 20} MiB ({name})"
+            )
+    if 4 * len(_live) > _most_maps():
+        raise OutOfMemoryError(
+            f"{len(_live)} compiled kernels are alive; "
+            "more take more pieces of memory than the system gives a process"
+        )
+
+
+@functools.cache
+def _most_maps():
+    try:
+        return int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return 65530
+
+
+@locks.alone
+def load(text, kernel_name, key=None, level=3, hear=None):
+    """Addresses of the functions of an IR text, compiled or taken from the cache.
+
+    Parameters
+    ----------
+    text : str; or, for code with a `key` in the cache, a function that gives it if it is not there
+    level : int or None
+        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
+        short text that is taken as it stands.
+    hear : function, optional
+        Called before code is linked that looks for Ctrl-C: it makes known what such code calls.
+
+    Returns
+    -------
+    function : name -> address
+        The code lives as long as this.
+    """
+    key = key or key_of(text, level)
+    code = cache.get(key)
+    if code is None:
+        _require_room()
+        module = optimised(text() if callable(text) else text, kernel_name, level)
+        code = machine(level or 0).emit_object(module)
+        cache.put(key, code)
+    return linked(code, hear)
+
+
+def optimised(text, kernel_name, level=3):
+    """The module of an IR text, optimised for this machine; see `optimise`."""
+    from ...compiler.writing.optimise import optimise
+
+    return optimise(text, machine(level or 0), kernel_name, level, by_function=True)
+
+
+@functools.cache
+def target():
+    """What code is made for, and by which LLVM."""
+    return llvm.get_process_triple(), *cpu(), llvm.llvm_version_info
+
+
+def key_of(identity, level=3):
+    """Under what `load` keeps code."""
+    return cache.key("cpu, large", level, *target(), identity)
+
+
+@locks.alone
+def rewritten(text, kernel_name, change):
+    """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
+    cached."""
+    from ...compiler.writing.optimise import verified
+
+    changed = verified(change(str(optimised(text, kernel_name))), kernel_name)
+    return linked(machine().emit_object(changed))
+
+
+def linked(code, hear=None):
+    """Addresses of the functions of object code, as `load` gives them."""
+    _require_room()
+    # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
+    if b"portable_usual" in code:
+        _usual()
+    if hear and (b"portable_poll" in code or b"portable_ends" in code):
+        hear()
+    module = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(module, _family().create_target_machine(codemodel="large"))
+    engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _live.add(engine)
+    return engine.get_function_address  # which keeps the engine, and so the code, alive
+
+
+@locks.alone
+def assembly(text, kernel_name):
+    """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
+    stack."""
+    tm = new_machine()
+    tm.set_asm_verbosity(True)
+    return tm.emit_assembly(optimised(text, kernel_name))
+
+
+# void function(block, begin, end, worker) at an address, as a callable
+call = functools.cache(
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+)
+
+
+_PAST_CACHES = """
+declare void @llvm.x86.sse.sfence()
+define void @past_caches(ptr %block, i64 %begin, i64 %end, i64 %worker) {
+entry.block:
+  %target = load ptr, ptr %block
+  %source.p = getelementptr ptr, ptr %block, i64 1
+  %source = load ptr, ptr %source.p
+  %size = sub i64 %end, %begin
+  %lines = and i64 %size, -64
+  %middle = add i64 %begin, %lines
+  %some = icmp slt i64 %begin, %middle
+  br i1 %some, label %line, label %rest
+line:
+  %i = phi i64 [%begin, %entry.block], [%i.next, %line]
+  %to = getelementptr i8, ptr %target, i64 %i
+  %from = getelementptr i8, ptr %source, i64 %i
+  %words = load <8 x i64>, ptr %from, align 1
+  store <8 x i64> %words, ptr %to, align 64, !nontemporal !0
+  %i.next = add i64 %i, 64
+  %more = icmp slt i64 %i.next, %middle
+  br i1 %more, label %line, label %rest
+rest:
+  %k = phi i64 [%middle, %entry.block], [%middle, %line], [%k.next, %byte]
+  %left = icmp slt i64 %k, %end
+  br i1 %left, label %byte, label %out
+byte:
+  %to.byte = getelementptr i8, ptr %target, i64 %k
+  %from.byte = getelementptr i8, ptr %source, i64 %k
+  %one = load i8, ptr %from.byte
+  store i8 %one, ptr %to.byte
+  %k.next = add i64 %k, 1
+  br label %rest
+out:
+  call void @llvm.x86.sse.sfence()
+  ret void
+}
+!0 = !{i32 1}
+"""
+
+
+@locks.once
+def past_caches():
+    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a
+    device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple of 64.
+    None where this is no x86."""
+    if MACHINE != "x86":
+        return None
+    code = load(_PAST_CACHES, "past_caches")
+    past_caches.code = code  # kept alive
+    return code("past_caches")
+
+
+# What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each launch
+# (function, block, begin, end, chunk, pool or 0). In one module with functions of stop.py's.
+SEQUENCE = """
+define void @sequence(ptr %all) {
+entry.block:
+  %head = load {i64, ptr}, ptr %all
+  %n = extractvalue {i64, ptr} %head, 0
+  %pool.run = extractvalue {i64, ptr} %head, 1
+  %table = getelementptr i64, ptr %all, i64 2
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %next, label %out
+next:
+  %k = phi i64 [0, %entry.block], [%k.next, %after]
+  %row = getelementptr [6 x i64], ptr %table, i64 %k
+  %words = load {ptr, ptr, i64, i64, i64, ptr}, ptr %row
+  %fn = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 0
+  %block = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 1
+  %begin = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 2
+  %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
+  %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
+  %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
+  call void @portable_begins(ptr %block)
+  %alone = icmp eq ptr %pool, null
+  br i1 %alone, label %here, label %shared
+here:
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 0)
+  br label %after
+shared:
+  call void %pool.run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk)
+  br label %after
+after:
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %n
+  %ends = call i1 @portable_ends(ptr %block, i64 0)
+  %left = xor i1 %ends, true
+  %on = and i1 %more, %left
+  br i1 %on, label %next, label %out
+out:
+  ret void
+}
+"""
+
+# Calls an entry in the usual state of arithmetic, and sets the caller's again.
+USUAL = {
+    "x86": """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = alloca i32
+  %usual = alloca i32
+  store i32 8064, ptr %usual ; 0x1F80
+  call void @llvm.x86.sse.stmxcsr(ptr %before)
+  call void @llvm.x86.sse.ldmxcsr(ptr %usual)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.x86.sse.ldmxcsr(ptr %before)
+  ret void
+}
+""",
+    "aarch64": """
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
+  %before = call i64 @llvm.aarch64.get.fpcr()
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)
+  call void @llvm.aarch64.set.fpcr(i64 %before)
+  ret void
+}
+""",
+}.get(MACHINE, "")
+
+
+@locks.once
+def _usual():
+    """The code of `USUAL`, which entries know as portable_usual."""
+    code = load(USUAL, "the usual state", level=None)
+    llvm.add_symbol("portable_usual", code("usual"))
+    return code

@@ -1,0 +1,43 @@
+"""IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread: an entry
+looks at the control register once, and where its state is not the usual one has itself called in that
+(engine.py's `USUAL`).
+"""
+
+from llvmlite import ir
+
+from ...compiler.writing.lines import Builder
+from ...compiler.writing.values import I32, I64, PTR
+from .engine import MACHINE
+
+# word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are
+_REGISTERS = {"x86": (I32, 0xFFC0, 0x1F80), "aarch64": (I64, 0x7C89F07, 0)}
+
+
+def guard(module, entry, machine=MACHINE):
+    """Let each function of type `entry` look at the state before its first branch. What LLVM moves to before
+    the look does no harm: in another state it is done again."""
+    for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
+        first, rest = function.blocks[0], function.append_basic_block("usual")
+        first.terminator, branch = None, first.instructions.pop()
+        b = Builder(first)
+        word, mask, usual = _REGISTERS[machine]
+        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), word(mask)), word(usual))
+        again = function.append_basic_block("unusual")
+        b.cbranch(odd, again, rest).set_weights([1, 99])
+        rest.instructions, rest.terminator, branch.parent = [branch], branch, rest
+        b.position_at_end(again)
+        b.call(_known(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]), [function, *function.args])
+        b.ret_void()
+
+
+def _known(b, name, result, arguments):
+    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
+
+
+def _state(b, machine):
+    """Emit: the control register's word."""
+    if machine == "aarch64":
+        return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
+    place = b.alloca(I32)
+    b.call(_known(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
+    return b.load(place, typ=I32)

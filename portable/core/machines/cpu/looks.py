@@ -1,0 +1,52 @@
+"""Looks at the flag of Ctrl-C (stop.py) in compiled code, and the way out of a function."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.writing.values import I32, I64, PTR
+from .engine import CONVENTION, HEARS
+
+STRIP = 1024  # packs of straight text between two looks
+
+
+def look(lower):
+    """Leave the function if the flag is up and this launch is to end."""
+    if not HEARS:
+        return
+    b = lower.b
+    module, function = b.module, b.function
+    if "portable_flag" not in module.globals:
+        ir.GlobalVariable(module, I64, "portable_flag")
+        poll = ir.Function(module, ir.FunctionType(I32, [PTR, I64]), "portable_poll")
+        poll.calling_convention = CONVENTION
+        poll.attributes.add("cold")
+        poll.attributes.add("inaccessiblememonly")
+    flag = module.globals["portable_flag"]
+    flag = b.line(I64, "load", (flag,), "load volatile i64, ptr @portable_flag, align 8")
+    ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
+    _rarely(b.cbranch(b.icmp_signed("!=", flag, I64(0)), ask, on), module)
+    b.position_at_end(ask)
+    ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
+    _rarely(b.cbranch(b.icmp_signed("!=", ends, I32(0)), _way_out(function), on), module)
+    b.position_at_end(on)
+
+
+def _rarely(branch, module):
+    """Note that a branch is seldom taken."""
+    if not hasattr(module, "rarely"):
+        branch.set_weights([1, 1 << 20])
+        module.rarely = branch.metadata["prof"]
+    branch.set_metadata("prof", module.rarely)
+
+
+def leave(lower):
+    """Leave the function."""
+    lower.b.branch(_way_out(lower.b.function))
+
+
+def _way_out(function):
+    if not hasattr(function, "leaving"):
+        function.leaving = function.append_basic_block("leaving")
+        ir.IRBuilder(function.leaving).ret_void()
+    return function.leaving

@@ -1,0 +1,49 @@
+"""The spaces "serial" and "threads", as machines/contract.py wants them: one machine, whose memory is the
+host's."""
+
+from ...locks import once
+from ...places.place import HOST
+from ..contract import Backend
+from ..host import Host
+from . import Threads
+
+_HOST = Host()
+
+
+class Serial(Backend):
+    """One thread; `pool` gives the threads of spaces that have several."""
+
+    def memory(self, name):
+        return _HOST if name == HOST else super().memory(name)
+
+    def launches(self):
+        from . import space
+
+        return space
+
+    def about(self, space):
+        return [(space.name, f"{space.n_threads} thread{'s' * (space.n_threads > 1)}")]
+
+    @once
+    def pool(self, space):
+        """What deals the chunks of a launch to threads."""
+        from .pool import Pool
+
+        return Pool(space.n_threads)
+
+
+class _Threads(Serial):
+    def space(self, name, number):
+        return None if number == 0 else Threads(number)
+
+    def copy_bytes(self, target, source, nbytes):
+        """Copy within the host's memory, by all threads; see `Pool.copy`."""
+        self.pool(Threads()).copy(target, source, nbytes)
+
+    def native_pool(self):
+        """The pool of all threads, or None where they are not POSIX threads."""
+        pool = self.pool(Threads())
+        return pool if pool.native else None
+
+
+BACKENDS = {"serial": Serial(), "threads": _Threads()}

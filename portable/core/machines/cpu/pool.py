@@ -1,0 +1,274 @@
+"""A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
+
+The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Five ideas carry
+it:
+
+* A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
+  they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
+  that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
+  switches. Each worker says in a cache line of its own that it is inside, so that nobody waits for a line
+  that all write.
+* Where a launch lets them, threads take a part of the chunks that are left, so less and less: few steps of
+  the counter that all share, and no long chunk at the end.
+* Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
+  condition; PATIENCE times as long after a sleep that was shorter than that. No more of them spin than there
+  are cores.
+* Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
+  the cores.
+* Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first,
+  then looks for sleepers. Both in sequentially consistent order, so that no wake-up is lost.
+
+Where POSIX threads are missing (Windows), a thread pool of the standard library calls the functions through
+ctypes.
+"""
+
+import ctypes
+import os
+import signal
+import threading
+import warnings
+import weakref
+
+from ... import locks
+from ....errors import InputError
+from . import engine, pool_code, stop
+from .pool_code import AT, posix
+from .ring_code import WORDS as RING
+
+_RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
+# Linux's default for a main thread; musl and macOS give other threads less than kernels may need
+STACK_BYTES = 8 << 20
+
+
+@locks.once
+def compiled():
+    """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
+    text = pool_code.text()
+    return pool_code.Code(engine.load(text, "the pool", level=None, hear=stop.known)) if text else None
+
+
+class Pool:
+    """`n_threads` threads, the caller among them, that share the chunks of one loop at a time.
+
+    Parameters
+    ----------
+    n_threads : int, at least 1; may exceed the cores
+    native : bool, default True
+        False asks for the fallback through the standard library, which is also taken where POSIX threads are
+        missing.
+
+    Attributes
+    ----------
+    n_threads : int
+    native : bool
+    lock : threading.RLock, held by whoever launches
+    handle, run_address : int
+        For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
+        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has
+        called `start` before: without it (so in the child of a fork) the caller does all the work itself,
+        rightly but alone. Both are 0 where the pool is not native.
+    """
+
+    def __init__(self, n_threads, *, native=True):
+        if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
+            raise InputError(f"Pool: n_threads is {n_threads!r}; it must be an integer of at least 1.")
+        self.n_threads, self.handle = n_threads, 0
+        self.native = native and bool(pool_code.text())
+        if self.native:
+            self._memory = ctypes.create_string_buffer(AT["INSIDE"] + 128 * (n_threads + 1))
+            self.handle = (ctypes.addressof(self._memory) + 127) & ~127
+        self._forget_threads()
+        _pools.add(self)
+
+    @property
+    def _code(self):
+        """The pool's functions, compiled when they are first wanted: before `lock` is taken."""
+        return compiled()
+
+    @locks.kept
+    def _call(self):
+        return _RUN(self.run_address)
+
+    @property
+    def run_address(self):
+        return self._code.run if self.native else 0
+
+    def run(self, fn, block, begin, end, chunk):
+        """Call native `void fn(ptr block, i64 begin, i64 end, i64 worker)` for every chunk of [begin, end),
+        and wait.
+
+        Parameters
+        ----------
+        fn, block : int, addresses; `block` is handed on untouched
+        begin, end : int
+        chunk : int, not 0
+            Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of
+            `fn` each. Threads take the next chunk when they are free; `worker` is the thread's number, 0 for
+            the caller. Of -chunk indices, a thread takes many neighbours as one, the fewer the fewer are
+            left.
+        """
+        if not chunk:
+            raise InputError("Pool.run: chunk is 0; at least 1 is wanted, or -1 at most.")
+        call = self.native and self._call
+        with self.lock:
+            if not self._started:
+                self._start()
+            if call:
+                call(self.handle, fn, block, begin, end, chunk)
+            else:
+                self._run_plain(_FN(fn), block, begin, end, chunk)
+
+    def copy(self, target, source, nbytes):
+        """Copy bytes from one address to another, which do not overlap."""
+        if not self.native:
+            ctypes.memmove(target, source, nbytes)
+            return
+        block = (ctypes.c_int64 * 2)(target, source)
+        least = (
+            min(nbytes // self.n_threads, RING["RING_HUGE"])
+            if nbytes > RING["RING_LARGE"]
+            else RING["RING_COPIED"]
+        )
+        chunk = max(nbytes // (4 * self.n_threads), least) & -64
+        self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
+
+    def ring(self, calls, memory, segment_bytes, events, moves=(0,) * 4):
+        """The state of a ring of pinned memory, and two functions that copy through it, to a device and back:
+        of the state, target, source and bytes; they return the driver's code. Who copies
+        256 KiB or more holds `lock`, and has called `start`.
+
+        Parameters
+        ----------
+        calls : tuple of int
+            Addresses of the driver's cuCtxSetCurrent, of its context, and of its cuEventSynchronize,
+            cuEventRecord, cuStreamSynchronize, cuMemcpyHtoDAsync and cuMemcpyDtoHAsync.
+        memory : int, an address
+        segment_bytes : int, at least those of half of the largest piece
+        events : list of 8 handles, int, one a segment
+        moves : tuple of 4 int
+            Of a kernel that copies from the device, with the parameters target, source, bytes, stamps and
+            serial: the address of cuLaunchKernel, its handle, the address of stamps in pinned memory (eight
+            bytes for each 16 KiB), and how many bytes it copies at most; zeros where there is none.
+        """
+        code = self._code
+        fill = (not memory % 64 and engine.past_caches()) or code.copy
+        words = *calls, fill, memory, segment_bytes, self.handle, self.n_threads, 0, 0, 0, 0
+        state = (ctypes.c_int64 * 30)(*words, *events, *moves, 0, _RING_SPINS * code.spins)
+        return state, _RING(code.up), _RING(code.down)
+
+    def start(self):
+        """Start the threads, unless they run already."""
+        self.run_address  # noqa: B018  (compiled)
+        with self.lock:
+            if not self._started:
+                self._start()
+
+    def close(self):
+        """End the threads; the next `run` or `start` makes new ones."""
+        with self.lock:
+            if self._finalizer:
+                self._finalizer()
+            self._forget_threads(self.lock)
+
+    def _forget_threads(self, lock=None):
+        """The state of a pool without threads: at birth, after `close` and in the child of a fork."""
+        self.lock = lock or threading.RLock()  # a signal handler may launch while this thread still holds it
+        self._started = False
+        self._executor = self._finalizer = None
+        if self.native:
+            ctypes.memset(self.handle, 0, AT["INSIDE"] + 128 * self.n_threads)
+            posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + AT["MUTEX"]), None)
+            for condition in (AT["WORK"], AT["DONE"]):
+                posix("pthread_cond_init")(ctypes.c_void_p(self.handle + condition), None)
+
+    def _start(self):
+        self._started = True
+        if self.n_threads == 1:
+            return
+        if not self.native:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(self.n_threads - 1, "portable")
+            self._finalizer = weakref.finalize(self, self._executor.shutdown)
+            return
+        _word(self.handle + AT["SPINS"]).value = self._code.spins
+        _word(self.handle + AT["CORES"]).value = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
+        _word(self.handle + AT["BORN"]).value = 1  # worker 0 is the caller
+        threads = _create_threads(self.n_threads - 1, self._code.worker, self.handle)
+        _word(self.handle + AT["WORKERS"]).value = len(threads)
+        self._finalizer = weakref.finalize(self, _end_threads, threads, self._code, self.handle, self._memory)
+        if len(threads) < self.n_threads - 1:
+            warnings.warn(
+                f"threads: the system allowed {len(threads) + 1} of {self.n_threads} threads; launches "
+                "use those.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _run_plain(self, fn, block, begin, end, chunk):
+        chunk = abs(chunk)
+        lows = iter(range(begin, end, chunk))  # taking the next one is atomic under the interpreter's lock
+
+        def work(worker):
+            for low in lows:
+                fn(block, low, min(low + chunk, end), worker)
+
+        helpers = [self._executor.submit(work, worker) for worker in range(1, self.n_threads)]
+        work(0)
+        for helper in helpers:
+            helper.result()
+
+
+_FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+_RING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+_STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_word = ctypes.c_int64.from_address
+_pools = weakref.WeakSet()
+
+
+def _forget_threads():
+    """In the child of a fork only the forking thread lives: its pools have no workers, their locks no
+    holders."""
+    for pool in _pools:
+        if pool._finalizer:
+            pool._finalizer.detach()
+        pool._forget_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _create_threads(n_threads, function, argument):
+    """Up to `n_threads` running POSIX threads; fewer where the system refuses more.
+
+    Signals are for Python's threads: a worker that the machine has not scheduled would deliver one late.
+    """
+    attributes, threads = ctypes.create_string_buffer(256), []  # pthread_attr_t has 56 to 64 bytes
+    function, argument = ctypes.c_void_p(function), ctypes.c_void_p(argument)
+    posix("pthread_attr_init")(attributes)
+    posix("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(STACK_BYTES))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # new threads inherit it
+    try:
+        for _ in range(n_threads):
+            thread = ctypes.c_void_p()  # pthread_t is a pointer or an unsigned long
+            if posix("pthread_create")(ctypes.byref(thread), attributes, function, argument):
+                break
+            threads.append(thread)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    posix("pthread_attr_destroy")(attributes)
+    return threads
+
+
+def _end_threads(threads, code, handle, memory):
+    """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
+    too."""
+    if _word(handle + AT["GATE"]).value & 1:
+        return  # exit while another Python thread is in a launch: the process's end takes its workers along
+    _STOP(code.stop)(handle)
+    for thread in threads:
+        posix("pthread_join")(thread, None)

@@ -1,0 +1,195 @@
+"""Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
+
+void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
+void finish(block, begin, end, worker)     partials become what lies before each of these blocks, behind what
+                                           the call for those before has left; the total so far is the result
+void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last
+                                           argument
+
+So a launch may go through the range in windows that stay in a cache between the passes. `partials` begins
+with what `finish` leaves for its next call.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.writing.scanned import Scanned, words_of
+from ...compiler.reading.team import combine_states, finished
+from ...compiler.reading.tree import flat
+from ...language.types import UNIFORM, VARYING
+from ...compiler.writing.values import I32, I64, PTR, Value
+from ...places.policy import WITH_PREFIXES
+from . import lower as cpu
+from .engine import STREAMS
+from .lanes import lane_prefixes, last_prefix
+
+
+class ScanEntry(Scanned, cpu.Entry):
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
+    or "scan total"."""
+
+    def emit(self):
+        (self.reducer,) = self.reducers
+        self.state = tuple(Value(v.dtype, UNIFORM, None) for v in self.states[0])
+        self._pass("entry", store=False)
+        self._offsets()
+        if self.policy_kind in WITH_PREFIXES:
+            self._pass("apply", store=True)
+
+    def _slots(self):
+        return [self.lower.slot(self.lower.scalar(v.dtype)) for v in self.state]
+
+    def _combined(self, a, b):
+        return combine_states(self.lower, self.reducer, a, b)
+
+    def _pass(self, name, store):
+        function = ir.Function(self.module, cpu.ENTRY, name)
+        self.open(function)
+        b = self.lower.b
+        outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        _, first, last, _ = function.args
+        bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
+        carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
+        if self.in_turn:
+            whole = self._smaller(b.sdiv(b.sub(end, begin, flags=("nsw",)), size), last)
+            first = self.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
+        self.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
+        b.ret_void()
+
+    def _blocks(self, number, bounds, carries, outs):
+        """Neighbouring blocks, one beside the other; several are whole ones."""
+        b, (begin, end, size) = self.lower.b, bounds
+        numbers = [b.add(number, I64(k)) for k in range(len(carries))]
+        for k, carry in zip(numbers, carries):
+            self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
+        lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
+        high = self._smaller(b.add(lows[0], size, flags=("nsw",)), end)
+        self._packs(lows, high, carries, outs)
+        for k, carry in zip(numbers, () if outs else carries):
+            self._write(self._read(carry), self._places(k))
+        self.target.look(self.lower)
+
+    def _places(self, number):
+        """The words of a block in `partials`."""
+        number = self.lower.b.add(number, I64(1))
+        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
+
+    def _packs(self, lows, high, carries, outs):
+        """The indices lows[0]..high, and as many from each of the others on: whole packs, then the rest under
+        a mask."""
+        lower, b, step = self.lower, self.lower.b, self._in_turn if self.in_turn else self._pack
+        others = [b.sub(low, lows[0], flags=("nsw",)) for low in lows]
+
+        def several(base, mask=None):
+            bases = [b.add(base, other, flags=("nsw",)) for other in others]
+            step([lower.lanes(base) for base in bases], mask, carries, outs)
+
+        rest = self.packs(lows[0], high, self.width, several)
+        if self.width > 1 and len(lows) == 1:
+            with b.if_then(b.icmp_signed("<", rest, high)):
+                several(rest, lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir)
+
+    def _contribution(self, index, mask):
+        """The states of a pack, neutral where the mask says so."""
+        lower = self.lower
+        lower.begin_pack(mask)
+        result = lower.inline(self.kernel.portable_text, [index, *self.args])
+        (value,) = self._contributions(result)
+        state, neutral = self._state(self.reducer, value, index, VARYING), self._neutral()
+        if mask is not None:
+            state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
+        lower.begin_pack(None)
+        return state
+
+    def _in_turn(self, indices, mask, carries, outs):
+        """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
+        states = [self._contribution(index, mask) for index in indices]
+        running, results = [self._read(carry) for carry in carries], [[] for _ in carries]
+        for lane in range(self.width):
+            for k, state in enumerate(states):
+                before, running[k] = running[k], self._combined(running[k], self._lanes_own(state, lane))
+                results[k].append(before if self.policy_kind == "scan exclusive" else running[k])
+        for index, carry, state, prefixes in zip(indices, carries, running, results):
+            self._write(state, carry)
+            if outs:
+                self._store_in_turn(index, mask, prefixes, outs)
+
+    def _store_in_turn(self, index, mask, prefixes, outs):
+        """A pack's prefixes, a state a lane."""
+        lower = self.lower
+        numbers = zip(*(flat(finished(lower, self.reducer, prefix)) for prefix in prefixes))
+        lower.mask = mask
+        for out, lanes in zip(outs, numbers):
+            lower.store(out, [index], self._joined(lanes))
+        lower.mask = None
+
+    def _lanes_own(self, state, k):
+        """The state of one lane."""
+        return tuple(
+            Value(v.dtype, UNIFORM, self._lane(self.lower.get(x, v.dtype, VARYING), k))
+            for v, x in zip(self.state, state)
+        )
+
+    def _lane(self, x, k):
+        return x if self.width == 1 else self.lower.lane(x, k)
+
+    def _joined(self, numbers):
+        """The pack of a number a lane."""
+        lower, dtype = self.lower, numbers[0].dtype
+        if self.width == 1:
+            return Value(dtype, VARYING, lower.get(numbers[0], dtype))
+        pack = ir.Constant(ir.VectorType(lower.scalar(dtype), self.width), ir.Undefined)
+        for k, v in enumerate(numbers):
+            pack = lower.b.insert_element(pack, lower.get(v, dtype), I32(k))
+        return Value(dtype, VARYING, pack)
+
+    def _pack(self, indices, mask, carries, outs):
+        """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
+        (index,), (carry,), lower = indices, carries, self.lower
+        state, before = self._contribution(index, mask), self._read(carry)
+        if outs:
+            self._prefixes(index, mask, before, state, carry, outs)
+        else:
+            self._carry(before, last_prefix(lower, state, self._combined), carry)
+
+    def _prefixes(self, index, mask, before, state, carry, outs):
+        """A pack's prefixes, stored."""
+        lower = self.lower
+        inclusive, exclusive = lane_prefixes(lower, state, self._neutral(), self._combined)
+        self._carry(before, inclusive, carry)
+        if self.policy_kind == "scan exclusive":
+            running = before if self.width == 1 else self._combined(before, exclusive)
+        else:
+            running = self._combined(before, inclusive)
+        lower.mask = mask
+        for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
+            lower.store(out, [index], x)
+        lower.mask = None
+
+    def _carry(self, before, state, places):
+        """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
+        other and not for the way from lane to lane."""
+        self._write(self._combined(before, self._lanes_own(state, self.width - 1)), places)
+
+    def _offsets(self):
+        function = ir.Function(self.module, cpu.ENTRY, "finish")
+        self.open(function)
+        lower, b = self.lower, self.lower.b
+        _, first, last, _ = function.args
+        running, kept = self._slots(), self._places(I64(-1))
+        self._write(self._neutral(), running)
+        with b.if_then(b.icmp_signed(">", first, I64(0))):
+            self._write(self._read(kept), running)
+
+        def step(number):
+            lower.begin_pack(None)
+            places = self._places(number)
+            before, total = self._read(running), self._read(places)
+            self._write(before, places)
+            self._write(self._combined(before, total), running)
+
+        self.few(first, last, 1, step)
+        self._write(self._read(running), kept)
+        self.write_results([self._read(running)])
+        b.ret_void()

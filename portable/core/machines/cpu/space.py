@@ -1,0 +1,547 @@
+"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ
+in whose threads they take."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+import math
+import struct
+
+from ... import cache
+from ...compiler.writing.block import EXTRA, Launched, scratch_of
+from ...compiler.reading.fingerprint import fingerprint
+from ...compiler.reading.signature import without_scatter
+from ....errors import InputError
+from ...events import Stamp
+from ...locks import alone, once
+from ...places.policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ... import registry
+from . import engine
+from .engine import APART, STREAMS
+from .pool_code import ROUNDS
+
+REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
+SCAN_LEAST = 8192
+# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
+# as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
+# denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
+TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
+FINE = 64  # chunks for each thread, which takes many at once as long as many are left
+SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
+_MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
+MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
+lock = None  # a launch has its own block and buffers; the pool has a lock of its own
+_EXTRA = struct.Struct(f"={len(EXTRA)}q")
+
+
+class Compiled:
+    """Native code of one kernel for one policy kind and signature."""
+
+    def __init__(self, kernel, policy_kind, specs, reducers, debug):
+        launch = kernel, policy_kind, specs, reducers
+        self.plain = once(
+            functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
+        )
+        entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
+        if policy_kind != "range" or debug or entry.n_scatters:
+            self.fill(entry, load(policy_kind))
+        else:
+            self.fill(entry).load = once(functools.partial(load, "packs"))
+            self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
+
+    def __getattr__(self, name):
+        """What waits for code, which is made for the first launch that wants it. (A cached_property has a
+        lock, which the child of a fork might find taken.)"""
+        makers = {
+            "code": lambda: self.load(),
+            "address": lambda: self.code("entry"),
+            "finish": lambda: self.code("finish"),
+            "call": lambda: engine.call(self.address),
+        }
+        if name not in makers:
+            raise AttributeError(name)
+        self.__dict__[name] = made = makers[name]()
+        return made
+
+    def fill(self, entry, function=None, counters=0):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+        kernel = entry.kernel
+        if function:
+            self.code = function
+        self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
+        self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
+        self.signature = entry.signature
+        self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
+        self.scratch_static, self.scratch_open, self.width = (
+            entry.scratch_static,
+            entry.scratch_open,
+            entry.width,
+        )
+        self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
+        # of code for packs alone, or one of each accumulator: that of any range
+        self.any_range, self.in_strips = None, entry.in_strips
+        self.granule = self.width * (STREAMS if entry.reducers else 1)
+        # of a debug build: what its faults mean, and where they are, in the block or before partial states
+        self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
+        self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
+        self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
+        return self
+
+
+def _fingerprint(kernel, policy_kind, specs, reducers):
+    return fingerprint(kernel, reducers, policy_kind, repr((specs, engine.target())))
+
+
+@alone
+def _code(*launch):
+    """(what a launch has to know, what gives the functions of a kind) of a kernel: as a process before has
+    left them, or made."""
+    name = _fingerprint(*launch)
+    if kept := name and cache.get(name, False):
+        key, facts = ast.literal_eval(kept.decode())
+    else:
+        from .entry import Entry
+
+        entry = Entry(*launch)
+        key, facts = engine.key_of(entry.identity_of_code), entry.facts
+        if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+            cache.put(name, repr((key, facts)).encode())
+    kernel, _, *types = launch
+
+    def load(kind):
+        text = lambda: _emitted(kind)(kernel, kind, *types).text  # noqa: E731
+        return engine.load(text, kernel.name, f"{key}{kind}", hear=_stop)
+
+    return Launched(*launch, facts), load
+
+
+def _debug_build(kernel, policy_kind, specs, reducers, debug):
+    """The same of a debug build, whose sites are known when it has been emitted."""
+    entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
+    text, key = entry.text, engine.key_of(entry.identity_of_code)
+    return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
+
+
+def _stop():
+    """Return the call of a sequence of launches; from then on compiled code knows the functions that look for
+    Ctrl-C."""
+    from . import stop  # many a first launch has no code that looks for it
+
+    return stop.known()
+
+
+def _emitted(policy_kind, debug=False):
+    """The class of entries with their code, imported where there is code to be made."""
+    if policy_kind.startswith("scan"):
+        from .scan import ScanEntry as kind
+    else:
+        from .lower import Entry as kind
+    if not debug:
+        return kind
+    return registry.part("debug build").debug_entry(kind, debug)
+
+
+def prepare(space, kernel, policy_kind, specs, reducers=()):
+    specs = without_scatter(specs) if reducers else specs
+    return _compiled(kernel, policy_kind, specs, reducers, space.debug)
+
+
+def _compiled(kernel, policy_kind, specs, reducers, debug=False):
+    # the same code for serial and threads, and for foreign memory like our own
+    key = ("cpu", *[f"debug {debug}"] * bool(debug), policy_kind, specs, reducers)
+    compiled = kernel.compiled.get(key)
+    if compiled is None:
+        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers, debug)
+    return compiled
+
+
+def _watched(compiled, block, call):
+    """A plan's call that raises the first fault, which its launch has left in the block."""
+    words, raise_if = (ctypes.c_int64 * 8).from_buffer(block, compiled.ahead), compiled.sites.raise_if
+
+    def watched():
+        try:
+            call()
+        except BaseException:
+            words[0] = 0  # whether there is one
+            raise
+        if words[0]:
+            found = bytes(words)
+            words[0] = 0
+            raise_if(found)
+
+    return watched
+
+
+# ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
+# chunk))
+def _for(compiled, policy, words, outs, n_threads):
+    compiled = _fitting(compiled, policy)
+    copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
+    block = words + _extra(compiled, policy) + bytes(compiled.fault_bytes) + tail
+    return copies, block, [*_strips(compiled, *_stretch(policy, compiled, n_threads), n_threads), *merges]
+
+
+def _fitting(compiled, policy, block=0):
+    """The code for a launch: that of any range, where this one's is for packs and they do not hold a block of
+    it."""
+    granule = compiled.granule
+    if compiled.any_range and ((policy.end - policy.begin) % granule or block % granule):
+        return compiled.any_range()
+    return compiled
+
+
+def _strips(compiled, begin, end, chunk, n_threads):
+    """The rows of a stretch, between which one thread hears of Ctrl-C where the code does not ask."""
+    step = STRIP if compiled.in_strips and n_threads == 1 else max(1, end - begin)
+    return ((compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step))
+
+
+def copies_fit(compiled, words, n_threads):
+    """Whether a launch's copies of ScatterViews take no more memory than they may."""
+    found = _sizes(compiled, words) if compiled.merges else ()
+    return (n_threads - 1) * sum(n_bytes for _, n_bytes in found) <= _MOST_COPIES
+
+
+def _sizes(compiled, words):
+    """(elements, bytes of a copy) of each ScatterView."""
+    return [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
+
+
+def _copies(compiled, words, n_threads):
+    """(memory, words of the block, rows that merge) of a copy for every thread but one."""
+    sizes = _sizes(compiled, words)
+    total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
+    memory, places = ctypes.create_string_buffer(total + APART), []
+    place = -(-ctypes.addressof(memory) // APART) * APART
+    for _, n_bytes in sizes:
+        places.append(place)
+        place += (n_threads - 1) * n_bytes
+    merges = [(merge, 0, n, max(n // n_threads, SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
+    return memory, struct.pack(f"={1 + len(places)}q", n_threads - 1, *places), merges
+
+
+def _reduce(compiled, policy, words, outs, n_threads):
+    begin, end, _ = _stretch(policy, compiled, 1)
+    least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
+    size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
+    n_blocks, compiled = -(-(end - begin) // size), _fitting(compiled, policy, size)
+    buffer, place, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    block = words + _extra(compiled, policy, begin, end, size, place) + tail
+    return (
+        buffer,
+        block,
+        [
+            (compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)),
+            (compiled.finish, 0, n_blocks, n_blocks),
+        ],
+    )
+
+
+def _scan(compiled, policy, words, outs, n_threads):
+    n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
+    size = _whole_lines(max(least, -(-n // most)))
+    n_blocks = -(-n // size)
+    buffer, place, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
+    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
+    return buffer, block, list(_windows(compiled, size, n_blocks, n_threads))
+
+
+def _windows(compiled, size, n_blocks, n_threads):
+    """The passes over as many blocks at a time as stay in a cache between them; over all where they do not
+    go in turn."""
+    window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
+    at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, n_blocks, n_threads)
+    for first in range(0, max(1, n_blocks), window):
+        last = min(first + window, n_blocks)
+        yield compiled.address, first, last, at_once
+        yield compiled.finish, first, last, window
+        if compiled.apply:
+            yield compiled.apply, first, last, at_once
+
+
+def scan_blocks(entry):
+    """(indices of a scan's block at least, how many blocks at most)."""
+    return (TURN_LEAST, TURN_BLOCKS) if entry.in_turn else (SCAN_LEAST, REDUCE_BLOCKS)
+
+
+def _whole_lines(size):
+    """A block's indices: from 64 on so many that the next one's begin as a cache line does, if these do."""
+    return size if size < 64 else -(-size // 64) * 64
+
+
+def _blocks_at_once(compiled, n_blocks, n_threads):
+    """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may
+    differ in length."""
+    return -max(1, n_blocks // (n_threads * FINE)) if compiled.simple else 1
+
+
+_STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
+
+
+def _room(compiled, outs, n_words):
+    """Memory for results, a fault and partial states, where these begin, and the words that say where results
+    go."""
+    before = compiled.ahead + compiled.fault_bytes
+    buffer = ctypes.create_string_buffer(before + 8 * n_words)
+    place = ctypes.addressof(buffer)
+    return buffer, place + before, compiled.results.addresses(outs, place)
+
+
+def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
+    league, scratch = 0, 0
+    if policy.__class__ is TeamPolicy:
+        league, scratch = policy.league_size, scratch_of(compiled, policy)
+        if scratch > MOST_SCRATCH:
+            raise InputError(
+                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team"
+                f" at most {MOST_SCRATCH}"
+            )
+    return _EXTRA.pack(
+        begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0
+    )
+
+
+def _stretch(policy, compiled, n_threads):
+    """begin, end and the indices a thread takes at a time, or as a negative number the fewest; those of a box
+    are counted row by row."""
+    if policy.__class__ is TeamPolicy:
+        return 0, policy.league_size, -max(1, policy.league_size // (n_threads * FINE))
+    box, width = policy.__class__ is MDRangePolicy, compiled.width
+    begin, end, chunk = (
+        (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
+    )
+    if chunk is None:
+        least = SMALL if compiled.simple else width
+        chunk = -max(least, (end - begin) // (n_threads * FINE))
+    at_once = chunk if chunk > 0 else (end - begin) // (n_threads * ROUNDS)
+    if at_once > STRIP and compiled.in_strips:
+        chunk = STRIP
+    return begin, end, -(-chunk // width) * width if chunk > 0 else chunk // width * width
+
+
+@once
+def _pool(space):
+    return registry.backend(space.name).pool(space)
+
+
+def _is_alone(space, begin, end, chunk):
+    """Whether the calling thread takes [begin, end): one chunk holds it, or there is no other thread."""
+    return end - begin <= abs(chunk) or space.n_threads == 1
+
+
+def _call(space, block, address, begin, end, chunk):
+    """A callable: [begin, end) on the calling thread if that takes it alone, else on the pool."""
+    if _is_alone(space, begin, end, chunk):
+        return functools.partial(engine.call(address), block, begin, end, 0)
+    pool = _pool(space)
+    pool.run_address  # noqa: B018  (compiled: a plan's call, which has its lock, compiles nothing)
+    return functools.partial(pool.run, address, block, begin, end, chunk)
+
+
+def run_for(space, compiled, policy, words):
+    if compiled.planned:
+        plan_for(space, compiled, policy, words)()
+        return
+    if policy.__class__ is RangePolicy:
+        n = policy.end - policy.begin
+        if n % compiled.granule and compiled.any_range:
+            compiled = compiled.any_range()
+        if n <= STRIP and space.n_threads == 1:
+            compiled.call(words, policy.begin, policy.end, 0)
+            return
+    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
+        words += _extra(compiled, policy)
+    if space.n_threads > 1:
+        _call(space, words, compiled.address, begin, end, chunk)()
+        return
+    for _, low, high, _ in _strips(compiled, begin, end, chunk, 1):
+        compiled.call(words, low, high, 0)
+
+
+def again_for(space, compiled, policy):
+    """A callable of the words that does what run_for does."""
+    if compiled.planned:
+        return None
+    compiled = _fitting(compiled, policy)
+    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if end - begin > STRIP and space.n_threads == 1:
+        return lambda words: run_for(space, compiled, policy, words)
+    alone, run = _is_alone(space, begin, end, chunk), space.n_threads > 1 and _pool(space).run
+    if policy.__class__ is RangePolicy:
+        if alone:
+            return lambda words: compiled.call(words, begin, end, 0)
+        return lambda words: run(compiled.address, words, begin, end, chunk)
+    more = _extra(compiled, policy)
+    if alone:
+        return lambda words: compiled.call(words + more, begin, end, 0)
+    return lambda words: run(compiled.address, words + more, begin, end, chunk)
+
+
+def run(pattern, space, compiled, policy, words, outs):
+    buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
+    _in_turn(space, block, rows)
+    if compiled.sites and buffer[compiled.ahead] != b"\0":
+        compiled.sites.raise_if(buffer[compiled.ahead : compiled.ahead + 64])
+    return None if outs else compiled.results.read(buffer)
+
+
+def _in_turn(space, block, rows):
+    if len(rows) < 4:
+        for row in rows:
+            _call(space, block, *row)()
+    else:  # with no Python between them
+        kept = ctypes.create_string_buffer(block, len(block))
+        _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
+
+
+def reduce_ahead(space, compiled, policy):
+    """A callable of the words that gives a callable of the results, which are there already."""
+
+    def ahead(words):
+        results = run("reduce", space, compiled, policy, words, ())
+        return lambda: results
+
+    return ahead
+
+
+def plan_for(space, compiled, policy, words):
+    """A callable that does what run_for does, with all but the call itself done before."""
+    if not copies_fit(compiled, words, space.n_threads):
+        compiled = compiled.plain()
+    memory, words, rows = _for(compiled, policy, words, (), space.n_threads)
+    block = ctypes.create_string_buffer(words, len(words))
+    calls = [_again(space, block, row) for row in rows]
+    call = calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+    return _watched(compiled, block, call) if compiled.sites else call
+
+
+def _again(space, block, row):
+    """`_call`, for many times: what the calling thread does alone is a call with one argument, the others
+    of which take as long as the call does."""
+    address, begin, end, chunk = row
+    if _is_alone(space, begin, end, chunk):
+        return _native([(address, ctypes.addressof(block), begin, end, chunk, 0)], 0, block)
+    return _call(space, block, *row)
+
+
+def _native(table, pool_run, kept):
+    """A call of engine.SEQUENCE."""
+    flat = len(table), pool_run, *(n for row in table for n in row)
+    call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call.kept = kept
+    return call
+
+
+def _each(calls, copies):
+    try:
+        for call in calls:
+            call()
+    except BaseException:
+        _drop([copies])
+        raise
+
+
+def _drop(buffers):
+    """A launch has ended in the middle: what it added to copies of ScatterViews is not for the next one."""
+    for memory in buffers:
+        if memory is not None:
+            ctypes.memset(memory, 0, ctypes.sizeof(memory))
+
+
+def sequence(space, recorded):
+    """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
+    if any(bound[0].debug for bound, _ in recorded):
+        return None
+    kept = _prepared(space, recorded)
+    found = [kept[id(launch)] for _, launch in recorded]
+    rows = [(ctypes.addressof(block), row) for block, _, rows, *_ in found for row in rows]
+    return _in_a_row(space, rows, list(kept.values()))
+
+
+def _in_a_row(space, rows, kept):
+    """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
+    table, pool = [], _pool(space)
+    for block, (address, begin, end, chunk) in rows:
+        handle = 0 if _is_alone(space, begin, end, chunk) else pool.handle
+        table.append((address, block, begin, end, chunk, handle))
+    if not pool.native and space.n_threads > 1:
+        return functools.partial(_one_by_one, pool, table, kept)
+    shared = pool if any(row[-1] for row in table) else None
+    return functools.partial(_replay, shared, _native(table, shared.run_address if shared else 0, kept))
+
+
+def _prepared(space, recorded):
+    """Block, memory and rows of each launch, and what it keeps alive; of those that come again, once."""
+    found = {}
+    for (_, policy, _, compiled, words), launch in recorded:
+        if id(launch) not in found:
+            if not copies_fit(compiled, words, space.n_threads):
+                compiled = compiled.plain()
+            buffer, words, rows = _STEPS[launch.pattern](
+                compiled, policy, words, launch.outs, space.n_threads
+            )
+            block = ctypes.create_string_buffer(words, len(words))
+            found[id(launch)] = block, buffer, rows, launch, compiled
+    return found
+
+
+def _replay(pool, call):
+    try:
+        if pool is None:
+            return call()
+        pool.start()
+        with pool.lock:
+            call()
+    except BaseException:
+        _drop(buffer for _, buffer, *_ in call.kept)
+        raise
+
+
+def _one_by_one(pool, table, kept):
+    for address, block, begin, end, chunk, _ in table:
+        pool.run(address, block, begin, end, chunk)
+
+
+def stamp(space):
+    return Stamp()
+
+
+def fence(space):
+    """CPU launches have finished when they return."""
+
+
+def counted(*launch):
+    return registry.part("counts of a CPU").counted(*launch)
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    return _assembly(kernel, policy_kind, specs, reducers)
+
+
+@functools.lru_cache(16)  # who counts launch after launch reads it each time
+def _assembly(kernel, policy_kind, specs, reducers):
+    entry = _emitted(policy_kind)(kernel, policy_kind, specs, reducers)
+    return engine.assembly(entry.text, kernel.name)
+
+
+def explain(space, kernel, policy, policy_kind, specs):
+    from ...compiler.reading.shown import shown
+
+    entry = _emitted(policy_kind)(kernel, policy_kind, specs)
+    assembly = engine.assembly(entry.text, kernel.name)
+    packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
+    return (
+        {
+            "code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
+            "spills in the assembly": assembly.count("Spill"),
+            "scratch, bytes": entry.scratch_static,
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )

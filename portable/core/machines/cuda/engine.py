@@ -1,0 +1,43 @@
+"""LLVM for NVIDIA GPUs: IR text to PTX, with no toolkit and no GPU."""
+
+from __future__ import annotations
+
+import functools
+
+import llvmlite.binding as llvm
+
+from ... import cache, locks
+from ...compiler.writing.optimise import optimise
+
+
+# The policy of a load whose line the second cache keeps, such a load, and what older machines have instead
+KEEPING, KEEPS = "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", ".L2::cache_hint.b{} $0, [$1], $2;"
+_OLDER = [(KEEPING, "mov.b64 $0, 0;"), *((KEEPS.format(n), f".b{n} $0, [$1];") for n in (32, 64))]
+# LLVM's, less variants
+_KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
+
+
+@functools.cache
+def machine(capability):
+    """The target machine of a compute capability such as (9, 0); of one not known yet, that of the newest
+    before it."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    number = max(k for k in _KNOWN if k <= 10 * capability[0] + capability[1])
+    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    # in the oldest PTX that knows it: old drivers read it
+    return target.create_target_machine(cpu=f"sm_{number}", opt=3)
+
+
+@locks.alone
+def ptx(text, capability, kernel_name):
+    """PTX of an IR text, compiled or taken from the cache."""
+    for new, old in _OLDER if capability < (8, 0) else ():
+        text = text.replace(new, old)
+    key = cache.key("ptx", capability, llvm.llvm_version_info, text)
+    code = cache.get(key)
+    if code is None:
+        tm = machine(capability)
+        code = tm.emit_assembly(optimise(text, tm, kernel_name)).encode()
+        cache.put(key, code)
+    return code.decode()

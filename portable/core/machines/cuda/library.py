@@ -1,0 +1,267 @@
+"""The CUDA driver's library, its functions with the types of their parameters, its errors, and the devices it
+knows.
+
+Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not
+survive in the child.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import os
+import types
+from ctypes import byref
+
+from ....errors import DeviceError, NestedLaunchError, OutOfMemoryError
+
+LIBRARIES = ("nvcuda.dll",) if os.name == "nt" else ("libcuda.so.1", "libcuda.so")
+# The driver's codes after which a context answers nothing any more: ECC, illegal address, timeout, assert,
+# stack, ...
+_FATAL = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
+
+# Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B
+# byte.
+_SIGNATURES = {
+    "cuDriverGetVersion": "P",
+    "cuDeviceGetCount": "P",
+    "cuDeviceGet": "PI",
+    "cuDeviceGetName": "PII",
+    "cuDeviceTotalMem_v2": "PI",
+    "cuDeviceGetAttribute": "PII",
+    "cuDevicePrimaryCtxRetain": "PI",
+    "cuCtxSetCurrent": "P",
+    "cuCtxSynchronize": "",
+    "cuModuleLoadDataEx": "PPUPP",
+    "cuModuleUnload": "P",
+    "cuModuleGetFunction": "PPP",
+    "cuLinkCreate_v2": "UPPP",
+    "cuLinkAddData_v2": "PIPZPUPP",
+    "cuLinkComplete": "PPP",
+    "cuLinkDestroy": "P",
+    "cuFuncGetAttribute": "PIP",
+    "cuFuncSetAttribute": "PII",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": "PPIZ",
+    "cuMemAlloc_v2": "PZ",
+    "cuMemFree_v2": "D",
+    "cuMemGetInfo_v2": "PP",
+    "cuMemHostAlloc": "PZU",
+    "cuMemFreeHost": "P",
+    "cuMemcpyHtoDAsync_v2": "DPZP",
+    "cuMemcpyHtoD_v2": "DPZ",
+    "cuMemcpyDtoH_v2": "PDZ",
+    "cuMemcpyDtoHAsync_v2": "PDZP",
+    "cuMemcpyDtoDAsync_v2": "DDZP",
+    "cuMemcpyPeerAsync": "DPDPZP",
+    "cuMemsetD8Async": "DBZP",
+    "cuStreamCreate": "PU",
+    "cuStreamDestroy_v2": "P",
+    "cuStreamSynchronize": "P",
+    "cuStreamWaitEvent": "PPU",
+    "cuStreamBeginCapture_v2": "PI",
+    "cuStreamEndCapture": "PP",
+    "cuEventCreate": "PU",
+    "cuEventDestroy_v2": "P",
+    "cuEventRecord": "PP",
+    "cuEventSynchronize": "P",
+    "cuEventElapsedTime": "PPP",
+    "cuGraphInstantiateWithFlags": "PPL",
+    "cuGraphLaunch": "PP",
+    "cuGraphDestroy": "P",
+    "cuGraphExecDestroy": "P",
+}
+_TYPES = {
+    "P": ctypes.c_void_p,
+    "D": ctypes.c_uint64,
+    "Z": ctypes.c_size_t,
+    "I": ctypes.c_int,
+    "U": ctypes.c_uint,
+    "L": ctypes.c_ulonglong,
+    "B": ctypes.c_ubyte,
+}
+
+
+class Shape(ctypes.Structure):
+    """What `cu.launch_as` takes of a launch, on the default stream: the driver's CUlaunchConfig."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("n_attributes", ctypes.c_uint),
+    ]
+
+
+# the loaded functions, less version suffixes; all but those with names of our own raise on failure
+cu = types.SimpleNamespace()
+
+
+def available():
+    """Whether CUDA can be used in this process.
+
+    Returns
+    -------
+    (bool, str) : the answer, and the reason if it is no (else "")
+    """
+    reason = _load()
+    if reason:
+        return False, reason
+    return (True, "") if devices() else (False, "the NVIDIA driver sees no device")
+
+
+@functools.cache
+def _load():
+    """Load the driver; the reason in words if that is impossible, else ""."""
+    library = _open()
+    if library is None:
+        return f"the NVIDIA driver is not installed ({' and '.join(LIBRARIES)} not found)"
+    try:
+        for name, letters in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes = [_TYPES[letter] for letter in letters]
+            short = name.split("_v")[0]
+            setattr(cu, short, _checked(short, function))
+        # Without argtypes ctypes takes 0.3 instead of 0.8 microseconds for eleven arguments; handles must be
+        # c_void_p.
+        cu.launch = library["cuLaunchKernel"]
+        # with four arguments instead of eleven, from CUDA 11.8 on
+        cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
+        # asked of every large copy, mostly of memory that CUDA does not know: no error, as
+        # cuPointerGetAttribute would find it, and every tool that watches the driver's calls
+        cu.pointer_attributes = library["cuPointerGetAttributes"]
+        cu.pointer_attributes.argtypes = [ctypes.c_uint, *[ctypes.c_void_p] * 2, ctypes.c_uint64]
+        # no error either: there may be no link, or another library has enabled it
+        cu.enable_peer = library["cuCtxEnablePeerAccess"]
+        # for compiled code, which calls them itself
+        cu.address = lambda name: ctypes.cast(library[name], ctypes.c_void_p).value
+        cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
+    except AttributeError as missing:
+        return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
+    code = library.cuInit(0)
+    return f"the NVIDIA driver does not start: {_words('cuInit', code)}" if code else ""
+
+
+def _open():
+    for name in LIBRARIES:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    return None
+
+
+def _checked(name, function):
+    def call(*arguments):
+        code = function(*arguments)
+        if code:
+            raise error(name, code)
+
+    return call
+
+
+def _words(call, code):
+    texts = []
+    for function in (cu.error_name, cu.error_string):
+        text = ctypes.c_char_p()
+        function(code, byref(text))
+        texts.append(text.value.decode() if text.value else "unknown error")
+    return f"{call}: {texts[1]} ({texts[0]}, {code})"
+
+
+def error(call, code, more=""):
+    """The exception for a code that `call` returned."""
+    text = _words(call, code) + (f"\n{more}" if more else "")
+    if code in _FATAL:
+        text += ". The device's context is lost; start a new process."
+    return (OutOfMemoryError if code == 2 else DeviceError)(text)
+
+
+def _refuse(*arguments):
+    raise NestedLaunchError(
+        "CUDA was used before this process was forked, and does not work in the child. Use the "
+        "start method 'spawn', or let the first use be in the child."
+    )
+
+
+def _forked():
+    for name in vars(cu):
+        setattr(cu, name, _refuse)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """What the driver says of one GPU; an SM is a multiprocessor."""
+
+    ordinal: int
+    name: str
+    memory_bytes: int
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    max_threads_per_block: int
+    max_threads_per_sm: int
+    shared_bytes_per_block_optin: int  # after Function.allow_shared
+
+
+# Numbers of the driver's device attributes.
+_ATTRIBUTES = dict(
+    multiprocessors=16, max_threads_per_block=1, max_threads_per_sm=39, shared_bytes_per_block_optin=97
+)
+
+
+@functools.cache
+def devices():
+    """The GPUs, a tuple of Device in the driver's order; empty where CUDA is not available."""
+    if _load():
+        return ()
+    count = ctypes.c_int()
+    cu.cuDeviceGetCount(byref(count))
+    return tuple(_device(ordinal) for ordinal in range(count.value))
+
+
+def _device(ordinal):
+    device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    cu.cuDeviceGet(byref(device), ordinal)
+    cu.cuDeviceGetName(name, len(name), device)
+    cu.cuDeviceTotalMem(byref(memory), device)
+    return Device(
+        ordinal,
+        name.value.decode(),
+        memory.value,
+        (attribute(ordinal, 75), attribute(ordinal, 76)),
+        **{word: attribute(ordinal, number) for word, number in _ATTRIBUTES.items()},
+    )
+
+
+def attribute(ordinal, number):
+    """The device's attribute of that number in the driver's CUdevice_attribute, an int."""
+    value, device = ctypes.c_int(), ctypes.c_int()
+    cu.cuDeviceGet(byref(device), ordinal)
+    cu.cuDeviceGetAttribute(byref(value), number, device)
+    return value.value
+
+
+def version():
+    """The CUDA version that the driver supports, (major, minor)."""
+    value = ctypes.c_int()
+    cu.cuDriverGetVersion(byref(value))
+    return value.value // 1000, value.value % 1000 // 10
+
+
+# The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that it does not know, and
+# CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
+_KIND_AND_ORDINAL = (ctypes.c_int * 2)(2, 9)
+
+
+def device_of(pointer):
+    """The ordinal of the device that holds an address, or None for memory that CUDA does not know.
+
+    Memory of the host that CUDA has pinned counts as known; managed memory too.
+    """
+    if _load():  # a foreign array may be this process's first use of CUDA
+        return None
+    kind, ordinal = ctypes.c_uint(), ctypes.c_int()
+    places = (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(ordinal))
+    code = cu.pointer_attributes(2, _KIND_AND_ORDINAL, places, pointer)
+    return None if code or not kind.value else ordinal.value

@@ -1,0 +1,70 @@
+"""The space "cuda", as machines/contract.py wants it; its memory is a driver.Context."""
+
+import dataclasses
+
+from ... import dlpack
+from ....errors import DTypeError, InputError
+from ..contract import Backend
+from . import driver, Cuda
+
+
+class _Cuda(Backend):
+    team_size, queued, dlpack = 256, True, (dlpack.CUDA, dlpack.CUDA_MANAGED)
+
+    def launches(self):
+        from . import space
+
+        return space
+
+    def space(self, name, number):
+        return Cuda(number or 0)
+
+    def memory(self, name):
+        return driver.context(int(name.partition(":")[2]))
+
+    def unavailable(self, space):
+        usable, reason = driver.available()
+        if not usable:
+            return reason
+        count = len(driver.devices())
+        return None if space.device < count else f"this machine has {count} CUDA device(s), numbered from 0"
+
+    def concurrency(self, space):
+        return 16 * driver.context(space.device).device.multiprocessors
+
+    def instances(self, space, n):
+        context = driver.context(space.device)
+        return tuple(dataclasses.replace(space, stream=context.lasting_stream()) for _ in range(n))
+
+    def about(self, space):
+        for d in driver.devices():
+            capability = ".".join(map(str, d.compute_capability))
+            yield (
+                f"cuda:{d.ordinal}",
+                (
+                    f"{d.name}, compute capability {capability}, {d.multiprocessors} multiprocessors, "
+                    f"{d.memory_bytes / 2**30:.0f} GiB"
+                ),
+            )
+
+    def adopt(self, array):
+        given = getattr(array, "__cuda_array_interface__", None)
+        if given is None:
+            return None
+        if given.get("mask") is not None:
+            raise DTypeError("asview: masked arrays are not supported")
+        pointer, readonly = given["data"]
+        ordinal = driver.device_of(pointer) if pointer else 0
+        if ordinal is None:
+            raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
+        if given.get("stream") not in (None, 1):  # work queued on another stream must be done before we look
+            driver.context(ordinal).synchronize()
+        driver.context(ordinal).share()
+        interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
+        return {"data": (pointer or 0, readonly), "version": 3, **interface}, f"cuda:{ordinal}"
+
+    def pinned(self, nbytes):
+        return driver.context().allocate_pinned(nbytes) if self.unavailable(Cuda()) is None else None
+
+
+BACKENDS = {"cuda": _Cuda()}

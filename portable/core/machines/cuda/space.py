@@ -1,0 +1,610 @@
+"""The space "cuda": launches through the driver, queued on the space's stream."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import itertools
+import math
+import struct
+
+from ... import cache
+from ....errors import InputError
+from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
+from ...compiler.reading.shown import shown
+from ...compiler.reading.signature import without_scatter
+from ...locks import Lock, once
+from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ... import registry
+from . import driver, engine
+from .lanes import WARP
+from .library import Shape, cu
+from .lower import RANGE_THREADS, Entry
+from .scan import ScanEntry, words_of_tiles
+
+interprets, builds = False, ("executed",)
+lock = None  # the shortest way needs none
+_lock = Lock()  # compiled code has one argument block, and a stream one workspace
+_AUTO_TEAM = 128
+_DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
+_MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
+_LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
+_TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
+_EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
+
+
+class Compiled:
+    """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
+
+    entries = Entry, ScanEntry
+
+    def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
+        self.context = driver.context(space.device)
+        kind = self.entries[policy_kind.startswith("scan")]
+        if space.debug:
+            kind = registry.part("debug build").debug_entry(kind, space.debug)
+        entry = kind(kernel, policy_kind, specs, reducers, team_size)
+        if space.debug:
+            entry.text  # noqa: B018  (its sites are known when it has been emitted)
+        self._take_functions(entry, self._load(entry, kernel.name))
+        # of a block
+        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width
+        self.results, self.state_words = entry.results, entry.state_words
+        self.team_size, self.scratch_static, self.scratch_open = (
+            team_size,
+            entry.scratch_static,
+            entry.scratch_open,
+        )
+        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
+        self.plain = once(
+            functools.partial(
+                _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
+            )
+        )
+        self.faults = _Faults(self.context, entry) if space.debug else None
+        self._new_block()
+        self.resident_blocks = functools.cache(self._resident_blocks)
+
+    def _new_block(self):
+        """The argument block, and what the driver gets of it."""
+        n_results = len(self.results.dtypes) if self.results else 0
+        n_words = self.signature.n_words + len(EXTRA) + n_results + bool(self.faults)
+        self.block = ctypes.create_string_buffer(8 * n_words)
+        if self.faults:
+            self.faults.put(ctypes.addressof(self.block))
+        self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        self.raw = memoryview(self.block).cast("B")
+        # the arguments, begin and end: all that a range reads
+        put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
+        self.put_range = functools.partial(put, self.block, 0)
+        # a launch of a range on the default stream is one call of the driver
+        self.direct = self.context.alone and cu.launch_as and not (self.scatters or self.faults)
+        self.shape = Shape(1, 1, 1, self.threads, 1, 1)
+        self.of_shape = ctypes.byref(self.shape)
+
+    def _resident_blocks(self, shared=0):
+        """How many blocks the device runs at once."""
+        return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
+
+    def _load(self, entry, name):
+        device = self.context.device
+        key = cache.key("cubin", device.compute_capability, driver.version(), entry.identity_of_code)
+        code = cache.get(key)
+        if code is None:
+            ptx = engine.ptx(entry.text, device.compute_capability, name)
+            # which of two widths is known when the text is
+            code = bytes([entry.width]) + self.context.link(ptx)
+            cache.put(key, code)
+        entry.width = code[0]
+        return self.context.load(code[1:])
+
+    def _take_functions(self, entry, module):
+        self.function = module.function("entry")
+        self.handle = self.function.handle
+        if entry.policy_kind.startswith("scan"):
+            self.tile = entry.tile
+
+    def launch(self, grid, words, shared, stream, handle):
+        self.raw[: len(words)] = words
+        if self.direct and not stream:
+            shape = self.shape
+            shape.x, shape.y, shape.z = grid if grid.__class__ is tuple else (grid, 1, 1)
+            shape.shared_bytes = shared
+            if not cu.launch_as(self.of_shape, handle, self.parameters, None):
+                return
+        self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
+
+    def again(self, grid, shared, rest):
+        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
+        one call of the driver, whose code it returns; False where that cannot be."""
+        if not self.context.alone or not cu.launch_as:
+            return False
+        n_bytes, handle = 8 * self.signature.n_words, self.handle
+        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
+        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        arguments, last = memoryview(block).cast("B")[:n_bytes], None
+
+        def again(words):
+            nonlocal last
+            if words is not last:
+                arguments[:] = last = words
+            return cu.launch_as(of_shape, handle, parameters, None)
+
+        return again
+
+
+class _Faults:
+    """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
+    them costs neither a copy nor a call of the driver."""
+
+    def __init__(self, context, entry):
+        self.context, self.sites = context, entry.sites
+        self.memory, self.place = context.allocate(N_SHARED_BYTES, zero=True), 8 * entry.fault_word()
+        self.words = context.allocate_pinned(N_BYTES)
+        ctypes.memset(self.words.pointer, 0, N_BYTES)
+        self.found = ctypes.c_int64.from_address(self.words.pointer)
+        where = ctypes.c_uint64(self.words.pointer)
+        context.copy_to_device(self.memory.pointer + FAULT, ctypes.addressof(where), 8)
+
+    def put(self, block):
+        """Write the memory's address into the argument block at an address."""
+        ctypes.c_uint64.from_address(block + self.place).value = self.memory.pointer
+
+    def watch(self, stream, call):
+        """Call what launches a debug build on a stream, wait for it, and raise what it found."""
+        words = None
+        try:
+            call()
+        finally:  # what a launch that was interrupted has left is not the next one's
+            cu.cuStreamSynchronize(stream)
+            if self.found.value:
+                words = self._taken()
+        if words:
+            self.sites.raise_if(words)
+
+    def _taken(self):
+        """The words that were left, which are forgotten."""
+        words = ctypes.string_at(self.words.pointer, N_BYTES)
+        ctypes.memset(self.words.pointer, 0, N_BYTES)
+        self.context.fill(self.memory.pointer, 0, FAULT, wait=True)
+        return words
+
+
+def _launch(space, rows):
+    """Queue what a launch does; of a debug build, see it through to its end."""
+
+    def queue():
+        for compiled, handle, grid, shared, block in rows:
+            compiled.launch(grid, block, shared, space.stream, handle)
+
+    if space.debug and rows:
+        rows[0][0].faults.watch(space.stream or None, queue)
+    else:
+        queue()
+
+
+def prepare(space, kernel, policy_kind, specs, reducers=()):
+    """A function of the team size for teams; the compiled kernel for ranges."""
+    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
+        specs = without_scatter(specs)
+    if policy_kind != "team":
+        return _compiled(space, kernel, policy_kind, specs, reducers, 0)
+    return once(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
+
+
+def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
+    key = ("cuda", space.device, space.debug, policy_kind, specs, reducers, team_size)
+    compiled = kernel.compiled.get(key)
+    if compiled is None:
+        compiled = kernel.compiled[key] = Compiled(space, kernel, policy_kind, specs, reducers, team_size)
+    return compiled
+
+
+def _configure(space, compiled, policy):
+    """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
+    if policy.__class__ is MDRangePolicy:
+        return compiled, _box_grid(policy.extents, compiled.threads), 0
+    if policy.__class__ is RangePolicy:
+        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.indices)), 0
+    asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
+    size = -(-asked // WARP) * WARP
+    device = driver.devices()[space.device]
+    if size > device.max_threads_per_block:
+        raise InputError(
+            f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}"
+        )
+    compiled = compiled(size)
+    shared = scratch_of(compiled, policy)
+    if shared > compiled.allowed:
+        if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
+            raise InputError(
+                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a"
+                f" team at most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
+            )
+        compiled.function.allow_shared(shared)
+        compiled.allowed = shared
+    return compiled, policy.league_size, shared
+
+
+def _tile_bits(extents, threads):
+    """log2 of a tile's width: rows of a tile share what they read, but short dimensions leave no thread
+    idle."""
+    rows = min(_TILE_ROWS, 1 << max(extents[-2] - 1, 0).bit_length())
+    return min(threads // rows, 1 << max(extents[-1] - 1, 0).bit_length()).bit_length() - 1
+
+
+def _box_grid(extents, threads):
+    """(x, y, z) blocks of a box, a tile of its last two dimensions each; 0 for an empty box."""
+    width = 1 << _tile_bits(extents, threads)
+    wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
+    return (wide, near, math.prod(extents[:-2])) if 0 not in extents else 0
+
+
+def _deep_grid(extents, threads):
+    """The same where tiles are several deep along the dimensions before, and how many."""
+    wide, near, first = _box_grid(extents, threads) or (1, 1, 1)
+    n_blocks = wide * near * first
+    near, first = (1, near) if len(extents) == 2 else (near, first)
+    depth = max(1, min(_DEPTH, n_blocks // _MANY_BLOCKS), -(-first // _MAX_OUTER))
+    first = -(-first // depth)
+    return (wide, first, 1) if len(extents) == 2 else (wide, min(near, _MAX_OUTER), first), depth
+
+
+def _extra(policy, shared, partials=0, counter=0, depth=0):
+    """What lies behind the arguments, in the order of compiler.block.EXTRA."""
+    begin, end, bits = 0, 0, 0
+    if policy.__class__ is TeamPolicy:
+        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
+    if policy.__class__ is MDRangePolicy:
+        bits = _tile_bits(policy.extents, RANGE_THREADS)
+    else:
+        begin, end = policy.begin, policy.end
+    return _EXTRA.pack(begin, end, bits, partials, 0, shared, counter, *box_words(policy), depth)
+
+
+def run_for(space, compiled, policy, words):
+    if policy.__class__ is RangePolicy and compiled.direct and not space.stream:
+        begin, end = policy.begin, policy.end  # the shortest way: most launches are these
+        grid = (end - begin + compiled.indices - 1) // compiled.indices
+        if 0 < grid <= _MAX_GRID:
+            with _lock.held:
+                compiled.put_range(words, begin, end)
+                compiled.shape.x = grid
+                if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
+                    return
+    elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
+        sized, grid, shared = _configure(space, compiled, policy)
+        if 0 < grid <= _MAX_GRID:
+            block = words + _extra(policy, shared)
+            with _lock.held:
+                return sized.launch(grid, block, shared, 0, sized.handle)
+    with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
+        _launch(space, _for(space, compiled, policy, words, (), None))
+
+
+def again_for(space, compiled, policy):
+    """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
+    block that all but the words are in, so that no lock is wanted."""
+    if policy.__class__ is MDRangePolicy or space.stream or space.debug:
+        return None
+    sized, grid, shared = _configure(space, compiled, policy)
+    if not sized.direct or not 0 < grid <= _MAX_GRID:
+        return None
+    rest, spare = _extra(policy, shared), []
+
+    def again(words):
+        try:
+            call = spare.pop()
+        except IndexError:  # the first launch, or one while another thread is at one
+            call = sized.again(grid, shared, rest)
+        if call(words):
+            run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
+        spare.append(call)
+
+    return again
+
+
+# ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
+# memory, argument block)
+def _for(space, compiled, policy, words, outs, work):
+    if policy.__class__ is RangePolicy and compiled.scatters:
+        copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
+        if copies + compiled.function.shared_bytes <= _DEFAULT_SHARED:
+            grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
+            return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
+        compiled = compiled.plain()
+    if policy.__class__ is MDRangePolicy:
+        return _kernels(
+            *(
+                (
+                    compiled,
+                    compiled.handle,
+                    _box_grid(box.extents, compiled.threads),
+                    0,
+                    words + _extra(box, 0),
+                )
+                for box in _boxes(policy)
+            )
+        )
+    compiled, grid, shared = _configure(space, compiled, policy)
+    return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
+
+
+def _boxes(policy):
+    """The box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
+    most = [_MAX_OUTER] * (len(policy.extents) - 1) + [policy.extents[-1]]
+    if len(most) == 4:  # the first two share an axis
+        most[0] = max(1, _MAX_OUTER // max(policy.extents[1], 1))
+    if 0 in policy.extents or all(n <= m for n, m in zip(policy.extents, most)):
+        return [policy]
+    starts = itertools.product(*(range(low, high, m) for low, high, m in zip(policy.begin, policy.end, most)))
+    return [
+        MDRangePolicy(
+            s, tuple(min(k + m, high) for k, m, high in zip(s, most, policy.end)), space=policy.space
+        )
+        for s in starts
+    ]
+
+
+def _reduce(space, compiled, policy, words, outs, work):
+    compiled, grid, shared = _configure(space, compiled, policy)
+    depth = 0
+    if policy.__class__ is RangePolicy:
+        grid = min(grid, compiled.resident_blocks())
+    elif policy.__class__ is MDRangePolicy:
+        grid, depth = _deep_grid(policy.extents, compiled.threads)
+    grid = grid or 1  # of an empty policy, too, one block finishes the identity
+    partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
+    block = (
+        words
+        + _extra(policy, shared, partials, work.counter.pointer, depth)
+        + compiled.results.addresses(outs, work.results.pointer)
+    )
+    return _kernels((compiled, compiled.handle, grid, shared, block))
+
+
+def _scan(space, compiled, policy, words, outs, work):
+    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # who takes the last leaves the total
+    resident = compiled.resident_blocks()
+    lag = int(_LAG * resident) if n_tiles > resident else 0
+    left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
+    block = (
+        words + _extra(policy, 0, left, depth=lag) + compiled.results.addresses(outs, work.results.pointer)
+    )
+    return _kernels((compiled, compiled.handle, n_tiles + lag, 0, block))
+
+
+def _kernels(*rows):
+    """Those with something to do; InputError if CUDA cannot launch one."""
+    for _, _, grid, _, _ in rows:
+        n_blocks = grid if grid.__class__ is int else grid[0]
+        if n_blocks > _MAX_GRID:
+            raise InputError(
+                f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range"
+            )
+    return [row for row in rows if row[2]]
+
+
+_STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
+
+
+def run(pattern, space, compiled, policy, words, outs):
+    with _lock.held:
+        work = _workspace(space.device, space.stream)
+        rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
+        _launch(space, rows)
+        if outs:
+            return None
+        if not space.debug:  # which has waited
+            fence(space)
+        results = rows[0][0].results  # also of teams, of which `compiled` is a function of the size
+        return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
+
+
+def reduce_ahead(space, compiled, policy):
+    """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
+    waits for it alone."""
+    stream = _workspace(space.device, space.stream)
+
+    def ahead(words):
+        try:
+            work = stream.spare.pop()
+        except IndexError:
+            work = _Ahead(stream)
+        if work.known is not ahead or not work.again or work.again(words):
+            with _lock.held:
+                rows = _reduce(space, compiled, policy, words, (), work)
+                _launch(space, rows)
+            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
+            work.known, direct = ahead, compiled.direct and not space.stream
+            work.again = direct and compiled.again(grid, shared, block[len(words) :])
+        cu.cuEventRecord(work.mark.handle, space.stream or None)
+
+        def results():
+            cu.cuEventSynchronize(work.mark.handle)
+            found = compiled.results.read(work.words)
+            stream.spare.append(work)
+            return found
+
+        return results
+
+    return ahead
+
+
+def plan_for(space, compiled, policy, words):
+    """A callable that does what run_for does, with all but the driver's call done before."""
+    rows = _for(space, compiled, policy, words, (), None)
+    calls = list(_calls(space, rows))
+    call = calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
+    return _watching(rows[0][0].faults, space.stream or None, call) if space.debug and rows else call
+
+
+def _watching(faults, stream, call):
+    """The same of a debug build: alone, as launches of one kernel leave their faults at one place."""
+
+    def watch():
+        with _lock.held:
+            faults.watch(stream, call)
+
+    return watch
+
+
+def _calls(space, rows):
+    for compiled, handle, grid, shared, words in rows:
+        # its own: other launches of the kernel do not touch it
+        block = ctypes.create_string_buffer(words, len(compiled.block) if compiled.faults else len(words))
+        if compiled.faults:
+            compiled.faults.put(ctypes.addressof(block))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        call = functools.partial(
+            compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
+        )
+        recorded = space.stream and space.stream == compiled.context.recording  # and runs in another queue
+        if compiled.context.alone and cu.launch_as and (recorded or not space.stream):
+            call = _shortest(call, *call.args)
+        call.block = block
+        yield call
+
+
+def _shortest(call, handle, grid, threads, shared, stream, parameters):
+    """The same by one call of the driver, unless it refuses."""
+    shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared, stream)
+    of_shape = ctypes.byref(shape)
+
+    def again():
+        if cu.launch_as(of_shape, handle, parameters, None):
+            call()
+
+    return again
+
+
+def sequence(space, recorded):
+    """A callable that replays recorded launches as one CUDA graph on the stream; None of debug builds."""
+    if any(bound[0].debug for bound, _ in recorded):
+        return None
+    context = driver.context(space.device)
+    stream, reduces = context.recording, any(launch.pattern != "for" for _, launch in recorded)
+    recording, work = dataclasses.replace(space, stream=stream), reduces and _Workspace(context)
+    made, calls = {}, []  # made once, of launches that come again
+    for (_, policy, _, compiled, words), launch in recorded:
+        if id(launch) not in made:
+            rows = _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
+            made[id(launch)] = list(_calls(recording, rows))
+        calls += made[id(launch)]
+    with context.capture(stream) as graph:
+        for call in calls:
+            call()
+    replay = functools.partial(graph.launch, space.stream or None)
+    replay.kept = recorded, calls, work  # views and argument blocks live as long as the graph
+    return replay
+
+
+class _Workspace:
+    """What the reductions of one stream share: partial states, the counter of arrived blocks, results in
+    pinned memory."""
+
+    def __init__(self, context):
+        self.context = context
+        self.results = context.allocate_pinned(512)
+        self.counter = context.allocate(8)
+        context.fill(self.counter.pointer, 0, 8, wait=True)
+        # the last of each is in use; queued work may still write to those before it
+        self.partials, self.scans = [], []
+        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
+
+    def room(self, n_bytes):
+        return self._last(self.partials, n_bytes)
+
+    def words(self, n_bytes):
+        """What scans alone write, zero before the first: a word there is a number with a launch's mark."""
+        return self._last(self.scans, n_bytes, zero=True)
+
+    def _last(self, kept, n_bytes, zero=False):
+        if not kept or n_bytes > kept[-1].nbytes:
+            kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
+        return kept[-1].pointer
+
+
+class _Ahead:
+    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
+
+    def __init__(self, work):
+        self.room, self.counter = work.room, work.counter
+        self.results, self.mark = (
+            work.context.allocate_pinned(512),
+            driver.Event(work.context, 2),
+        )  # of no time
+        self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
+        self.known = self.again = None  # whose it was last, and what launches that again
+
+
+@once
+def _workspace(device, stream):
+    return _Workspace(driver.context(device))
+
+
+def stamp(space):
+    event = driver.context(space.device).event()
+    event.record(space.stream or None)
+    return event
+
+
+def fence(space):
+    driver.context(space.device).activate()
+    driver.cu.cuStreamSynchronize(space.stream or None)
+
+
+def explain(space, kernel, policy, policy_kind, specs):
+    compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
+    f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
+    device = compiled.context.device
+    entry = _emitted(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
+    each = compiled.indices // compiled.threads
+    return (
+        {
+            "code": "one thread a lane" if each == 1 else f"one thread for {each} indices",
+            "blocks": grid,
+            "threads a block": compiled.threads,
+            "registers a thread": f.registers,
+            "spills and local arrays, bytes a thread": f.local_bytes,
+            "scratch, bytes": shared,
+            "occupancy": (
+                f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor"
+                " can hold"
+            ),
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )
+
+
+def counted(*launch):
+    return registry.part("counts of a GPU").counted(*launch)
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
+    capability = compiled.context.device.compute_capability
+    return lower_to_ptx(
+        kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability
+    )
+
+
+def lower_to_ptx(
+    kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
+):
+    """PTX of a kernel, with no GPU in the machine."""
+    entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug)
+    return engine.ptx(entry.text, capability, kernel.name)
+
+
+def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False):
+    """The entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
+    key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug)
+    if key not in kernel.compiled:
+        kind = ScanEntry if policy_kind.startswith("scan") else Entry
+        kind = registry.part("debug build").debug_entry(kind, debug) if debug else kind
+        kernel.compiled[key] = kind(kernel, policy_kind, specs, reducers, team_size)
+    return kernel.compiled[key]

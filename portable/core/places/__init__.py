@@ -1,0 +1,1 @@
+"""Execution spaces and policies: where kernels run, and over what."""

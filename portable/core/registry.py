@@ -1,0 +1,107 @@
+"""Backends by the names of their spaces, each imported when first used: `import portable` loads no compiler
+and no driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+
+from . import dlpack, locks
+
+# The default is the first that can run here. The last one always can, and is at home in the host's memory.
+PREFERRED = ("cuda", "threads")
+
+
+def _own(module, name):
+    return lambda: importlib.import_module(f"portable.{module}").BACKENDS[name]
+
+
+_loaders = {
+    name: _own(module, name)
+    for name, module in (
+        ("serial", "core.machines.cpu.machine"),
+        ("threads", "core.machines.cpu.machine"),
+        ("numba", "numba.machine"),
+        ("cuda", "core.machines.cuda.machine"),
+        ("checked", "watch.checked.machine"),
+    )
+}
+
+
+def add(name, backend):
+    """Know a backend by the name of its space."""
+    _loaders[name] = lambda: backend
+
+
+def known():
+    """Return the names of spaces known so far."""
+    return tuple(_loaders)
+
+
+@functools.cache
+def _discover():
+    from importlib.metadata import entry_points  # slow, and only for names that are not the layer's own
+
+    for point in entry_points(group="portable.backends"):
+        _loaders.setdefault(point.name, point.load)
+
+
+def part(name):
+    """Import a part that stands above those that use it, and is loaded for those launches alone that want
+    it."""
+    with locks.compiling:
+        return importlib.import_module(f"portable.{_PARTS[name]}")
+
+
+_PARTS = {
+    "functions of numba's": "numba.calls",
+    "debug build": "watch.debug.faults",
+    "counts of a CPU": "watch.counts.cpu",
+    "counts of a GPU": "watch.counts.cuda",
+}
+
+
+def knows(name):
+    """Whether there is a backend for the space of this name."""
+    if name not in _loaders:
+        _discover()
+    return name in _loaders
+
+
+def names():
+    """The names of all spaces, those of installed packages too."""
+    _discover()
+    return tuple(_loaders)
+
+
+@functools.cache
+def backend(name):
+    """The backend of the space of this name."""
+    with locks.compiling:  # nobody forks in the middle of an import, whose lock the child would find taken
+        return _loaders[name]()
+
+
+@functools.cache
+def launches(name):
+    """What runs the kernels of the space of this name."""
+    with locks.compiling:
+        return backend(name).launches()
+
+
+@functools.cache
+def memory(name):
+    """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
+    return backend(PREFERRED[-1] if name == "host" else name.partition(":")[0]).memory(name)
+
+
+def first(question, argument):
+    """The first answer but None of a backend, of those known so far, to its method `question`."""
+    answers = (getattr(backend(name), question)(argument) for name in list(_loaders))
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def memory_of(device, number):
+    """The name of the memory of a DLPack device; None if no space reaches it."""
+    known = {kind: f"{name}:{number}" for name in list(_loaders) for kind in backend(name).dlpack}
+    return (known | dict.fromkeys(dlpack.HOSTS, "host")).get(device)

@@ -1,0 +1,1 @@
+"""The layer's own functions, written in its own language."""

@@ -1,0 +1,35 @@
+"""Where portable.models and portable.roofline lie, and a word for programs that import them by their former
+names."""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+
+_NOW = {
+    "models": "the methods of portable are portable.models (from portable.models import hawkes)",
+    "roofline": "portable's measuring tool is portable.roofline (from portable import roofline)",
+}
+
+
+class _Last(MetaPathFinder):
+    """Asked behind all others, and so for packages alone that are nowhere."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in _NOW:
+            raise ModuleNotFoundError(f"No module named {name!r}; {_NOW[name]}", name=name)
+        return None
+
+
+def beside(file: str) -> list[str]:
+    """Return the folder in which a checkout has models/ and roofline/, beside portable/; a wheel has them in
+    it."""
+    here = Path(file).parent
+    return [] if (here / "models").exists() else [str(here.parent)]
+
+
+def stand_last() -> None:
+    """Answer for names that no other finder knows."""
+    if not any(isinstance(finder, _Last) for finder in sys.meta_path):
+        sys.meta_path.append(_Last())

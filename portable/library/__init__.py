@@ -1,0 +1,1 @@
+"""Sorts, segments, selection, and random numbers on the host: above launches."""

@@ -1,0 +1,269 @@
+"""Ragged rows: what kernels ask of a row, and how they are combined where they are long on average and teams
+have many members.
+
+Then a team takes a row. What the row comes to does not depend on the rows beside it. Of a longer row than
+`MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST`
+values, of which each holds such a rest of one row at most. The first teams of a launch look at the rows, as
+nobody knows yet whether these are rows at all: the others stay within the values, whatever `offsets` holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from ..core import registry
+from ..core.language.kernel import function, kernel
+from ..core.language.reducer import Max
+from ..core.places.space import HOST, fence
+from ..core.arrays.view import _view, empty, over_new
+from ..core.language.words import int32, int64, local, uint32, uint64, where
+
+MOST = 8192  # values of a row that a team takes, one stretch after the other
+AHEAD = 8  # values that a member reads before it combines the first
+LOOKS = 256  # teams that look at the rows before the others take them, a byte each
+# What they leave: no row is longer than `most`, or one is, or these are no rows.
+UNSEEN, SHORT, LONG, WRONG = range(4)
+_POLLS = 1000  # looks of the host, of some 0.2 microseconds each, before it sleeps
+_kept = threading.local()
+
+
+@function
+def wide(x, i):
+    """An element as it is added up: whole numbers in 64 bits."""
+    if x.dtype == int32:
+        return int64(x[i])
+    if x.dtype == uint32:
+        return uint64(x[i])
+    return x[i]
+
+
+@function
+def row_of(offsets, i):
+    """The row of element i: the last one that begins at or before it."""
+    low, high = 0, offsets.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if offsets[middle] <= i:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ---- what offsets are like, and the rows of tiles
+@kernel
+def row_length(r, offsets):
+    """What `_looked_at` returns."""
+    return _looked_at(r, offsets)
+
+
+@function
+def _looked_at(r, offsets):
+    """(its length, where the first row begins, where the last one ends, its length), 0 of other rows."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0, end - begin
+
+
+@kernel
+def find_row(t, tile, offsets, rows):
+    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
+    so neither long rows nor many empty ones make it large."""
+    low, high = 0, offsets.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle + 1] + middle < t * tile:
+            low = middle + 1
+        else:
+            high = middle
+    rows[t] = low
+
+
+@kernel
+def row_length_and_tiles(r, tile, offsets, rows):
+    """What `row_length` returns, and what `find_row` finds: for machines where a search, one load after
+    the other, takes longer than to go through the rows."""
+    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
+    behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
+    if behind < last:
+        for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
+            rows[t] = r
+    if r + 2 == offsets.shape[0]:
+        rows[n_tiles] = r + 1
+    return _looked_at(r, offsets)
+
+
+@kernel
+def row_length_and_begin(r, offsets, begins):
+    """The same, and a mark at the row's first value."""
+    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    if 0 <= begin and begin < min(end, begins.shape[0]):
+        begins[begin] = True
+    return _looked_at(r, offsets)
+
+
+@kernel
+def row_numbers(i, offsets, rows):
+    rows[i] = row_of(offsets, i)
+
+
+# ---- rows that are long on average
+@function
+def _look(team, most, n_values, offsets, looks):
+    """The worst that a team finds of its share of the rows. One that falls is WRONG, and a first or last one
+    that is not where the values begin or end."""
+    n_rows, worst = offsets.shape[0] - 1, SHORT
+    share = (n_rows + looks.shape[0] - 1) // looks.shape[0]
+    low = team.league_rank * share
+    for r in team.thread_range(low, min(low + share, n_rows)):
+        begin, end = int64(offsets[r]), int64(offsets[r + 1])
+        wrong = end < begin or (r == 0 and begin != 0) or (r == n_rows - 1 and end != n_values)
+        worst = max(worst, WRONG if wrong else LONG if end - begin > most else SHORT)
+    worst = team.reduce(worst, Max)
+    if team.single():
+        looks[team.league_rank] = worst
+
+
+@function
+def _row(r, values, offsets):
+    """Where a row begins and ends; within the values, whatever `offsets` holds."""
+    begin = min(max(int64(offsets[r]), 0), values.shape[0])
+    return begin, min(max(int64(offsets[r + 1]), begin), values.shape[0])
+
+
+@function
+def _own_row(team, most, values, offsets, looks):
+    """(a team's row, where it begins and ends); the number of those that look at rows is below 0."""
+    r = team.league_rank - looks.shape[0]
+    begin, end = _row(max(r, 0), values, offsets)
+    if r < 0:
+        _look(team, most, values.shape[0], offsets, looks)
+    return r, begin, end
+
+
+@functools.cache
+def _fold(reducer, n_ahead):
+    """A function that combines values low..high by a whole team, of which a member reads `n_ahead` before it
+    combines the first."""
+    combine = reducer.combine
+
+    @function
+    def fold(team, neutral, values, low, high):
+        total, ahead = neutral, local(n_ahead, values.dtype)
+        for base in range(low + team.rank, high, n_ahead * team.size):
+            for m in range(n_ahead):
+                ahead[m] = values[min(base + m * team.size, high - 1)]
+            for m in range(n_ahead):
+                total = where(base + m * team.size < high, combine(total, wide(ahead, m)), total)
+        return team.reduce(total, reducer)
+
+    return fold
+
+
+@functools.cache
+def reduction_of_row(reducer, n_ahead):
+    """The kernel that combines each row, or of a longer one the first `most` values, by a team."""
+    fold = _fold(reducer, n_ahead)
+
+    @kernel
+    def reduce_row(team, most, neutral, values, offsets, out, looks):
+        """A row's values once. Teams that look at the rows come first."""
+        r, begin, end = _own_row(team, most, values, offsets, looks)
+        if r < 0:
+            return
+        total = fold(team, neutral, values, begin, min(end, begin + most))
+        if team.single():
+            out[r] = total
+
+    return reduce_row
+
+
+@functools.cache
+def reduction_of_rest(reducer):
+    """Two kernels: what is beyond the first `most` values of a row, in a block of as many, by a team; and
+    rows joined with their blocks, a team a row."""
+    combine, fold = reducer.combine, _fold(reducer, AHEAD)
+
+    @kernel
+    def reduce_block(team, most, neutral, values, offsets, parts):
+        """Of the row at the block's beginning: what is so far behind in others begins behind the block."""
+        first = team.league_rank * most
+        begin, end = _row(row_of(offsets, first), values, offsets)
+        total = fold(team, neutral, values, max(first, begin + most), min(first + most, end))
+        if team.single():
+            parts[team.league_rank] = total
+
+    @kernel
+    def join_row(team, most, neutral, values, offsets, parts, out):
+        """The parts of a row of more than `most` values once."""
+        begin, end = _row(team.league_rank, values, offsets)
+        total = neutral
+        for block in team.thread_range((begin + most) // most, (end + most - 1) // most):
+            total = combine(total, parts[block])
+        total = team.reduce(total, reducer)
+        if team.single() and end - begin > most:
+            out[team.league_rank] = combine(out[team.league_rank], total)
+
+    return reduce_block, join_row
+
+
+@functools.cache
+def prefixes_of_row(reducer):
+    """The kernel that makes a row's prefixes, by a team."""
+    combine = reducer.combine
+
+    @kernel
+    def scan_row(team, most, inclusive, neutral, values, offsets, out, looks):
+        """A row's values once, and its prefixes; nothing of a row that is longer than `most`. Teams that look
+        at the rows come first."""
+        r, begin, end = _own_row(team, most, values, offsets, looks)
+        if r < 0:
+            return
+        end = end if end - begin <= most else begin
+        carry, ahead = neutral, local(AHEAD, values.dtype)
+        for base in range(begin, end, AHEAD * team.size):
+            for m in range(AHEAD):
+                ahead[m] = values[min(base + m * team.size + team.rank, end - 1)]
+            for m in range(AHEAD):
+                i = base + m * team.size + team.rank
+                value = where(i < end, wide(ahead, m), neutral)
+                before = combine(carry, team.scan(value, reducer))
+                after = combine(before, value)
+                if i < end:
+                    out[i] = after if inclusive else before
+                carry = team.broadcast(after, team.size - 1)
+
+    return scan_row
+
+
+# ---- what teams see of rows, read while others are at work
+def looks_of(space):
+    """(a view of LOOKS bytes for kernels of a space, the same for the host), all UNSEEN; until `seen` nobody
+    else's."""
+    looks = vars(_kept).pop(space.memory, None)
+    if looks is None:
+        looks = _new_looks(space)
+    looks[1][:] = bytes(LOOKS)  # UNSEEN
+    return looks
+
+
+def _new_looks(space):
+    """The same; where kernels reach no memory that the host reads, the host sees nothing."""
+    view, memory = empty(LOOKS, "uint8", space), registry.backend(space.name).pinned(LOOKS)
+    if memory is not None:
+        view = _view(over_new(memory, view.shape, view.dtype), space.memory, str(space))
+    return view, memoryview(view._array if memory or space.memory == HOST else bytearray(LOOKS))
+
+
+def seen(space, looks):
+    """What all teams that look have left; UNSEEN where a launch did not come to its end."""
+    for _ in range(_POLLS):
+        found = bytes(looks[1])
+        if UNSEEN not in found:
+            break
+    else:  # there may be much to do before, and other threads of Python want to go on
+        fence(space)
+        found = bytes(looks[1])
+    if UNSEEN not in found:
+        vars(_kept)[space.memory] = looks
+    return found

@@ -1,0 +1,775 @@
+"""Ragged rows, and what is found in sorted numbers: kernels that every space runs.
+
+Rows lie one after the other in `values`; row r has values[offsets[r]] ... values[offsets[r + 1] - 1], and may
+be empty. A reduction cuts the values, not the rows, into tiles, a team each: a row of a million costs what a
+million rows of one do. A tile's team takes row by row, or its members a row each where it has many; of rows
+that cross tiles the parts are combined in a second launch.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Literal, overload
+
+import numpy as np
+
+from .algorithms import _by_teams, _clear, _number, _ordered, _taken, _vector, argsort
+from ..core.language.annotations import ArrayLike, SpaceLike
+from ..core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan, reduce_ahead
+from ..errors import DTypeError, InputError, ShapeError
+from ..core.language.kernel import function, kernel
+from ..core.places.policy import AUTO, RangePolicy, TeamPolicy, check_index
+from ..core.language.reducer import Max, Min, Reducer, Sum
+from .rows import (
+    AHEAD,
+    LONG,
+    LOOKS,
+    MOST,
+    UNSEEN,
+    WRONG,
+    find_row,
+    looks_of,
+    prefixes_of_row,
+    reduction_of_rest,
+    reduction_of_row,
+    row_length,
+    row_length_and_begin,
+    row_length_and_tiles,
+    row_numbers,
+    seen,
+    wide,
+)
+from .selecting import compact
+from ..core.arrays.view import View, empty, zeros
+from ..core.language.words import atomic_add, int64, local, static, where
+
+_TILE, _GPU_TILE, _WARP = 4096, 512, 32
+_ALONE = 32  # values, or parts, that a member combines by itself while others wait
+_JOINED = 256  # tiles of a team that joins their rows
+_LOOKED_AT = Min, Sum, Sum, Max  # of offsets: see rows.py
+_LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
+_LONGER = 768  # the same, from which on a member reads twice as many ahead: gains at 1,000, loses at 300
+
+
+# ---- what is found in sorted numbers
+@function
+def _first_not_below(edges, x, i, right):
+    """How many edges are below x[i], or (right) not above it."""
+    key = _ordered(x, i)
+    low, high = 0, edges.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        edge = _ordered(edges, middle)
+        if edge < key or right and edge == key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _search(i, right, edges, x, out):
+    out[i] = _first_not_below(edges, x, i, right)
+
+
+@kernel
+def _differs(i, x, out):
+    """Whether a number of a sorted row is another than the one before."""
+    out[i] = i == 0 or _ordered(x, i) != _ordered(x, max(i - 1, 0))
+
+
+@kernel
+def _lengths(i, starts, n, out):
+    out[i] = (starts[i + 1] if i + 1 < starts.shape[0] else n) - starts[i]
+
+
+@kernel
+def _count_bin(i, x, out):
+    atomic_add(out, x[i], 1)
+
+
+def searchsorted(
+    edges: ArrayLike,
+    values: ArrayLike,
+    side: Literal["left", "right"] = "left",
+    space: SpaceLike | None = None,
+) -> View:
+    """Where values would go among sorted edges, as NumPy's.
+
+    Parameters
+    ----------
+    edges : View or NumPy array, shape (m,), rising, as `argsort` orders (NaN last)
+    values : View or NumPy array, shape (n,), of the dtype of edges
+    side : {"left", "right"}
+        Before or behind what is equal.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (n,), int64
+
+    Raises
+    ------
+    DTypeError, InputError
+        `edges` and `values` differ in dtype; there is no such side.
+
+    Examples
+    --------
+    >>> pk.searchsorted(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0]), space="serial").to_numpy().tolist()
+    [1, 2]
+    """
+    edges, space = _vector(edges, "edges", space)
+    values, _ = _vector(values, "values", space)
+    if edges.dtype != values.dtype:
+        raise DTypeError(
+            f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; one dtype is wanted"
+        )
+    if side not in ("left", "right"):
+        raise InputError(f"side is {side!r}; 'left' or 'right' is wanted")
+    out = empty(values.shape, "int64", space)
+    parallel_for(
+        RangePolicy(0, values.shape[0], space=space),
+        _search,
+        static(side == "right"),
+        edges,
+        values,
+        out,
+        label="searchsorted",
+    )
+    return out
+
+
+@overload
+def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike | None = None) -> View: ...
+@overload
+def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = None) -> tuple[View, View]: ...
+def unique(
+    values: ArrayLike, counts: bool = False, space: SpaceLike | None = None
+) -> View | tuple[View, View]:
+    """The different numbers in rising order; NaN, wherever it stands, counts as one.
+
+    Parameters
+    ----------
+    values : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+    counts : bool
+        Also how often each occurs.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (m,), of the dtype of values; with counts a tuple of it and one of int64, shape (m,)
+
+    Examples
+    --------
+    >>> values, counts = pk.unique(np.array([2, 5, 2]), counts=True, space="serial")
+    >>> values.to_numpy().tolist(), counts.to_numpy().tolist()
+    ([2, 5], [2, 1])
+    """
+    values, space = _vector(values, "values", space)
+    n = values.shape[0]
+    values, first = _taken(argsort(values, space), values, space), empty(n, bool, space)
+    parallel_for(RangePolicy(0, n, space=space), _differs, values, first, label="unique.first")
+    found = compact(first, values, space)
+    if not counts:
+        return found
+    starts = compact(first, space=space)
+    out = empty(starts.shape, "int64", space)
+    parallel_for(
+        RangePolicy(0, starts.shape[0], space=space), _lengths, starts, n, out, label="unique.counts"
+    )
+    return found, out
+
+
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None
+) -> View:
+    """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
+
+    Parameters
+    ----------
+    x : View or NumPy array, shape (n,), of int32, int64, uint32 or uint64, none below 0
+    weights : View or NumPy array, shape (n,), of float32 or float64, optional
+        Sums are of their dtype.
+    minlength : int
+        At least so many bins.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (max(x) + 1 or minlength,), int64 or of the dtype of weights
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        `x` holds no whole numbers from 0 on, `weights` are not as many floats, `minlength` is out of range.
+
+    Examples
+    --------
+    >>> pk.bincount(np.array([0, 2, 2]), space="serial").to_numpy().tolist()
+    [1, 0, 2]
+    """
+    x, space = _vector(x, "x", space)
+    if np.dtype(x.dtype).kind == "f":
+        raise DTypeError(f"x has dtype {x.dtype}; whole numbers are wanted")
+    n, n_bins, policy = (
+        x.shape[0],
+        check_index(minlength, "minlength"),
+        RangePolicy(0, x.shape[0], space=space),
+    )
+    if n:
+        least, most = parallel_reduce(policy, _twice, x, reducer=(Min, Max), label="bincount.range")
+        if least < 0:
+            raise InputError(f"x holds {least}; whole numbers from 0 on are wanted")
+        n_bins = max(n_bins, most + 1)
+    if weights is None:
+        out = zeros(n_bins, "int64", space)
+        parallel_for(policy, _count_bin, x, out, label="bincount.count")
+        return out
+    return _sums_of_weights(x, _vector(weights, "weights", space)[0], n_bins, space)
+
+
+def _sums_of_weights(x, weights, n_bins, space):
+    """The sum of each bin's weights, in the order in which they came."""
+    if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
+        raise ShapeError(
+            f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
+            " wanted"
+        )
+    order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
+    parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
+    return segmented_reduce(
+        _taken(order, weights, space), searchsorted(_taken(order, x, space), bins, space=space), space=space
+    )
+
+
+@kernel
+def _twice(i, x):
+    return x[i], x[i]
+
+
+# ---- ragged rows
+@functools.cache
+def _folds(reducer):
+    """Two functions that combine values low..high: by one member, and by its whole team."""
+    combine = reducer.combine
+
+    @function
+    def alone(neutral, values, low, high):
+        total = neutral
+        for j in range(low, high):
+            total = combine(total, wide(values, j))
+        return total
+
+    @function
+    def together(team, neutral, values, low, high):
+        total = neutral
+        for j in team.thread_range(low, high):
+            total = combine(total, wide(values, j))
+        return team.reduce(total, reducer)
+
+    return alone, together
+
+
+@function
+def _stage(team, begin, end, values, staged):
+    """A tile's values to scratch, all of a member's on their way at once."""
+    ahead = local(staged.shape[0] // team.size, values.dtype)
+    if begin < end:
+        for m in range(ahead.shape[0]):
+            ahead[m] = values[min(begin + m * team.size + team.rank, end - 1)]
+        for m in range(ahead.shape[0]):
+            staged[m * team.size + team.rank] = ahead[m]
+    team.barrier()
+
+
+@function
+def _bounds(tile, number, n_values, n_rows, rows):
+    """(first row, last row, first value, end of the values) of a tile. The last row goes on behind it, or is
+    one behind all. Within the views whatever `rows` holds: of offsets that are refused it holds anything."""
+    first = min(max(rows[number], 0), n_rows)
+    last = min(max(rows[number + 1], first), min(first + tile, n_rows))
+    begin = min(max(number * tile - first, 0), n_values)
+    end = min(max((number + 1) * tile - last, begin), n_values)
+    return first, last, begin, end
+
+
+@function
+def _ends(r, offsets):
+    """Where a row begins and ends; of one behind all rows, those of the last."""
+    there = max(min(r, offsets.shape[0] - 2), 0)
+    return int64(offsets[there]), int64(offsets[there + 1])
+
+
+@function
+def _keep(total, bounds, r, start, results):
+    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
+    that goes on."""
+    (number, _, last, begin, _, _), (out, heads, tails) = bounds, results
+    if start < begin:
+        heads[number] = total
+    elif r < last:
+        out[r] = total
+    else:
+        tails[number] = total
+
+
+@functools.cache
+def _part_by_members(reducer):
+    """A function: each row's part of a tile, a member a row."""
+    alone, _ = _folds(reducer)
+
+    @function
+    def by_members(team, neutral, bounds, values, offsets, results):
+        _, first, last, begin, end, origin = bounds
+        for r in team.thread_range(first, min(last + 1, offsets.shape[0] - 1)):
+            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+            _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets[r], results)
+
+    return by_members
+
+
+@functools.cache
+def _part_by_team(reducer):
+    """A function: a row's part of a tile, by the whole team."""
+    _, together = _folds(reducer)
+
+    @function
+    def by_team(team, neutral, bounds, r, values, offsets, results):
+        _, _, _, begin, end, origin = bounds
+        low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
+        total = together(team, neutral, values, low, high)
+        if team.single():
+            _keep(total, bounds, r, offsets[r], results)
+
+    return by_team
+
+
+@functools.cache
+def _parts_of_short_rows(reducer):
+    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the other
+    rows' numbers go to `long`. Returns how many."""
+    alone, _ = _folds(reducer)
+
+    @function
+    def by_members(team, neutral, bounds, ahead, values, offsets, results, long):
+        _, first, last, begin, end, origin = bounds
+        n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
+        for base in range(first, behind, team.size):
+            r, low, high = base + team.rank, max(start, begin), min(stop, end)
+            is_long = r < behind and high - low > _ALONE and n_long + team.size <= long.shape[0]
+            if r < behind and not is_long:
+                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, start, results)
+            n_long = team.append(long, n_long, r, is_long)
+            start, stop = _ends(r + team.size, offsets)
+        team.barrier()
+        return n_long
+
+    return by_members
+
+
+@functools.cache
+def _tile_reduction(reducer):
+    """The kernel that combines each row's part of a tile."""
+    by_members, by_team = _part_by_members(reducer), _part_by_team(reducer)
+
+    @kernel
+    def reduce_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile: values once, and the offsets of its rows."""
+        number, results = team.league_rank, (out, heads, tails)
+        first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
+        bounds = number, first, last, begin, end, 0
+        if last - first < team.size:
+            for r in range(first, min(last + 1, out.shape[0])):
+                by_team(team, neutral, bounds, r, values, offsets, results)
+        else:
+            by_members(team, neutral, bounds, values, offsets, results)
+
+    return reduce_tile
+
+
+@functools.cache
+def _staged_tile_reduction(reducer):
+    """The same for members that have scratch of their own, and memory far away."""
+    by_members, by_team = _parts_of_short_rows(reducer), _part_by_team(reducer)
+
+    @kernel
+    def reduce_staged_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
+        """Each row's part of a tile, from scratch: values once, and the offsets of its rows."""
+        staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+        first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
+        bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
+        _stage(team, begin, end, values, staged)
+        results = out, heads, tails
+        n_long = by_members(team, neutral, bounds, ahead, staged, offsets, results, long)
+        for k in range(n_long):
+            by_team(team, neutral, bounds, long[k], staged, offsets, results)
+
+    return reduce_staged_tile
+
+
+@function
+def _row_to_join(tile, number, sizes, offsets, rows):
+    """(the row that a tile begins and others go on with, how many others); no others: no such row."""
+    n_values, n_rows = sizes
+    _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
+    n_more = 0
+    if r < n_rows:
+        if offsets[r] >= begin and offsets[r] < end:
+            n_more = min((int64(offsets[r + 1]) + r) // tile, rows.shape[0] - 2) - number
+    return r, n_more
+
+
+@functools.cache
+def _joints(reducer):
+    """Two functions that combine the parts of a row that a tile begins: by one member, and by its whole
+    team."""
+    combine = reducer.combine
+
+    @function
+    def alone(number, n_more, heads, tails):
+        total = tails[number]
+        for t in range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return total
+
+    @function
+    def together(team, neutral, number, n_more, heads, tails):
+        total = neutral
+        for t in team.thread_range(number + 1, number + n_more + 1):
+            total = combine(total, heads[t])
+        return combine(tails[number], team.reduce(total, reducer))
+
+    return alone, together
+
+
+@functools.cache
+def _tile_joint(reducer):
+    """The kernel that combines the parts of the rows that go on in other tiles."""
+    alone, together = _joints(reducer)
+
+    @kernel
+    def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
+        """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
+        long, n_long = team.scratch(_JOINED, int64), 0
+        begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
+        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
+            number, r, n_more = base + team.rank, 0, 0
+            if number < n_tiles:
+                r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
+            if 0 < n_more and n_more <= _ALONE:
+                out[r] = alone(number, n_more, heads, tails)
+            n_long = team.append(long, n_long, number, n_more > _ALONE)
+        team.barrier()
+        for k in range(n_long):
+            r, n_more = _row_to_join(tile, long[k], sizes, offsets, rows)
+            total = together(team, neutral, long[k], n_more, heads, tails)
+            if team.single():
+                out[r] = total
+
+    return join_tiles
+
+
+@functools.cache
+def _restarting(reducer):
+    """The reducer of (value, whether a row begins), which starts anew at each row."""
+    combine = reducer.combine
+
+    @function
+    def restarted(a, b):
+        return where(b[1] != 0, b[0], combine(a[0], b[0])), a[1] | b[1]
+
+    @function
+    def value_of(state):
+        return state[0]
+
+    return Reducer(
+        f"Segmented{reducer.name}",
+        restarted,
+        lambda dtype: (reducer.identity(dtype), 0),
+        finish=value_of,
+        commutes=False,
+    )
+
+
+@kernel
+def _with_begin(i, inclusive, neutral, begins, values):
+    """(contribution, whether a row begins); exclusive prefixes are inclusive ones of what came before."""
+    if inclusive:
+        return wide(values, i), int64(begins[i])
+    before = wide(values, max(i - 1, 0))
+    return neutral if begins[i] else before, int64(begins[i])
+
+
+def segmented_reduce(
+    values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None
+) -> View:
+    """Each row combined.
+
+    Parameters
+    ----------
+    values : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+    offsets : View or NumPy array, shape (n_rows + 1,), int32 or int64
+        0, then where each row ends: n at last.
+    reducer : Reducer
+        One whose state is a number, without lift and finish, that commutes.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (n_rows,)
+        The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do
+        not depend on the number of threads.
+
+    Raises
+    ------
+    InputError
+        `reducer` does not commute.
+
+    Examples
+    --------
+    >>> ends = np.array([0, 1, 1, 3])
+    >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), ends, space="serial").to_numpy().tolist()
+    [1.0, 0.0, 6.0]
+    """
+    values, offsets, dtype, neutral, sizes = _ragged(values, offsets, reducer, space)
+    if not reducer.commutes:
+        raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
+    way = _reduce_long_rows if _are_long(*sizes) else _reduce_tiles
+    return way(sizes, reducer, neutral, values, offsets, dtype)
+
+
+def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
+    """Each row combined, by tiles of values and ends of rows."""
+    space, n, n_rows = sizes
+    tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
+    # the row at which each tile begins, and what each has of a row from before and of one that goes on
+    rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
+    if _by_teams(space):
+        check = _checked_rows(sizes, offsets, row_length_and_tiles, tile, offsets, rows)
+        reduce_tile = _staged_tile_reduction(reducer)
+    else:
+        check = _checked_rows(sizes, offsets, row_length, offsets)
+        parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
+        reduce_tile = _tile_reduction(reducer)
+    out = empty(n_rows, dtype, space)  # the device is at work already
+    parts = offsets, out, heads, tails, rows
+    parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
+    parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
+    check()
+    return out
+
+
+def segmented_scan(
+    values: ArrayLike,
+    offsets: ArrayLike,
+    reducer: Reducer = Sum,
+    inclusive: bool = True,
+    space: SpaceLike | None = None,
+) -> View:
+    """Prefixes of each row.
+
+    Parameters
+    ----------
+    values, offsets, reducer, space : as for segmented_reduce; the reducer need not commute
+    inclusive : bool
+        Whether an element's prefix includes its own value; the first exclusive one is the reducer's identity.
+
+    Returns
+    -------
+    View, shape (n,), of the dtype of values, whole numbers in 64 bits
+
+    Examples
+    --------
+    >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
+    [1.0, 2.0, 6.0]
+    """
+    values, offsets, dtype, neutral, sizes = _ragged(values, offsets, reducer, space)
+    given = static(bool(inclusive)), neutral, values, offsets
+    if _are_long(*sizes):
+        return _scan_long_rows(sizes, reducer, given, dtype)
+    return _scan_marked(sizes, reducer, given, empty(values.shape, dtype, sizes[0]))
+
+
+def _scan_long_rows(sizes, reducer, given, dtype):
+    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST, as the call before
+    with these sizes may have found."""
+    (space, n, n_rows), (*_, offsets) = sizes, given
+    out, known = empty(n, dtype, space), _kept.__dict__
+    if known.get("long") != sizes:
+        looks, teams = looks_of(space), _teams(space, LOOKS + n_rows)
+        parallel_for(teams, prefixes_of_row(reducer), MOST, *given, out, looks[0], label="segments.scan")
+        if not _too_long(sizes, offsets, looks):
+            return out
+    return _scan_marked(sizes, reducer, given, out)
+
+
+def _scan_marked(sizes, reducer, given, out):
+    """Prefixes of rows as those of all values, which start anew where a row is marked to begin."""
+    (space, n, _), (inclusive, neutral, values, offsets) = sizes, given
+    begins, total = _workspace(space, (n, "bool"), (1, out.dtype))
+    n = _range(space, n)
+    parallel_for(n, _clear, begins, label="segments.clear")
+    check = _checked_rows(sizes, offsets, row_length_and_begin, offsets, begins)
+    given = inclusive, neutral, begins, values
+    parallel_scan(
+        n, _with_begin, *given, out=out, reducer=_restarting(reducer), total=total, label="segments.scan"
+    )
+    _kept.long = sizes if check() > MOST else None
+    return out
+
+
+def segmented_sort(
+    values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike | None = None
+) -> tuple[View, View]:
+    """Each row sorted; what is equal keeps its order.
+
+    Parameters
+    ----------
+    values, offsets, space : as for segmented_reduce
+    descending : bool
+
+    Returns
+    -------
+    values, order : Views, shape (n,)
+        values[order] of what was given, and the order, int64.
+
+    Examples
+    --------
+    >>> values, order = pk.segmented_sort(np.array([5, 4, 3, 1]), np.array([0, 2, 4]), space="serial")
+    >>> values.to_numpy().tolist()
+    [4, 5, 1, 3]
+    """
+    values, offsets, _, _, sizes = _ragged(values, offsets, Sum, space)
+    _checked_rows(sizes, offsets, row_length, offsets)()
+    space, n, n_rows = sizes
+    rows = empty(n, "int32" if n_rows < 2**31 - 1 else "int64", space)
+    parallel_for(RangePolicy(0, n, space=space), row_numbers, offsets, rows, label="segments.rows")
+    order = argsort(values, space, descending=descending)
+    order = _taken(argsort(_taken(order, rows, space), space), order, space)
+    return _taken(order, values, space), order
+
+
+def _ragged(values, offsets, reducer, space):
+    """(values, offsets, the dtype in which values add up, the neutral number, (space, number of values, of
+    rows)), all but the offsets' numbers checked."""
+    if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
+        raise DTypeError(
+            f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
+        )
+    values, space = _vector(values, "values", space)
+    offsets, _ = _vector(offsets, "offsets", space)
+    n_rows = offsets.shape[0] - 1
+    if offsets.dtype.kind != "i" or n_rows < 0:
+        raise DTypeError(
+            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
+            " wanted"
+        )
+    return values, offsets, *_added_up(reducer, values.dtype), (space, values.shape[0], n_rows)
+
+
+@functools.lru_cache(maxsize=256)
+def _added_up(reducer, dtype):
+    """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
+    wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
+    return np.dtype(wide), np.dtype(wide).type(reducer.identity(wide))
+
+
+@functools.lru_cache(maxsize=256)
+def _range(space, n):
+    return RangePolicy(0, n, space=space)
+
+
+@functools.lru_cache(maxsize=256)
+def _teams(space, n):
+    return TeamPolicy(n, _WARP, space=space)
+
+
+def _are_long(space, n, n_rows):
+    """Whether a team takes a row."""
+    return _by_teams(space) and 0 < n_rows * _LONG <= n
+
+
+def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
+    """Each row combined; what is beyond MOST values where there is a longer row."""
+    space, n, n_rows = sizes
+    given, out, looks = (MOST, neutral, values, offsets), empty(n_rows, dtype, space), looks_of(space)
+    reduce_row = reduction_of_row(reducer, 2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
+    teams = _teams(space, LOOKS + n_rows)
+    parallel_for(teams, reduce_row, *given, out, looks[0], label="segments.reduce")
+    if _too_long(sizes, offsets, looks):
+        (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-n // MOST)
+        (parts,) = _workspace(space, (n_blocks, dtype))
+        parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
+        parallel_for(_teams(space, n_rows), join_row, *given, parts, out, label="segments.join")
+    return out
+
+
+def _too_long(sizes, offsets, looks):
+    """Whether a row is longer than MOST, as the first teams of what is at work have seen; raises as the check
+    of `_checked_rows`."""
+    found = seen(sizes[0], looks)
+    if WRONG in found or UNSEEN in found:
+        return _checked_rows(sizes, offsets, row_length, offsets)() > MOST
+    return LONG in found
+
+
+@functools.lru_cache(maxsize=256)
+def _cut(space, n, n_rows):
+    """How values and rows are cut into tiles: (a tile, how many, the policies of their ends, of a team a
+    tile, of a team _JOINED tiles)."""
+    tile, members = _tiling(space)
+    n_tiles = -(-(n + n_rows) // tile)
+    teams, joining = TeamPolicy(n_tiles, members, space=space), -(-n_tiles // _JOINED)
+    return (
+        static(tile),
+        n_tiles,
+        RangePolicy(0, n_tiles + 1, space=space),
+        teams,
+        TeamPolicy(joining, space=space),
+    )
+
+
+_kept = threading.local()
+
+
+def _workspace(space, *arrays):
+    """Views of (extent, dtype) each, for what a call leaves between its launches. A GPU's stay for the next
+    call of this thread, which comes behind this one on the space's stream."""
+    known, key = _kept.__dict__, (space, arrays)
+    views = known[len(arrays)][1] if known.get(len(arrays), (None,))[0] == key else None
+    if views is None:
+        views = [empty(extent, dtype, space) for extent, dtype in arrays]
+        if _by_teams(space):
+            known[len(arrays)] = key, views
+    return views
+
+
+def _tiling(space):
+    """Values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait for no
+    other."""
+    return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
+
+
+def _checked_rows(sizes, offsets, kernel, *args):
+    """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
+    number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
+    queued, so that the device goes on: until then nothing may trust the offsets."""
+    space, n, n_rows = sizes
+    found = reduce_ahead(_range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check")
+
+    def check():
+        least, *ends, longest = found()
+        if n_rows == 0:
+            ends = [int(offsets.to_numpy()[0])] * 2
+        if ends != [0, n] or n_rows and least < 0:
+            raise InputError(
+                f"offsets begins with {ends[0]}, ends with {ends[1]}"
+                + f" and falls by {-least}" * (n_rows > 0 > least)
+                + f"; it must rise from 0 to {n}, the number of values"
+            )
+        return longest
+
+    if not _by_teams(space):
+        check()
+    return check

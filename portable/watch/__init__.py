@@ -1,0 +1,1 @@
+"""What watches kernels: the checked space, debug builds, counts."""

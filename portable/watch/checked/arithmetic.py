@@ -1,0 +1,124 @@
+"""Numbers of the checked space: bools, integers and float64 are Python's own, float32 is NumPy's.
+
+Python's operators do most of what kernels say; here is the rest: what they do at their edges, and what is
+then noted.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core.language import words
+from ...core.language import types as t
+
+_EXACT = 2**53
+# within a few units of the layer's own
+FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}
+FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
+
+
+class Numbers:
+    """What integers that do not fit become. Where nobody watches, as in the steps of a reducer, nothing is
+    noted."""
+
+    def overflow(self, message, site):
+        """An integer did not fit."""
+
+    def lost(self, message, site):
+        """A number became infinite."""
+
+    def beyond(self, number, dtype, site, word, *operands):
+        """A signed result of an operation on these operands, beyond its type, which wraps."""
+        said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
+        self.overflow(
+            f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond"
+            f" {dtype}",
+            site,
+        )
+        return t.converted(number, dtype)
+
+    def fitted(self, number, dtype, what, site):
+        """A signed integer or a float as an integer of `dtype`."""
+        if isinstance(number, np.float32):
+            number = float(number)
+        result = t.converted(number, dtype)
+        if number != number or (result != number if abs(number) == math.inf else int(number) != result):
+            self.overflow(f"{number} does not fit {what}", site)
+        return result
+
+    def half(self, number, dtype, site):
+        """A number as an element of float16 or bfloat16, by way of a float32; noted if it is beyond."""
+        number = single(number)
+        short = np.dtype(dtype).type(number)
+        if abs(number) < math.inf == abs(single(short)):
+            self.lost(f"{number} does not fit {dtype}", site)
+        return short
+
+    def range(self, start, stop, step, site):
+        """range(start, stop, step); noted if the number behind its last one is beyond int64."""
+        found = range(start, stop, step)
+        if not -(2**63) <= start + len(found) * step < 2**63:
+            self.overflow(f"{found} steps beyond int64", site)
+        return found
+
+
+UNWATCHED = Numbers()
+
+
+def number(value, dtype):
+    """A Python or NumPy number as one of a strong dtype."""
+    if t.held(dtype) == "float32":
+        return single(value)
+    return t.converted(value.item() if isinstance(value, np.generic) else value, dtype)
+
+
+def single(value):
+    """A number as float32, rounded once."""
+    if isinstance(value, int) and not -_EXACT <= value <= _EXACT:
+        value = t.rounded(value, "float32")
+    return np.float32(value)
+
+
+def divided(a, b):
+    """a / 0.0 of Python's floats."""
+    return float(np.float64(a) / b)
+
+
+def shifted(op, a, n, dtype):
+    """a << n or a >> n: a count that is negative, or as large as the type, leaves nothing (of a negative
+    number -1)."""
+    if not 0 <= n < t.BITS[dtype]:
+        return -1 if a < 0 and op == ">>" else 0
+    return t.converted(a << n, dtype) if op == "<<" else a >> n
+
+
+def extreme(how, a, b):
+    """Python's min or max, the first unless a later one is better, or NumPy's, in which NaN wins: how is ("<"
+    or ">", whether NaN wins)."""
+    op, nan_wins = how
+    return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(
+        a, b
+    )
+
+
+def called(foreign, *args):
+    """What the text of a function that numba compiles gives in plain Python, of the dtypes that numba
+    finds."""
+    result = foreign.function.py_func(*args)
+    if foreign.n_results is None:
+        return number(result, foreign.dtypes[0])
+    return tuple(map(number, result or (), foreign.dtypes))
+
+
+def printed(texts, *numbers):
+    """print(...) of texts and, where there is none, of numbers."""
+    numbers = iter(numbers)
+    print(*(next(numbers) if text is None else text for text in texts))  # noqa: T201
+
+
+def asserted(condition, message):
+    """An assertion of the text."""
+    if not condition:
+        raise AssertionError(message)

@@ -1,0 +1,150 @@
+"""pk.check: a launch on copies of its arguments in the checked space, and what it found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.language.annotations import AnyPolicy
+from ...errors import InputError
+from ...core.language.kernel import Kernel
+from ...core.places.policy import TeamPolicy, as_policy, check_index
+from ...core.language.reducer import Reducers
+
+if TYPE_CHECKING:
+    from .findings import Finding
+
+SEEDS = (0, 1)
+TEAM_SIZES = (1, 2, 7, 32)
+
+
+class Report:
+    """What `check` found; true if it found nothing. Prints as text, shows as a table in notebooks.
+
+    Attributes
+    ----------
+    kernel : str
+    findings : tuple of Finding, causes first
+    ok : bool
+    seeds, team_sizes : tuple of int
+        The schedules that ran; no team sizes for a policy without teams.
+    limit : int or None
+        How many teams or indices the further schedules visited; None for all. The first one visits all.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        findings: Iterable[Finding],
+        seeds: Iterable[int],
+        team_sizes: Iterable[int],
+        limit: int | None,
+    ):
+        self.kernel, self.findings, self.seeds, self.team_sizes = (
+            kernel,
+            tuple(findings),
+            tuple(seeds),
+            tuple(team_sizes),
+        )
+        self.limit = limit
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def _title(self):
+        found = f"{len(self.findings)} finding(s)" if self.findings else "nothing found"
+        sizes = f", team sizes {', '.join(map(str, self.team_sizes))}" if self.team_sizes else ""
+        first = f"; the first {self.limit} only, after one run of all" if self.limit else ""
+        return f"kernel '{self.kernel}': {found} (seeds {', '.join(map(str, self.seeds))}{sizes}{first})"
+
+    def __str__(self):
+        return "\n".join([self._title(), *(f"  {finding}" for finding in self.findings)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        import html  # a millisecond of its own
+
+        def cell(value):
+            return f"<td>{html.escape(str(value))}</td>"
+
+        rows = "".join(
+            "<tr>"
+            + "".join(map(cell, (f.kind, f"{f.file}:{f.line}", f.message, f.seed, f.team_size or "")))
+            + "</tr>"
+            for f in self.findings
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("kind", "line", "what", "seed", "team size"))
+        table = f"<tr>{head}</tr>{rows}" if rows else ""
+        return f"<table><caption>{html.escape(self._title())}</caption>{table}</table>"
+
+
+def check(
+    policy: AnyPolicy,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: Reducers | None = None,
+    seeds: Sequence[int] | None = None,
+    team_sizes: Sequence[int] = TEAM_SIZES,
+) -> Report:
+    """Run a launch in the checked space, on copies, and report races, missing barriers and the like.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in parallel_for, or parallel_reduce
+        Nothing that the caller holds is changed. Views of a GPU are copied to the host. The policy's space is
+        not used.
+    reducer : Reducer or tuple of Reducers, optional
+        For kernels that return contributions; what they return is left alone without one.
+    seeds : sequence of int, optional
+        A schedule each. 0 runs indices and members in order; any other number interleaves them at accesses.
+        What is ordered before what does not depend on it, unless the kernel's course does. Not given: 0, and
+        1 as far as the launch is small.
+    team_sizes : sequence of int, default (1, 2, 7, 32)
+        The launch is repeated with teams of these sizes, as far as it is small; results must agree within
+        rounding. The policy's own size runs first. Not used by other policies.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    InputError, KernelError
+        The launch is refused on every space; nothing ran.
+
+    Notes
+    -----
+    docs/checked.md tells what is found, and what is not.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def shift(i, x):
+    ...     x[i] = x[i + 1]
+    >>> report = pk.check(3, shift, np.zeros(4))
+    >>> report.ok, report.findings[0].kind
+    (False, 'race')
+    """
+    from . import trials  # here, so that importing portable costs nothing more
+
+    policy = dataclasses.replace(as_policy(policy), space="checked")
+    reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
+    in_full, seeds = seeds is not None, _numbers(SEEDS if seeds is None else seeds, "seeds", 0)
+    sizes = _numbers(team_sizes, "team_sizes", 1) if isinstance(policy, TeamPolicy) else ()
+    return Report(kernel.name, *trials.run(policy, kernel, args, reducers, seeds, in_full, sizes))
+
+
+def _numbers(values, name, least):
+    values = tuple(check_index(v, f"check: {name}") for v in (values if np.iterable(values) else (values,)))
+    if not values or min(values) < least:
+        raise InputError(f"check: {name} is {values}; one or more integers of at least {least} are wanted")
+    return values

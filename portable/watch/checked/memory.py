@@ -1,0 +1,260 @@
+"""Memory under watch: views that note every access, and the numbers by which they are told apart.
+
+Every byte that a launch can reach has a number, its cell: arguments that overlap share cells, scratch has
+cells of its own in each team. An access appends one integer to the run's trace:
+
+    cell << 23 | site << 3 | how    how: READ, WRITE; atomically: UPDATE, REPLACE (does not read), SWAP
+                                    (compares first)
+
+Everything else about races is worked out from the trace afterwards (races.py). Bounds are looked at here.
+"""
+
+from __future__ import annotations
+
+import bisect
+import numpy as np
+
+from ...core.launch import dispatch
+from ...core.language.types import Record, held, named
+from ...core.arrays.scatter import ScatterView
+from ...core.arrays.view import View, mark_unwritten
+
+READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
+SITE_SHIFT, CELL_SHIFT = 3, 23
+ALIGN = 64
+_MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
+_MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
+
+
+def array_of(arg):
+    """The NumPy array of an argument that has elements (a device's are copied), else None."""
+    if isinstance(arg, ScatterView):
+        arg = arg.view
+    return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
+
+
+def parts_of(arg):
+    """(names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else None."""
+    return dispatch.parts_of(arg) if dispatch.is_record(arg) else None
+
+
+def arrays_in(args, names):
+    """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
+    for arg, name in zip(args, names):
+        if (parts := parts_of(arg)) is not None:
+            yield from arrays_in(parts[1], named(name, len(parts[1]), parts[0]))
+        elif (array := array_of(arg)) is not None:
+            yield getattr(arg, "label", None) or name, array
+
+
+def replaced(arg, arrays):
+    """An argument, or a tuple of them, with each array replaced by the next of an iterator."""
+    if (parts := parts_of(arg)) is None:
+        return next(arrays) if array_of(arg) is not None else arg
+    record = Record((replaced(a, arrays) for a in parts[1]))
+    record._fields = parts[0]  # of a NamedTuple, as dispatch sees it
+    return record
+
+
+class Fault(BaseException):
+    """A lane cannot go on: (kind, message, label, index)."""
+
+
+class Watched:
+    """A view as a kernel sees it in the checked space.
+
+    `first` and `steps` are in cells: element (i, j) is cell first + i * steps[0] + j * steps[1]. `valid`
+    holds a byte for each byte of a private array that has been written; memory that others reach too has None
+    and is traced.
+    """
+
+    __slots__ = (
+        "array",
+        "dtype",
+        "first",
+        "get",
+        "label",
+        "last",
+        "length",
+        "log",
+        "ndim",
+        "root",
+        "run",
+        "shape",
+        "step",
+        "steps",
+        "valid",
+    )
+
+    def __init__(self, array, run, first, root=None, valid=None, label=None):
+        self.last = root and root.last  # of an index that messages tell: a complex number's part is not
+        if array.dtype.kind == "c":
+            array, self.last = in_parts(array), -1
+        self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
+        self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
+        # an element as the checked space's number
+        self.get = array.__getitem__ if array.dtype == np.float32 else array.item
+        if array.dtype.itemsize == 2 and held(array.dtype.name) == "float32":
+            self.get = lambda index: np.float32(array[index])
+        self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
+        self.root = self if root is None else root
+        self.label = label
+
+    def index_of(self, cell):
+        """The index of a cell in this view, or None if it has no such element."""
+        rest, index = cell - self.first, [0] * self.ndim
+        for k in sorted(range(self.ndim), key=lambda k: -abs(self.steps[k])):
+            if self.steps[k]:
+                index[k] = min(max(rest // self.steps[k], 0), self.shape[k] - 1)
+                rest -= index[k] * self.steps[k]
+        return tuple(map(int, index[: self.last])) if rest == 0 else None
+
+    def cell(self, index):
+        """The cell of an element, whose index is a tuple."""
+        cell = self.first
+        for i, extent, step in zip(index, self.shape, self.steps):
+            if not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return cell
+
+    def part(self, index):
+        """A view of what a tuple of integers and slices leaves, of the same memory."""
+        cell = self.first
+        for i, extent, step in zip(index, self.shape, self.steps):
+            if i.__class__ is slice:
+                i, _, _ = i.indices(extent)
+            elif not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
+
+    def beyond(self, index):
+        """Raise the Fault of an index outside."""
+        index = index[: self.last] if len(index) == self.ndim else index
+        index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
+        below = any(i.__class__ is int and i < 0 for i in index)
+        text = ", ".join(
+            str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index
+        )
+        shape = self.shape[: self.last]
+        extent = f"shape {shape}" if len(shape) != 1 else f"length {shape[0]}"
+        raise Fault(
+            "negative index" if below else "out of bounds",
+            f"'{self.name}' of {extent} has no element [{text}]",
+            self.name,
+            index,
+        )
+
+    @property
+    def name(self):
+        """What messages call it: a view's label, a parameter, or the variable that scratch was assigned
+        to."""
+        return self.root.label or ("scratch" if self.root.valid is None else "local")
+
+
+class Memory:
+    """The cells of one run: who owns which."""
+
+    def __init__(self):
+        self.top = ALIGN
+        self._starts, self._owners = [], []  # first cells, ascending; the views over them
+        self.undefined = []  # pairs of cells: what nobody has written when the run begins
+
+    def claim(self, n_bytes):
+        """The first of so many new cells."""
+        first = self.top
+        self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
+        return first
+
+    def own(self, first, views):
+        """Say which views lie over the cells from `first` on."""
+        self._starts.append(first)
+        self._owners.append(views)
+
+    def owner(self, cell):
+        """(view, index) of a cell."""
+        views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
+        for view in views:
+            index = view.index_of(cell)
+            if index is not None:
+                return view, index
+        return views[0], None
+
+    def watch(self, arrays, run):
+        """Watched views of arrays of the caller, (label, array) pairs; those that share memory share
+        cells."""
+        watched = [None] * len(arrays)
+        for low, high, members in _together([array for _, array in arrays]):
+            first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
+            for k in members:
+                label, array = arrays[k]
+                watched[k] = Watched(array, run, first + _pointer(array), label=label)
+                self._find_unwritten(watched[k])
+            self.own(first + low, [watched[k] for k in members])
+        return watched
+
+    def _find_unwritten(self, view):
+        array = view.array
+        if not array.size or array.itemsize < 4 and array.dtype != bool:  # too few bits for a mark
+            return
+        bits = array.view(f"u{array.itemsize}")
+        mask = bits > 1 if array.dtype == bool else bits == bits.dtype.type(_MARK[array.itemsize])
+        if mask.any():
+            self.undefined.append(
+                view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim)
+            )
+
+
+def in_parts(array):
+    """The floats of complex numbers, rows of two, in the same memory."""
+    parts = array.real
+    shape, strides = (*array.shape, 2), (*array.strides, parts.itemsize)
+    return np.lib.stride_tricks.as_strided(parts, shape, strides, writeable=array.flags.writeable)
+
+
+def _pointer(array):
+    return array.__array_interface__["data"][0]
+
+
+def _bytes(array):
+    """The lowest address of an array, and one past the highest."""
+    reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)] if array.size else []
+    start = _pointer(array)
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (
+        array.itemsize if array.size else 1
+    )
+
+
+def _together(arrays):
+    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some
+    arrays share."""
+    blocks = []
+    for (low, high), k in sorted((_bytes(a), k) for k, a in enumerate(arrays)):
+        if blocks and low < blocks[-1][1]:
+            blocks[-1][1:] = max(blocks[-1][1], high), sorted([*blocks[-1][2], k])
+        else:
+            blocks.append([low, high, [k]])
+    return blocks
+
+
+def unwritten(shape, dtype):
+    """A new array of memory that nobody has written."""
+    array = np.empty(shape, dtype)
+    mark_unwritten(array.reshape(-1).view(np.uint8))
+    return array
+
+
+def copies(arrays):
+    """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so
+    too."""
+    result = [None] * len(arrays)
+    for low, high, members in _together(arrays):
+        buffer = np.empty(high - low + ALIGN, np.uint8)
+        shift = (low - _pointer(buffer)) % ALIGN - low
+        for k in members:
+            array = arrays[k]
+            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array), array.strides)
+            result[k][...] = array
+            result[k].flags.writeable = array.flags.writeable
+    return result

@@ -1,0 +1,136 @@
+"""The steps of a reducer as functions of numbers, made from their typed trees."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from ...core.compiler.reading.tree import arranged, arrangement, flat
+from ...core.language.types import VARYING, is_float
+from ...core.compiler.reading.typing import typed
+from ...errors import LanguageError
+from .arithmetic import UNWATCHED, number
+from .code import Code
+
+
+def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
+    """The function of a text, for numbers of these dtypes that are arranged `like` its parameters; how its
+    result is arranged."""
+    numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
+    tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
+    code = Code(tree, float_dtype, kernel_name, combining, to)
+    return functools.partial(code.function, UNWATCHED), arrangement(tree.result)
+
+
+def _known(like, numbers):
+    if like is None:
+        return next(numbers)
+    return "tuple", getattr(like, "names", ()), *(_known(part, numbers) for part in like)
+
+
+def _state(dtypes):
+    """How a state is arranged: a number, or a tuple of several."""
+    return None if len(dtypes) == 1 else (None,) * len(dtypes)
+
+
+@functools.lru_cache(maxsize=1024)
+def combining(reducer, dtypes, float_dtype, kernel_name):
+    """The function of two states, one number after the other, that gives their combination."""
+    combine, like = _step(
+        reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes
+    )
+    if len(flat(like)) != len(dtypes):
+        raise LanguageError(
+            f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(dtypes)} number(s)"
+        )
+    return combine
+
+
+class Folding:
+    """A reducer for an entry's contributions like `value`; `n`: how many numbers they are, `dtypes`: those of
+    a state's numbers."""
+
+    def __init__(self, entry, reducer, value, state):
+        options, given = (entry.signature.float_dtype, entry.kernel.name), [v.dtype for v in flat(value)]
+        self.reducer, self.n, self.dtypes, self.lift, self.finish = (
+            reducer,
+            len(given),
+            tuple(v.dtype for v in state),
+            None,
+            None,
+        )
+        if reducer.lift is not None:
+            self.lift, _ = _step(
+                reducer.lift.portable_text,
+                (arrangement(value), None)[: 1 + reducer.with_index],
+                [*given, "int"],
+                *options,
+            )
+        self.combine = combining(reducer, self.dtypes, *options)
+        with np.errstate(all="ignore"):  # a number beyond float32 is infinite there
+            self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
+        self.like = _state(self.dtypes)
+        if reducer.finish is not None:
+            self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)
+
+    def state(self, values, index):
+        """The state of one contribution."""
+        if self.lift is not None:
+            values = self.lift(*values, *[index][: self.reducer.with_index])
+        return tuple(map(number, values, self.dtypes))
+
+    def total(self, states):
+        """All states combined, behind the neutral one."""
+        return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
+
+    def broken_laws(self, states, in_order):
+        """(kind of finding, message) of what neighbouring states say against the reducer: combinations that
+        differ by more than rounding."""
+        with np.errstate(all="ignore"):
+            states = [self.combine(*self.neutral, *s) for s in states]
+            for a, b, c in zip(states, states[1:], states[2:]):
+                ab, bc = self.combine(*a, *b), self.combine(*b, *c)
+                given = f"for a = {_shown(a)}, b = {_shown(b)}"
+                one, other = self.combine(*ab, *c), self.combine(*a, *bc)
+                if self._differ((a, b, c), one, other):
+                    yield (
+                        "not associative",
+                        (
+                            f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is"
+                            f" {_shown(other)}, {given}, c = {_shown(c)}"
+                        ),
+                    )
+                ba = self.combine(*b, *a)
+                if self.reducer.commutes and not in_order and self._differ((a, b), ab, ba):
+                    yield (
+                        "does not commute",
+                        (
+                            f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
+                            "say commutes=False if it is meant"
+                        ),
+                    )
+
+    def _differ(self, states, one, other):
+        numbers = [abs(float(v)) for state in (*states, one, other) for v in state]
+        room = max(numbers) * (1e-3 if "float32" in self.dtypes else 1e-8)
+        return all(map(math.isfinite, numbers)) and any(
+            abs(float(x) - float(y)) > (room if is_float(d) else 0)
+            for x, y, d in zip(one, other, self.dtypes)
+        )
+
+    def finished(self, state):
+        """The numbers that a state gives."""
+        return self.finish(*state) if self.finish is not None else state
+
+    def result(self, state):
+        """What a last state gives: a Python number or a tuple of them."""
+        return arranged(
+            self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)])
+        )
+
+
+def _shown(state):
+    numbers = ", ".join(f"{v.item() if hasattr(v, 'item') else v}" for v in state)
+    return numbers if len(state) == 1 else f"({numbers})"

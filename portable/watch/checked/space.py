@@ -1,0 +1,114 @@
+"""The space "checked" as a backend: a kernel's typed tree as Python that watches what it does."""
+
+from __future__ import annotations
+
+import functools
+
+from ...core.compiler.writing import entry
+from ...core.compiler.reading.operations import Operations
+from ...core.compiler.reading.shown import shown
+from ...core.compiler.reading.team import TeamHandle
+from ...core.language.types import VARYING
+from ...core.compiler.reading.typing import typed
+from ...core.locks import Lock, kept
+from ...core.places.policy import n_indices
+from ...core.machines import contract
+from .code import Code
+from .reducing import Folding, combining
+from .team import DEFAULT_TEAM_SIZE
+
+REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
+
+
+class Entry(entry.Entry):
+    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is
+    read-only."""
+
+    lower = Operations
+
+    class target:
+        step = 1
+
+    def __init__(self, team_size, apart, *launch):
+        self.team_size, self.apart = team_size, apart
+        super().__init__(*launch)
+
+    @staticmethod
+    def lanes(signature):
+        return 1
+
+    def _typed(self, width):
+        index = (
+            ("number", "int", VARYING, 0, False)
+            if self.policy_kind != "team"
+            else (TeamHandle, self.team_size, REGISTERS, 1)
+        )
+        args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
+        known = (*[index] * n_indices(self.policy_kind), *args)
+        return typed(
+            self.kernel.portable_text,
+            known[: len(self.kernel.portable_text.params)],
+            1,
+            1,
+            self.signature.float_dtype,
+            self.kernel.name,
+            asserts=True,
+            apart=self.apart,
+        )
+
+    @kept
+    def code(self):
+        names = self.signature.float_dtype, self.kernel.name
+        with self.room():
+            return Code(self.tree, *names, combining, returns=bool(self.reducers))
+
+    @kept
+    def foldings(self):
+        """A Folding for each reducer."""
+        values = self._contributions(self.tree.result) if self.reducers else ()
+        return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
+
+
+def _writable(described):
+    """A description of an argument in which no view is read-only."""
+    if described[0] == "tuple":
+        return "tuple", described[1], *map(_writable, described[2:])
+    return (*described[:3], False, *described[4:]) if described[0] == "view" else described
+
+
+class Compiled:
+    """A kernel for a policy's kind and types of arguments: `entry(size)` for teams of a size."""
+
+    def __init__(self, *launch, apart=False):
+        self.kernel, self.entry = launch[0], functools.cache(lambda size: Entry(size, apart, *launch))
+
+
+class _Launches(contract.Launches):
+    interprets, lock = True, Lock()
+
+    def prepare(self, space, kernel, policy_kind, specs, reducers=()):
+        # Now that nobody forks: its import would stay half done there
+        from . import interpreter  # noqa: F401
+
+        compiled = Compiled(kernel, policy_kind, specs, reducers)
+        entry = compiled.entry(DEFAULT_TEAM_SIZE)
+        entry.code, entry.foldings  # noqa: B018  errors of the text come before anything runs
+        return compiled
+
+    def run_for(self, space, compiled, policy, words):
+        from . import interpreter
+
+        interpreter.run(compiled, policy, words)
+
+    def run(self, pattern, space, compiled, policy, words, outs):
+        from . import interpreter
+
+        scan = compiled.entry(DEFAULT_TEAM_SIZE).policy_kind if pattern == "scan" else None
+        return interpreter.run(compiled, policy, words, scan, outs)
+
+    def explain(self, space, kernel, policy, policy_kind, specs):
+        tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree
+        return {"code": "plain Python, each access noted"}, [], shown(tree)
+
+
+LAUNCHES = _Launches()

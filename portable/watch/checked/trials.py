@@ -1,0 +1,153 @@
+"""A launch run again and again on copies of its arguments, under several schedules and team sizes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from ...core.launch import dispatch
+from ...errors import CheckError, CollectiveError, ReadOnlyError
+from ...core.places.policy import AUTO, kind_of, n_indices
+from ...core.arrays.scatter import ScatterView
+from ...core.places.space import resolve
+from . import memory
+from .findings import in_order
+from .interpreter import Run, combined
+from .sizes import disagreements
+from .space import Compiled
+
+# accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams
+# or indices
+MANY = 100_000
+
+
+def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
+    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or
+    None for all).
+
+    Parameters
+    ----------
+    policy, kernel, args, reducers
+        The launch.
+    seeds : tuple of int
+    in_full : bool
+        Whether every seed visits all indices, however many accesses they make.
+    team_sizes : tuple of int
+        Besides the policy's own; empty for policies without teams.
+    """
+    refusal, compiled = _compiled(policy, kernel, args, reducers)
+
+    def trial(seed, size=None, limit=None):
+        if size is None:
+            return Trial(policy, compiled, args, seed, limit)
+        # Scratch that was asked for together with a team size need not do for another.
+        return Trial(
+            dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO
+        )
+
+    full, groups, limit = _grouped(trial, seeds, in_full, team_sizes)
+    every = dict.fromkeys([*full, *(t for group in groups for t in group)])
+    found = _merged(f for t in every for f in t.findings)
+    if refusal is not None and not found:
+        raise refusal
+    return (
+        found or disagreements(kernel, groups),
+        seeds,
+        [g[0].team_size for g in groups if team_sizes],
+        limit,
+    )
+
+
+def _grouped(trial, seeds, in_full, team_sizes):
+    """The trials that visit all; lists of trials of one team size each, which visit the same; how many teams
+    or indices these visit, or None for all."""
+    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    others = [size for size in team_sizes if size != full[0].team_size]
+    limit = full[0].first_few() if others or not in_full else None
+    if limit is None:
+        same_size = full + [trial(seed) for seed in seeds[len(full) :]]
+    else:
+        same_size = [trial(seed, None, limit) for seed in seeds]
+    return full, [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)], limit
+
+
+def reference(policy, kernel, args, reducers):
+    """A Trial under seed 0; CheckError if it found anything."""
+    policy = dataclasses.replace(policy, space="checked")
+    refusal, compiled = _compiled(policy, kernel, args, reducers)
+    if refusal is not None:
+        raise refusal
+    trial = Trial(policy, compiled, args, 0)
+    if trial.findings:
+        raise CheckError(trial.findings)
+    return trial
+
+
+def _compiled(policy, kernel, args, reducers):
+    """(refusal, code): the refusals that a run explains better, and then code that is not refused."""
+    with contextlib.suppress(RecursionError):  # of records within each other, which bind refuses
+        args = copied(args)
+    alone = not reducers and kernel.portable_text.returns_something  # which a launch would refuse
+
+    def code(apart):
+        kind = kind_of(policy)
+        specs = dispatch.compiler_specs(args, resolve("checked"), kernel, kind)
+        return Compiled(kernel, kind, specs, reducers, apart=apart)
+
+    try:
+        found = dispatch.bind(policy, kernel, args, reducers, compiles=not alone)[3]
+        return None, code(apart=False) if alone else found
+    except (CollectiveError, ReadOnlyError) as refusal:
+        return refusal, code(apart=True)
+
+
+def copied(args):
+    """Host copies of arguments; what shares memory still does."""
+    scattered = iter([isinstance(a, ScatterView) for a in _flat(args) if memory.array_of(a) is not None])
+    copies = memory.copies([array for _, array in memory.arrays_in(args, [""] * len(args))])
+    return memory.replaced(args, (ScatterView(c) if next(scattered) else c for c in copies))
+
+
+def _flat(args):
+    for arg in args:
+        parts = memory.parts_of(arg)
+        yield from (arg,) if parts is None else _flat(parts[1])
+
+
+class Trial:
+    """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
+
+    def __init__(self, policy, compiled, args, seed, limit=None, bounded=True):
+        self.args = copied(args)
+        run = Run(
+            compiled,
+            policy,
+            self.args,
+            names=_labels(compiled.kernel, args, policy),
+            seed=seed,
+            bounded=bounded,
+            limit=limit,
+        )
+        values = run.results()
+        self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
+        self.reduced = combined(run, values) if not self.findings else ()
+        self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
+
+    def first_few(self):
+        """How many teams or indices the other trials visit; None for all."""
+        return None if self.n_accesses <= MANY else max(MANY * self.n_indices // self.n_accesses, 2)
+
+
+def _labels(kernel, args, policy):
+    """What to call each argument: a view's label, else the parameter."""
+    names = kernel.portable_text.params[n_indices(kind_of(policy)) :]
+    return [getattr(a, "label", None) or name for a, name in zip(args, names)]
+
+
+def _merged(findings):
+    """Each defect once, as first found."""
+    first = {}
+    for f in findings:
+        known = first.get(f.key)
+        first[f.key] = f if known is None else dataclasses.replace(known, times=known.times + f.times)
+    return in_order(first.values())

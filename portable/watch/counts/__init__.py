@@ -1,0 +1,1 @@
+"""Counting builds: what a launch does, counted while it runs."""

@@ -1,0 +1,199 @@
+"""Executed counts on every machine: optimised LLVM code with a counter in each basic block, and what a block
+does.
+
+A block's instructions are known when the code is; a count of the block's runs times these is exact. What an
+instruction does is asked of LLVM; its printed line is kept beside, for counters are put between lines, and
+names a few things that LLVM's C interface does not. Machines differ in where the counters lie.
+"""
+
+from __future__ import annotations
+
+import collections
+
+import llvmlite.binding as llvm
+
+from .counting import SPECIAL, Marked
+
+_TERMINATORS = "ret", "br", "switch", "unreachable"
+# of what fills or copies memory: what it does with each byte
+_BYTES = {
+    "llvm.memset": ("store",),
+    "llvm.memcpy": ("load", "store"),
+    "llvm.memmove": ("load", "store"),
+}
+_NO_WORK = "llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental"
+_COSTLESS = (
+    "phi",
+    "getelementptr",
+    "alloca",
+    "bitcast",
+    "addrspacecast",
+    "freeze",
+    "ptrtoint",
+    "inttoptr",
+    "extractvalue",
+    "insertvalue",
+)
+_DIVISIONS = "sdiv", "udiv", "srem", "urem"
+# an instruction's type is that of its first operand, but of these of the result, or of the last operand
+_OF_RESULT, _OF_LAST = ("load", "select"), ("atomicrmw", "cmpxchg")
+
+
+class Function:
+    """A function of an optimised module: its printed lines, and LLVM's own view of it."""
+
+    def __init__(self, value, text):
+        self.value, self.lines = value, text.split("\n")
+        self.is_special = value.name.startswith(SPECIAL)  # counts as one operation
+
+    @property
+    def body(self):
+        """(line, instruction) pairs, as they are printed; None for lines that begin none."""
+        instructions = (i for block in self.value.blocks for i in block.instructions)
+        for line in self.lines[1:]:
+            begins = line.startswith("  ") and line[2:3] not in (" ", "]", ";", "#")
+            yield line, next(instructions) if begins else None
+
+    @property
+    def n_counters(self):
+        """One for each basic block, and for what fills or copies memory."""
+        return sum(i is not None and (i.opcode in _TERMINATORS or bool(_moved(i))) for _, i in self.body)
+
+    def special(self):
+        """(name, instructions) of a special function; none of one that branches, for which way it goes is
+        not seen."""
+        mix = collections.Counter(
+            found
+            for line, i in self.body
+            if i is not None and i.opcode not in _TERMINATORS and (found := _does(i, line))
+        )
+        return _short(self.value.name), mix if self.n_counters == 1 else {}
+
+
+class Executed:
+    """Mixed into an entry: its optimised code with counters; `mixes` holds what each block does, in their
+    order.
+
+    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k.
+    What fills or copies memory has a counter of its own, which grows by the bytes.
+    """
+
+    emitter = Marked
+
+    def functions(self, text):
+        """The code in parts, as a list, and {k: Function} of those that are functions; lines of the kernel
+        become known."""
+        self.mixes, self.lines = [], {}
+        parts, defined = [[]], {}
+        module = llvm.parse_assembly(text)
+        values = (f for f in module.functions if not f.is_declaration)
+        for line in text.split("\n"):
+            if line.startswith("define "):
+                defined[len(parts)] = next(values)
+                parts.append([])
+            parts[-1].append(line)
+            if line == "}":
+                parts.append([])
+            mark, _, place = line.partition(" = !DILocation(line: ")
+            if place:
+                self.lines[mark] = int(place.partition(",")[0])
+        parts = ["\n".join(part) for part in parts]
+        return parts, {k: Function(value, parts[k]) for k, value in defined.items()}
+
+    def with_counters(self, function, top=(), inside=None):
+        """A function that counts the runs of its blocks, after the lines `top`; `inside` names a special
+        function."""
+        lines, mix = [function.lines[0]], collections.Counter()
+        for line, instruction in function.body:
+            if instruction is None:
+                lines.append(line)
+                continue
+            if top:
+                lines, top = lines + list(top), ()
+            if instruction.opcode in _TERMINATORS:
+                lines += self.bump(len(self.mixes))
+                self.mixes.append(mix)
+                mix = collections.Counter()
+            elif words := _moved(instruction):
+                lines += self.bump(len(self.mixes), line.partition(", i64 ")[2].partition(",")[0])
+                self.mixes.append(collections.Counter({(self._line(line), word, "i8"): 1 for word in words}))
+            elif not self.is_free(instruction) and (found := _does(instruction, line)):
+                name, of = found
+                mix[
+                    (self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)
+                ] += 1
+            lines.append(line)
+        return "\n".join(lines)
+
+    def is_free(self, instruction):
+        """Whether an instruction is no work on this machine."""
+        return False
+
+    def _line(self, text):
+        mark = text.partition("!dbg ")[2].partition(",")[0]
+        return self.lower.lines[self.lines.get(mark, 0)]
+
+    def counted(self, totals, inside=()):
+        """How often each (line, instruction, type) ran, from the runs of blocks: rows of them, one a worker.
+
+        `inside`: a dict of the instructions in special functions that have no counters.
+        """
+        result, n, inside = collections.Counter(), len(self.mixes), dict(inside)
+        for row in range(0, len(totals), n):
+            for mix, times in zip(self.mixes, totals[row : row + n]):
+                for (where, name, of), count in mix.items():
+                    result[where, name.split(" of ")[0], of] += count * times
+                    for (part, type_), each in inside.get(name, {}).items():
+                        result[where, f"inside {name.split(' ')[1]} {part}", type_] += each * count * times
+        return {key: count for key, count in result.items() if count}
+
+
+def _callee(call):
+    """The name of what a call calls, which is its last operand."""
+    *_, callee = call.operands
+    return callee.name
+
+
+def _moved(instruction):
+    """What is done with each byte by an instruction that fills or copies memory, in words; else nothing."""
+    if instruction.opcode != "call":
+        return ()
+    return _BYTES.get(".".join(_callee(instruction).split(".")[:2]), ())
+
+
+def _short(callee):
+    """ "special exp of float64 varying": what is called, and with what."""
+    words = callee.split(" ")
+    return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
+
+
+def _does(instruction, line):
+    """(name, type) of an instruction: what it does, and to what; None for what costs nothing.
+
+    Which atomic operation it is stands in its line alone.
+    """
+    name, operands = instruction.opcode, list(instruction.operands)
+    if name == "call":
+        return _call(str(instruction.type), _callee(instruction), operands)
+    if name in _COSTLESS:
+        return None
+    of = operands[-1] if name in _OF_LAST else operands[0] if operands else instruction
+    of = str((instruction if name in _OF_RESULT else of).type).partition(" addrspace")[0]
+    if name == "atomicrmw":
+        return f"{name} {line.partition(' ptr ')[0].rpartition(' ')[2]}", of
+    if name in _DIVISIONS and operands[1].is_constant:
+        return f"{name} by constant", of  # which is a product, or a shift
+    return name, of
+
+
+def _call(result, callee, operands):
+    if callee.startswith(_NO_WORK):
+        return None
+    if callee.startswith(SPECIAL):
+        return _short(callee), result.lstrip("{ ").partition(",")[0]  # of a quotient and its rest, one
+    words = callee.removeprefix("llvm.").split(".")
+    while words[-1].strip("v0123456789") in ("f", "i", "p"):  # types that it is for: v8f64, i32, p0
+        words.pop()
+    name = ".".join(words)
+    of_argument = result == "void" or name.startswith("vector.reduce")
+    return name, str(operands[0].type).partition(" addrspace")[0] if of_argument else result

@@ -1,0 +1,117 @@
+"""Bytes that caches of many sizes would have fetched and written back, from a sample of a launch's accesses.
+
+The build that marks what is touched also records accesses to lines of memory, of lines that a hash of their
+address picks (Waldspurger et al.: Efficient MRC construction with SHARDS, FAST 2015). How many other lines
+were touched since a line's last access, its reuse distance (Mattson et al., IBM Systems Journal 9, 1970),
+says which caches still hold it: those of more lines, if they keep what was used last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .recording import LIMIT, LINE, RECORDS, STORES, WORKER
+
+SAMPLES, LESS = 6, 4  # each of a fourth of the lines before it
+EVENTS, LINES = 1 << 14, 1 << 12  # recorded of each at most; picked by the first, near enough
+ENOUGH = 32  # picked lines in a cache, from which on a sample tells of it
+HASHED = 24  # bits of a line's hash
+CAPACITIES = [1 << k for k in range(12, 28)]  # bytes, of each worker's cache
+
+
+class Trace:
+    """The samples that the counting build takes: see `Recorder`.
+
+    Parameters
+    ----------
+    n_lines : int
+        That the launch's arguments have.
+    n_workers : int
+        That share the launch out, and the caches.
+    """
+
+    def __init__(self, n_lines, n_workers):
+        self.n_workers = n_workers
+        first = (1 << HASHED) * min(1.0, LINES / max(n_lines, 1))
+        self.samples = np.zeros((SAMPLES, RECORDS + EVENTS), np.uint64)
+        self.samples[:, LIMIT] = [int(first / LESS**k) for k in range(SAMPLES)]
+
+    def found(self, touched, lines):
+        """{("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES together, fetch
+        and write back.
+
+        `touched` lines there are, `lines` those that are read, and those that are written. What a cache holds
+        at the end counts as written back; a line that is only written is not fetched.
+
+        A cache is told of by the smallest sample of which it holds enough, and which was never full; or, if
+        all of these were, by the begin of the next larger one.
+        """
+        last = next((k for k, s in enumerate(self.samples) if s[0] <= EVENTS), SAMPLES - 1)
+        shares, samples, result = self.samples[: last + 1, LIMIT] / (1 << HASHED), {}, {}
+        for capacity in CAPACITIES:
+            k = max(int((shares * (capacity // LINE) >= ENOUGH).sum()) - 1, 0)
+            if k not in samples:
+                samples[k] = _Sample(self.samples[k], touched)
+            result[capacity] = samples[k].again(capacity // LINE)
+        return {
+            ("", f"beyond {self.n_workers * capacity}", way): LINE * (once + round(more))
+            for capacity, both in result.items()
+            for way, once, more in zip(("load", "store"), lines, both)
+        }
+
+
+class _Sample:
+    """One of the samples, its records by worker."""
+
+    def __init__(self, numbers, touched):
+        records = numbers[RECORDS:][: min(int(numbers[0]), EVENTS)]
+        lines, workers = records & np.uint64((1 << STORES) - 1), records >> np.uint64(WORKER)
+        n_lines = len(np.unique(lines))
+        full = len(records) < numbers[0]
+        self.share = float(numbers[LIMIT]) / (1 << HASHED) if full else max(n_lines, 1) / max(touched, 1)
+        # of accesses that are not a line's first, which the begin has more of
+        repeated = max(int(numbers[0]) - self.share * touched, 0.0) / max(len(records) - n_lines, 1)
+        self.weight = (repeated if full else 1.0) / self.share
+        self.workers = [_Worker(records[workers == worker], self.share) for worker in np.unique(workers)]
+
+    def again(self, n_lines):
+        """How often caches of so many lines fetch a line that they had before, and write one back that they
+        wrote back before."""
+        return self.weight * sum((worker.again(n_lines) for worker in self.workers), np.zeros(2))
+
+
+class _Worker:
+    """What one worker does: of each access, line by line, whether it is the first, how many other lines were
+    touched since the one before, and whether it reads and writes."""
+
+    def __init__(self, records, share):
+        line = records & np.uint64((1 << STORES) - 1)
+        order = np.argsort(line, kind="stable")
+        self.first = np.r_[True, np.diff(line[order]) != 0]
+        before = np.full(len(line), -1)
+        before[order[1:]] = np.where(self.first[1:], -1, order[:-1])
+        self.distance = (_smaller_before(before) - before - 1)[order] / share
+        ways = records[order] >> np.uint64(STORES)
+        self.ways = np.stack([ways & np.uint64(1), ways & np.uint64(2)]).astype(bool)
+        self.once = self._stays(self.first)
+
+    def again(self, n_lines):
+        return self._stays(self.first | (self.distance >= n_lines)) - self.once
+
+    def _stays(self, begins):
+        """Stays of lines in a cache, which begin where told, in which they are read, and in which
+        written."""
+        return np.logical_or.reduceat(self.ways, np.flatnonzero(begins), axis=1).sum(axis=1)
+
+
+def _smaller_before(values):
+    """Of each value how many of those before it are smaller: counted while sorted by merging."""
+    places, found, width = np.arange(len(values)), np.zeros(len(values), np.int64), 1
+    span = len(values) + 2
+    while width < len(values):
+        keys = places // (2 * width) * span + values + 1
+        right = places // width % 2 == 1
+        left = np.sort(keys[~right])
+        found[right] += np.searchsorted(left, keys[right]) - np.searchsorted(left, keys[right] // span * span)
+        width *= 2
+    return found

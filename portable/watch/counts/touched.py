@@ -1,0 +1,115 @@
+"""Which elements of a launch's arguments are touched: a byte for each, set by the build that counts, and a
+sample of the accesses to lines of memory."""
+
+from __future__ import annotations
+
+import functools
+import struct
+
+import numpy as np
+
+from .recording import LATE, LINE
+from ...core.language.types import itemsize
+from ...core.compiler.reading.signature import flatten
+from ...core.language.types import part
+from .reuse import Trace
+
+
+class Marks:
+    """Maps of the memory that a launch's views reach, one to read and one to write; views that share memory
+    share maps.
+
+    Attributes
+    ----------
+    addresses : list of int
+        That of the trace, and of each view the addresses of both maps, less what the map's first element is
+        numbered.
+    """
+
+    def __init__(self, entry, words, n_workers):
+        self.regions = _regions(_views(entry, words))
+        sizes = [region.size * len(region.marks[0]) for region in self.regions]
+        self.trace = Trace(sum(sizes) // LINE, n_workers)
+        self.addresses = [self.trace.samples.ctypes.data] + [
+            address
+            for place in sorted(p for r in self.regions for p in r.places)
+            for address in self._of(place)
+        ]
+
+    def _of(self, place):
+        region = next(r for r in self.regions if place in r.places)
+        return [marks.ctypes.data - region.first for marks in region.marks]
+
+    def found(self, counted):
+        """What was counted, and {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
+        ...): lines}, and ("", "bytes NAMES", ""), and what the trace tells."""
+        result, touched, total = counted, 0, [0, 0]
+        for k, sample in enumerate(self.trace.samples):
+            sample[0] += result.pop(("", f"{LATE}{k}", ""), 0)
+        for region in self.regions:
+            names = ", ".join(region.names)
+            result["", f"bytes {names}", ""] = region.size
+            together = 0
+            for k, (marks, way) in enumerate(zip(region.marks, ("load", "store"))):
+                result["", f"touched {names}", way] = int(np.count_nonzero(marks))
+                # the marks of a line in a row
+                eights = marks.view(np.uint64).reshape(-1, LINE // region.size // 8)
+                lines = functools.reduce(np.bitwise_or, eights.T)
+                result["", f"lines {names}", way] = int(np.count_nonzero(lines))
+                total[k] += result["", f"lines {names}", way]
+                together = together | lines
+            touched += int(np.count_nonzero(together))
+        return result | self.trace.found(touched, total)
+
+
+class _Region:
+    """A stretch of memory in numbers of one size, from a line's begin to a line's end. A complex number is
+    two."""
+
+    def __init__(self, begin, end, size, names, places):
+        self.begin, self.end, self.size, self.names, self.places = begin, end, size, names, places
+
+    def allocate(self):
+        low, high = self.begin // LINE * LINE, -(-self.end // LINE) * LINE
+        self.first = low // self.size
+        self.marks = [np.zeros((high - low) // self.size, np.uint8) for _ in range(2)]
+        return self
+
+
+def _views(entry, words):
+    """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a
+    launch."""
+    names = [v.label for v in entry.views]
+    word = place = 0
+    for spec in flatten(entry.signature.specs):
+        if spec[0] in ("view", "scatter"):
+            size, ndim = itemsize(part(spec[1])), spec[2]
+            pointer, *numbers = struct.unpack_from(f"=Q{2 * ndim}q", words, 8 * word)
+            reach = [(extent - 1) * stride for extent, stride in zip(numbers[:ndim], numbers[ndim:])]
+            if all(numbers[:ndim]):
+                low = pointer + sum(r for r in reach if r < 0)
+                yield (
+                    names[place],
+                    place,
+                    low,
+                    pointer + sum(r for r in reach if r > 0) + itemsize(spec[1]),
+                    size,
+                )
+            else:
+                yield names[place], place, pointer, pointer, size
+            place += 1
+        word += entry.signature._words(spec)
+
+
+def _regions(views):
+    """Views that overlap together, if their elements are of one size."""
+    found = []
+    for name, place, begin, end, size in sorted(views, key=lambda view: (view[4], view[2])):
+        last = found[-1] if found else None
+        if last and last.size == size and begin < last.end and begin < end:
+            last.end = max(last.end, end)
+            last.names.append(name)
+            last.places.append(place)
+        else:
+            found.append(_Region(begin, end, size, [name], [place]))
+    return [region.allocate() for region in found]

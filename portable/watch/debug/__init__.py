@@ -1,0 +1,1 @@
+"""Debug builds: bounds, divisors, scratch, NaN."""

@@ -1,0 +1,143 @@
+"""What a debug build found: the function that leaves it in words, and the Fault that is made from these."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ...errors import CheckError
+from ...core.places.policy import n_indices
+from ...core.compiler.writing.values import I64, PTR
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the debug build found.
+
+    Attributes
+    ----------
+    kind : "index", "division by zero", "shift", "NaN" or "scratch"
+    kernel, file, line : where it is in the text
+    view : the argument's or variable's name, or the operator
+    number, limit : the index and its extent; the dividend and 0; the shift's count and its type's bits; the
+        bytes of scratch wanted and given
+    index : of the launch: a tuple of integers; for teams the league rank
+    member : the team's member, else None
+    """
+
+    kind: str
+    kernel: str
+    file: str
+    line: int
+    view: str
+    dimension: int
+    number: int
+    limit: int
+    index: tuple
+    member: int | None
+
+    def __str__(self):
+        says = {
+            "index": f"'{self.view}', dimension {self.dimension}: "
+            f"index {self.number} is outside extent {self.limit}",
+            "division by zero": f"{self.number} {self.view} 0",
+            "shift": f"`{self.view}` by {self.number}, of {self.limit} bits",
+            "NaN": f"`{self.view}` made NaN from numbers",
+            "scratch": f"{self.view} ends at byte {self.number} of the {self.limit} that the team has",
+        }[self.kind]
+        place = ", ".join(map(str, self.index)) or "the end of a reduction"
+        at = (
+            f"team {place}, member {self.member}"
+            if self.member is not None
+            else f"index {place if len(self.index) < 2 else f'({place})'}"
+        )
+        return f"kernel '{self.kernel}' ({self.file}:{self.line}): {says}, at {at}"
+
+
+class Sites:
+    """What the sites of one kernel's debug build mean; `raise_if` reads the words that a launch has left."""
+
+    def __init__(self, kernel, policy_kind, step):
+        self.kernel, self.policy_kind, self.step, self.known = kernel, policy_kind, step, []
+
+    def add(self, *site):
+        self.known.append(site)
+        return len(self.known) - 1
+
+    def raise_if(self, words):
+        """CheckError with the Fault that is in eight words, if one is."""
+        taken, site, number, limit, lane, *index = struct.unpack("=8q", words)
+        if not taken:
+            return
+        line, kind, view, dimension, launched = self.known[site]
+        team, member = self.policy_kind == "team", None
+        if team:
+            index, member = index[:1], lane
+        elif launched:
+            index = index[: n_indices(self.policy_kind)]
+            index[-1] += lane * self.step
+        file, _, line = line.rpartition(":")
+        index = tuple(index) if launched else ()
+        raise CheckError(
+            [
+                Fault(
+                    kind,
+                    self.kernel,
+                    file,
+                    int(line),
+                    view,
+                    dimension,
+                    number,
+                    limit,
+                    index,
+                    member if launched else None,
+                )
+            ]
+        )
+
+
+def teller(module, behind):
+    """void portable_fault(memory, 7 words): keep them, if they are the first, in eight words: the memory's
+    own, or those whose address lies so many bytes behind its beginning."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, *[I64] * 7]), "portable_fault")
+    function.linkage = "internal"
+    for name in ("noinline", "cold"):
+        function.attributes.add(name)
+    memory, *words = function.args
+    b = ir.IRBuilder(function.append_basic_block("begin"))
+    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
+    with b.if_then(won):
+        place = memory
+        if behind is not None:
+            place = b.load(b.gep(memory, [I64(behind)], source_etype=ir.IntType(8)), typ=PTR)
+        for k, word in enumerate((I64(1), *words)):
+            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
+    b.ret_void()
+    return function
+
+
+def spare_word(b, use, pointer_type):
+    """A word of a block's shared memory, which each thread sets to 0 when it begins."""
+    name, module = f"spare{use}", b.module
+    place = module.globals.get(name)
+    if place is None:
+        place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
+        place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
+        place.type = pointer_type
+        with b.goto_entry_block():
+            b.store(I64(0), place)
+    return place
+
+
+def end_taken(block):
+    """Take a block's end to a block of its own, which is given."""
+    good, end = block.function.append_basic_block("good"), block.instructions.pop()
+    good.instructions.append(end)
+    block.terminator, good.terminator, end.parent = None, end, good
+    for other in block.function.blocks:
+        for phi in other.instructions:
+            if isinstance(phi, ir.PhiInstr):
+                phi.incomings = [(v, good if origin is block else origin) for v, origin in phi.incomings]
+    return good

@@ -1,0 +1,91 @@
+"""What is timed. One file a method; nothing else in `roofline` knows the models.
+
+A case is a module of cases/ with one or both of the functions of `Case`. A new method adds its file here and
+its name below.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from portable.errors import InputError
+from portable.roofline.contract import Duel, Run
+
+REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
+ALL = (*REPORTED, "rest")  # as `report --all` has them
+COMPARED = (  # have `duels`
+    "algorithms",
+    "calls",
+    "ceilings",
+    "cytometry",
+    "edm",
+    "edm_brains",
+    "edm_test",
+    "filters",
+    "hawkes",
+    "hawkes_triggering",
+    "lanes",
+    "launch",
+    "layer",
+    "mixture",
+    "mixture_em",
+    "mixture_fit",
+    "mixture_large",
+    "numba",
+    "profile",
+    "resampling",
+    "scaleout",
+    "scaling",
+    "start",
+    "tmap",
+)
+
+# Run as they are here on both sides of `compare --against`, with the EXAMPLES of the other revision: they
+# time processes, in which either side's packages are imported.
+OF_PROCESSES = ("start",)
+
+
+class Case(Protocol):
+    """The functions of a case module."""
+
+    def prepare(self, space: str, data, quick: bool) -> list[Run]:
+        """The runs of the report: on the real files under `data` (a Path), or simulated where it is None."""
+
+    def duels(self, space: str, n: int | None, quick: bool) -> list[Duel]:
+        """The duels of `compare`, at size `n` or at the case's own."""
+
+
+def file(name: str) -> str:
+    """The file of the case of that name."""
+    return str(Path(__file__).parent / "cases" / f"{name}.py")
+
+
+def load(name: str) -> Case:
+    """Import the case module of that name.
+
+    Raises
+    ------
+    InputError
+        There are no cases beside this package: it is installed without the checkout.
+    """
+    return beside(f"cases.{name}")
+
+
+def beside(name: str) -> Any:
+    """Import a module of this package that a checkout has, and an installed package lacks.
+
+    Raises
+    ------
+    InputError
+        It is not there.
+    """
+    try:
+        return importlib.import_module(f"portable.roofline.{name}")
+    except ImportError as error:
+        if not (error.name or "").startswith("portable.roofline"):
+            raise
+        raise InputError(
+            f"portable.roofline.{name} is not installed: methods, peers and planted causes are timed in "
+            f"a checkout of the"
+            " project; `report PROGRAM` runs anywhere"
+        ) from None

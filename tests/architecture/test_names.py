@@ -1,0 +1,128 @@
+"""One name: portable, with models and roofline in it, in a checkout and in the wheel; folders of a program's
+own may be called models and roofline."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from .test_package import SCRIPTS
+
+ROOT = Path(__file__).parents[2]
+TAKEN = "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "portable_pytest.py"
+RUN = """
+import models, roofline
+import numpy as np
+import portable as pk
+from portable.models import tmap
+from portable.roofline import profile
+
+@pk.kernel
+def add(i, a, x):
+    x[i] += a
+
+x = np.zeros(50_000)
+with profile() as made:
+    for k in range(3):
+        pk.parallel_for(pk.RangePolicy(0, x.size, "serial"), add, 1.0, x)
+assert models.User.name == "mine" and roofline.House.name == "mine" and tmap.fit and len(made.events) == 3
+print("all mine")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """What the wheel of this checkout holds, as pip would install it."""
+    pytest.importorskip("setuptools")
+    folder = tmp_path_factory.mktemp("wheel")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for top in ("portable", "models", "roofline"):
+        shutil.copytree(ROOT / top, folder / "tree" / top, ignore=ignored)
+    for name in TAKEN:
+        shutil.copy(ROOT / name, folder / "tree")
+    build = [sys.executable, "-W", "ignore", "setup.py", "-q", "build", "--build-lib", str(folder / "site")]
+    done = subprocess.run(build, cwd=folder / "tree", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """A folder of a program with packages of these names."""
+    for package, name in (("models", "User"), ("roofline", "House")):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(f"class {name}:\n    name = 'mine'\n")
+    (tmp_path / "run.py").write_text(RUN)
+    return tmp_path
+
+
+def run(where, folder, *command):
+    environment = {"PYTHONPATH": str(where), "PATH": "/usr/bin:/bin", "PORTABLE_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_top_level_of_the_wheel(wheel):
+    assert sorted(p.name for p in wheel.iterdir()) == [
+        "portable",
+        "portable_pytest.py",
+    ]
+    inside = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
+    assert {"portable/models/hawkes/__init__.py", "portable/roofline/__main__.py"} <= inside
+    assert not [p for p in inside if re.search(r"roofline/(cases|peers|truth)/", p)]
+    assert (wheel / "portable/roofline/templates/page.html").exists() and (
+        wheel / "portable/py.typed"
+    ).exists()
+
+
+@pytest.mark.parametrize("place", ["checkout", "wheel"])
+def test_a_program_keeps_its_own_models_and_roofline(place, stranger, request):
+    where = ROOT if place == "checkout" else request.getfixturevalue("wheel")
+    done = run(where, stranger, "run.py")
+    assert done.returncode == 0 and done.stdout == "all mine\n", done.stderr
+    done = run(where, stranger, "-m", "portable.roofline", "report", "--quick", "run.py")
+    assert "all mine" in done.stdout and done.returncode == 0, done.stdout + done.stderr
+    for name in ("hawkes", "tmap", "edm", "resampling", "mixture"):
+        done = run(where, stranger, "-m", f"portable.models.{name}", "--version")
+        assert (done.returncode, done.stdout) == (0, f"portable {pk.__version__}\n"), done.stderr
+    for script in SCRIPTS.values():
+        module, _, function = script.partition(":")
+        code = (
+            f"import sys; sys.argv[1:] = ['--version']; from {module} import {function} as f; sys.exit(f())"
+        )
+        done = run(where, stranger, "-c", code)
+        assert (done.returncode, done.stdout) == (0, f"portable {pk.__version__}\n"), done.stderr
+
+
+@pytest.mark.parametrize("command", [["-c", "import models"], ["-m", "models.hawkes", "--version"]])
+def test_the_former_names_say_what_to_write(command):
+    done = run(ROOT, ROOT, *command)
+    assert done.returncode and "portable.models" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name, now", [("models", "portable.models"), ("roofline", "portable.roofline")])
+def test_a_name_that_nobody_has_is_told(wheel, tmp_path, name, now):
+    """As in a pickle of an earlier version."""
+    where = f"{wheel}{os.pathsep}{Path(np.__file__).parents[1]}"  # without checkouts that are installed
+    done = run(where, tmp_path, "-S", "-c", f"import portable, pickle; pickle.loads(b'c{name}.edm\\nx\\n.')")
+    assert done.returncode and now in done.stderr.splitlines()[-1]
+
+
+def test_what_is_timed_in_a_checkout_is_refused_elsewhere(wheel, tmp_path):
+    for command in (["compare", "layer"], ["report", "--quick"], ["validate", "--quick"]):
+        done = run(wheel, tmp_path, "-m", "portable.roofline", *command)
+        assert done.returncode == 2 and "checkout" in done.stderr and "Traceback" not in done.stderr, (
+            done.stderr
+        )
+
+
+def test_what_is_completed_is_what_is_public():
+    assert sorted(dir(pk)) == sorted(pk.__all__)

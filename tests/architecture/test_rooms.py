@@ -1,0 +1,67 @@
+"""Rooms and who may know whom; each arrow stands in the table, and one more wants a reason."""
+
+from .rooms import ARROWS
+from .test_layers import SOURCES, imported, module
+
+FACE = {"__init__", "__main__", "random", "testing", "former"}
+
+
+def room(path):
+    """The room that a file lies in: its folder, or the face of portable."""
+    folder = path.parent.as_posix()
+    if folder == "portable":
+        return "face" if path.stem in FACE else path.stem
+    return "face" if folder == "portable/backends" else folder.removeprefix("portable/")
+
+
+def arrows():
+    """{room: {room that it imports: {file, ...}}}"""
+    place, found = {module(path): room(path) for path in SOURCES}, {}
+    for path in SOURCES:
+        for _, name in imported(path):
+            if place[name] != room(path):
+                found.setdefault(room(path), {}).setdefault(place[name], set()).add(str(path))
+    return found
+
+
+def test_a_room_knows_those_of_the_table():
+    more = {
+        f"{room} -> {other}": sorted(files)
+        for room, others in arrows().items()
+        for other, files in others.items()
+        if other not in ARROWS.get(room, "").split()
+    }
+    assert not more, "an arrow that tests/architecture/rooms.py does not have"
+
+
+def test_the_table_has_no_arrow_that_is_gone():
+    found = arrows()
+    gone = [
+        f"{room} -> {other}"
+        for room, others in ARROWS.items()
+        for other in others.split()
+        if other not in found.get(room, ())
+    ]
+    assert not gone
+
+
+def test_the_core_knows_nothing_beside_it():
+    beside = {
+        f"{room} -> {other}"
+        for room, others in ARROWS.items()
+        for other in others.split()
+        if room.partition("/")[0] == "core" and other.partition("/")[0] not in ("core", "errors")
+    }
+    assert not beside
+
+
+def test_rooms_have_no_circle():
+    left = {
+        room: set(others.split())
+        for room, others in ARROWS.items()
+        if room.partition("/")[0] not in ("models", "roofline")
+    }
+    while ends := [room for room, others in left.items() if not others & left.keys()]:
+        for room in ends:
+            del left[room]
+    assert left == {}
