@@ -79,13 +79,9 @@ def beside(name: str) -> Any:
     InputError
         It is not there.
     """
-    try:
-        return importlib.import_module(f"portable.roofline.{name}")
-    except ImportError as error:
-        if not (error.name or "").startswith("portable.roofline"):
-            raise
+    if not (Path(__file__).parent / name.partition(".")[0]).is_dir():
         raise InputError(
-            f"portable.roofline.{name} is not installed: methods, peers and planted causes are timed in "
-            f"a checkout of the"
-            " project; `report PROGRAM` runs anywhere"
-        ) from None
+            f"portable.roofline.{name} is not installed: methods, peers and planted causes are timed in a"
+            " checkout of the project; `report PROGRAM` runs anywhere"
+        )
+    return importlib.import_module(f"portable.roofline.{name}")

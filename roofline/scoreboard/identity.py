@@ -37,7 +37,7 @@ def of(name: str, folder: Path = PEERS) -> dict:
             part
             for module in imported
             if module.startswith("portable.roofline.peers")
-            for part in module.split(".")[2:3]
+            for part in module.split(".")[3:4]
         )
     if len(libraries) > 1:
         libraries.discard("numpy")  # which every one has; a peer that is NumPy's imports nothing else

@@ -1,6 +1,7 @@
 """Whether draws have converged, against ArviZ; that every sampler says so; what Ctrl-C leaves."""
 
 import _thread
+import signal
 import threading
 
 import numpy as np
@@ -85,6 +86,15 @@ def test_every_sampler_says_that_draws_have_not_converged(sample, tmp_path):
     assert type(found).load(tmp_path / "draws.nc").notes == found.notes
 
 
+@pytest.fixture
+def pythons_handler():
+    """Python's own handler of Ctrl-C: dask_jobqueue's, of another test of the process, ends the process."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("pythons_handler")
 @pytest.mark.parametrize("sample", SAMPLERS, ids=lambda call: call.__name__)
 def test_ctrl_c_leaves_the_draws(sample, tmp_path):
     """One interruption ends it, wherever it falls; a checkpoint goes on from there."""

@@ -10,7 +10,7 @@ STEPS = own_data.steps(README)
 
 
 def test_every_family_has_a_step():
-    families = {command[2].partition(".")[2] for command in STEPS.values() if command[1] == "-m"}
+    families = {command[2].rpartition(".")[2] for command in STEPS.values() if command[1] == "-m"}
     assert families == {"hawkes", "tmap", "edm", "mixture"}
     assert "resampling" in own_data.marked(README, "own series")
 

@@ -160,11 +160,12 @@ def test_a_second_process_compiles_nothing(folder):
 
 def test_a_process_that_finds_its_code_imports_nothing_that_makes_trees_or_code(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
-    makers = ".emit", ".lower", ".faults", "compiler.tree", "compiler.typing"
+    makers = ".emit", ".lower", ".faults", "reading.tree", "reading.typing"
     told = f"\nprint(*sorted(m for m in sys.modules if m.endswith({makers})))"
     program = PROGRAM.format(folder=str(folder)) + told
-    made = [f"compiler.{name}" for name in ("emit", "tree", "typing")]
-    for emits in ([f"portable.{name}" for name in ("backends.cpu.lower", *made)], []):
+    made = "reading.tree", "reading.typing", "writing.emit"
+    compiler = [f"portable.core.compiler.{name}" for name in made]
+    for emits in ([*compiler, "portable.core.machines.cpu.lower"], []):
         out = subprocess.run(
             [sys.executable, "-c", program], check=True, capture_output=True, text=True
         ).stdout

@@ -231,6 +231,7 @@ def test_rows_of_one_title_are_told_apart_by_their_labels():
 
 PROJECT = {
     "portable/__init__.py": (
+        "from pathlib import Path\n\n__path__.append(str(Path(__file__).parents[1]))\n\n"
         "import contextlib\n\n@contextlib.contextmanager\ndef use(space):\n    yield space\n"
     ),
     "roofline/__init__.py": "",

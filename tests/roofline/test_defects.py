@@ -36,7 +36,7 @@ def test_a_defect_applies(patch, tmp_path):
 
 def run_in(folder, *options):
     return subprocess.run(
-        [sys.executable, "-m", "roofline", "scoreboard", *options],
+        [sys.executable, "-m", "portable.roofline", "scoreboard", *options],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

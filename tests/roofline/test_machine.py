@@ -56,7 +56,8 @@ ALONE = """
 import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import numpy as np
-import portable as pk, roofline
+import portable as pk
+from portable import roofline
 from portable.roofline import measuring
 from portable.roofline.cases import layer
 with pk.use("threads") as space:

@@ -222,7 +222,8 @@ def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
 
 
 MEMORY = """
-import numpy as np, roofline
+import numpy as np
+from portable import roofline
 with roofline.profile() as p:
     np.ones(8_000_000).sum()  # 64 MB for a moment
 with roofline.profile() as small:
@@ -248,7 +249,8 @@ def test_memory_that_nobody_tells_is_none(monkeypatch, tmp_path):
 
 
 PROGRAM = """
-import numpy as np, portable as pk, roofline
+import numpy as np, portable as pk
+from portable import roofline
 @pk.kernel
 def k(i, x):
     x[i] += 1.0
