@@ -318,7 +318,7 @@ class Emitter(Instructions):
         if loop.form == "trips":
             self.trips(loop, [(block, None) for block in loop.trips])
         elif loop.form == "members":
-            self.member_loop(loop, self.value(loop.start), self.value(loop.stop))
+            self.team.thread_range(self, loop, self.value(loop.start), self.value(loop.stop))
         elif loop.form == "range":
             self.counted_loop(
                 loop,
@@ -353,10 +353,6 @@ class Emitter(Instructions):
             self.b.position_at_end(after_trip)
         self.b.branch(exit_block)
         self.b.position_at_end(exit_block)
-
-    def member_loop(self, loop, start, stop):
-        """for counter in the team's range(start, stop)."""
-        self.team.thread_range(self, loop, start, stop)
 
     def counted_loop(self, loop, start, stop, step):
         """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not
