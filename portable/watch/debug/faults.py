@@ -19,9 +19,8 @@ from ...core.places.policy import n_indices
 from ...core.language import types as t
 from ...core.compiler.reading.tree import Operation, inside
 from ...core.compiler.writing.block import EXTRA, FAULT, N_BYTES, SPARE, ZERO
-from ...core.compiler.writing.emit import OWN
+from ...core.compiler.writing.emit import OWN, Emitter
 from ...core.compiler.writing.lines import Builder
-from .nans import Numbers
 from .sites import Sites, end_taken, spare_word, teller
 from ...core.language.types import LINEAR, UNIFORM, VARYING
 from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Value
@@ -31,12 +30,13 @@ _STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a lo
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
-class Debugging(Numbers):
+class Debugging(Emitter):
     """Needs from the entry: `sites`, `memory` (the address of the words), `watched` (the kernel's text),
     `n_outer` (how many of its arguments are indices) and `scratch_limit`.
     """
 
     always_branches = True  # an operand that is not wanted is not looked at
+    nan, silent, leaves = False, False, True
     where, sites, memory, watched, n_outer, scratch_limit = None, None, None, None, 1, None
     place = None  # of an access: whether it is inside, and what it reads or writes otherwise
 
@@ -51,12 +51,11 @@ class Debugging(Numbers):
             return super().inline(text, args)
 
     def layers_text(self, *args):
-        with self.under(silent=True, run=None):
+        with self.under(silent=True):
             return super().layers_text(*args)
 
     def emit_call(self, call):
-        silent = call.text.file in OWN or self.silent
-        with self.under(silent=silent, run=None if silent else self.run):
+        with self.under(silent=call.text.file in OWN or self.silent):
             super().emit_call(call)
 
     def run_loop(self, loop, test, *more):
@@ -77,8 +76,6 @@ class Debugging(Numbers):
 
     # ---- what is looked at
     def load(self, view, indices):
-        if self.nothing:
-            return self._load(view, indices)
         with self.before_the_loop(view, indices):
             with self.under(place=(self.inside(view, indices), 0)):
                 return self._load(view, indices)
@@ -248,10 +245,7 @@ class Debugging(Numbers):
 
     def _number(self, op, result, operands):
         """A result; looked at if it is NaN, and no operand is."""
-        if not self.nan or self.silent is True or result.const is not None or not t.is_float(result.dtype):
-            return result
-        if self.run:
-            self.made(op, result, operands)
+        if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
             return result
         b, zero = self.b, I64(0)
         x = self.get(result)

@@ -159,12 +159,9 @@ class Emitter(Instructions):
             self.line = node.line
             look(self.kernel_name)
             try:
-                self.emit_node(node)
+                getattr(self, _METHODS[node.__class__])(node)
             except t.TypeClash as clash:  # a constant that does not fit
                 refuse(self.kernel_name, node, clash)
-
-    def emit_node(self, node):
-        getattr(self, _METHODS[node.__class__])(node)
 
     def emit_operation(self, o):
         result = getattr(self, "emit_" + o.op)(o, *map(self.value, o.args))
