@@ -17,29 +17,28 @@ from llvmlite import ir
 
 from ...core.places.policy import n_indices
 from ...core.language import types as t
+from ...core.compiler.reading.tree import Operation, inside
 from ...core.compiler.writing.block import EXTRA, FAULT, N_BYTES, SPARE, ZERO
-from ...core.compiler.writing.emit import OWN
+from ...core.compiler.writing.emit import OWN, Emitter
 from ...core.compiler.writing.lines import Builder
-from .nans import Numbers
 from .sites import Sites, end_taken, spare_word, teller
 from ...core.language.types import LINEAR, UNIFORM, VARYING
 from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Value
-from .versions import in_versions, meets, packs_in_versions, parted
 
 _RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
 _STATE = "where", "team", "W", "memory"  # of the emitter, which telling of a look asks for
 _LOOK = 64  # trips of a `while` between two looks whether there is a fault
 
 
-class Debugging(Numbers):
+class Debugging(Emitter):
     """Needs from the entry: `sites`, `memory` (the address of the words), `watched` (the kernel's text),
     `n_outer` (how many of its arguments are indices) and `scratch_limit`.
     """
 
     always_branches = True  # an operand that is not wanted is not looked at
+    nan, silent, leaves = False, False, True
     where, sites, memory, watched, n_outer, scratch_limit = None, None, None, None, 1, None
     place = None  # of an access: whether it is inside, and what it reads or writes otherwise
-    version = None  # of a loop: the one whose indices are known to be inside
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -52,17 +51,16 @@ class Debugging(Numbers):
             return super().inline(text, args)
 
     def layers_text(self, *args):
-        with self.under(silent=True, run=None):
+        with self.under(silent=True):
             return super().layers_text(*args)
 
     def emit_call(self, call):
-        silent = call.text.file in OWN or self.silent
-        with self.under(silent=silent, run=None if silent else self.run):
+        with self.under(silent=call.text.file in OWN or self.silent):
             super().emit_call(call)
 
     def run_loop(self, loop, test, *more):
         """Where a kernel goes on after a fault, what it reads may never end a `while`: the fault does."""
-        if loop.form == "while" and not self.leaves and not meets(loop.body):
+        if loop.form == "while" and not self.leaves and not _meets(loop.body):
             test = functools.partial(self._unless_faulty, test)
         super().run_loop(loop, test, *more)
 
@@ -76,17 +74,8 @@ class Debugging(Numbers):
             b.store(b.icmp_signed("!=", found, I64(0)), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, typ=I1))))
 
-    def counted_loop(self, loop, *ends):
-        in_versions(self, functools.partial(super().counted_loop, loop, *ends), loop, *ends)
-
-    def member_loop(self, loop, *ends):
-        usual = functools.partial(super().member_loop, loop, *ends)
-        in_versions(self, usual, loop, *ends, 1) if self.leaves else usual()
-
     # ---- what is looked at
     def load(self, view, indices):
-        if self.nothing:
-            return self._load(view, indices)
         with self.before_the_loop(view, indices):
             with self.under(place=(self.inside(view, indices), 0)):
                 return self._load(view, indices)
@@ -161,8 +150,6 @@ class Debugging(Numbers):
             return None
         own = isinstance(extent, Value)  # in each lane
         n = self.get(extent, "int") if own else self._word(extent)
-        if self.version and not own and self.version.knows(self.get(v, "int"), n, v.step):
-            return None
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or self.W == 1 or v.step < 1 or not self.leaves:
             return self._among(v, n, site)
@@ -190,7 +177,7 @@ class Debugging(Numbers):
     def _with_others(self, x, n, site):
         """Whether an index is inside, and with it others of this block that are as far from it as numbers of
         the text say: their ends alone are looked at."""
-        base, k = parted(x)
+        base, k = _parted(x)
         known, b = self._facts()[1], self.b
         key = base, n.constant if isinstance(n, ir.Constant) else n
         if key not in known:
@@ -258,10 +245,7 @@ class Debugging(Numbers):
 
     def _number(self, op, result, operands):
         """A result; looked at if it is NaN, and no operand is."""
-        if not self.nan or self.silent is True or result.const is not None or not t.is_float(result.dtype):
-            return result
-        if self.run:
-            self.made(op, result, operands)
+        if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
             return result
         b, zero = self.b, I64(0)
         x = self.get(result)
@@ -448,6 +432,23 @@ class Debugging(Numbers):
 _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 
 
+def _meets(block):
+    """Whether members meet in what a block runs: those that have left would be waited for."""
+    return any(
+        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
+        for node in block.body
+    )
+
+
+def _parted(x):
+    """A number as another one and a Python integer, their sum."""
+    base, k = x, 0
+    while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
+        k += base.operands[1].constant * (1 if base.opname == "add" else -1)
+        base = base.operands[0]
+    return (x, 0) if isinstance(base, ir.Constant) or abs(k) >= 1 << 31 else (base, k)
+
+
 class Debugged:
     """Mixed into an entry: its debug build."""
 
@@ -460,14 +461,6 @@ class Debugged:
     def fault_word(self):
         """Its place in the argument block, in words."""
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
-
-    def packs(self, *loop):
-        return packs_in_versions(self, functools.partial(super().packs, *loop), *loop[:2])
-
-    def visit(self, index, *more):
-        if self.lower.version:
-            self.lower.version.counter = index
-        super().visit(index, *more)
 
     def fault_place(self):
         """The address of a fault's words: in the block, of a reduction before its partial states; where a

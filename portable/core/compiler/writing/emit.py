@@ -159,12 +159,9 @@ class Emitter(Instructions):
             self.line = node.line
             look(self.kernel_name)
             try:
-                self.emit_node(node)
+                getattr(self, _METHODS[node.__class__])(node)
             except t.TypeClash as clash:  # a constant that does not fit
                 refuse(self.kernel_name, node, clash)
-
-    def emit_node(self, node):
-        getattr(self, _METHODS[node.__class__])(node)
 
     def emit_operation(self, o):
         result = getattr(self, "emit_" + o.op)(o, *map(self.value, o.args))
@@ -318,7 +315,7 @@ class Emitter(Instructions):
         if loop.form == "trips":
             self.trips(loop, [(block, None) for block in loop.trips])
         elif loop.form == "members":
-            self.member_loop(loop, self.value(loop.start), self.value(loop.stop))
+            self.team.thread_range(self, loop, self.value(loop.start), self.value(loop.stop))
         elif loop.form == "range":
             self.counted_loop(
                 loop,
@@ -353,10 +350,6 @@ class Emitter(Instructions):
             self.b.position_at_end(after_trip)
         self.b.branch(exit_block)
         self.b.position_at_end(exit_block)
-
-    def member_loop(self, loop, start, stop):
-        """for counter in the team's range(start, stop)."""
-        self.team.thread_range(self, loop, start, stop)
 
     def counted_loop(self, loop, start, stop, step):
         """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not
