@@ -13,7 +13,7 @@ from portable.errors import DTypeError, InputError
 from ...checks import check_choice, check_number
 from .channels import colours_of, is_detector, is_scatter, names_of
 from ...extras import need
-from .samples import Sample, check_spillover
+from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")
 Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
@@ -284,7 +284,16 @@ def _standard(points, names):
 
 def _own_matrix(sample):
     """A sample's own matrix; none where a program compensated it, gave channels other names, and left it
-    there."""
+    there. An error where it cannot be used."""
+    if sample.spillover is None:
+        for key in SPILLOVER:
+            if sample.keywords.get(key, "").strip():
+                try:
+                    parse_spillover(sample.keywords[key], sample.channels)
+                except InputError as error:
+                    raise InputError(
+                        f"{sample.name}: {error}; say by compensation= which matrix to use, or none"
+                    ) from error
     if sample.spillover is None or not any(name in sample.channels for name in sample.spillover[0]):
         return (), np.eye(0)
     return sample.spillover
@@ -294,9 +303,11 @@ def _compensation(compensation, samples):
     """Checked; "none" where the samples have no matrix."""
     if isinstance(compensation, str):
         check_choice(compensation, "compensation", COMPENSATIONS)
+        if compensation == "none":
+            return compensation
         having = [sample.name for sample in samples if _own_matrix(sample)[0]]
         lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
-        if compensation == "file" and having and lacking:
+        if having and lacking:
             raise InputError(
                 f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "
                 "matrix to use for all, or none"
