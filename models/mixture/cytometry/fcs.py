@@ -207,7 +207,8 @@ def _events(parts, channels):
                 limits[at] = 10.0 ** (scales[at][0] * limits[at] / ranges[at]) * scales[at][1]
         else:
             _look_at(parts, at + 1, column, scales[at], ranges[at])
-        X[:, at] = column
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            X[:, at] = column
     if not whole:
         return X, limits, gains, []
     step = parts.number("timestep", 1.0)

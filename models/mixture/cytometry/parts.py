@@ -27,6 +27,7 @@ _BLANK = b" \0\r\n\t"
 _MOST_SEEN = 1 << 20  # bytes outside of all segments in which lost keywords are looked for
 _KEYWORD = rb"\$[A-Z]+[0-9]*[A-Z0-9]*"
 _BITS = {"I": None, "F": 32, "D": 64}  # whatever $PnB says
+_CHECKSUM = re.compile(rb"([0-9A-Fa-f ]{8})?[ \0\r\n\t]*")
 _NEEDED = re.compile(
     r"\$(P[0-9]+(B|E|G|N|R|DATATYPE)|PAR|TOT|DATATYPE|BYTEORD|MODE|NEXTDATA|(BEGIN|END)\w+)", re.IGNORECASE
 )
@@ -210,7 +211,7 @@ class _DataSet:
         return found
 
     def _lost(self, found, extent):
-        """Note keywords, or a data set, outside of all segments."""
+        """Note keywords, a data set, or more than a checksum outside of all segments."""
         known = [(0, _HEADER), (extent.begin, extent.stop)]
         known += [(begin, last + 1) for begin, last in (self.text, self.more, self.analysis)]
         apart, at = re.escape(self.delimiter), 0
@@ -222,6 +223,10 @@ class _DataSet:
                 found.notes.append(
                     f"bytes {at} to {begin - 1} belong to no segment, but hold {_decoded(lost[0])!r}: keywords "
                     "or events may be lost"
+                )
+            elif at >= extent.stop and not _CHECKSUM.fullmatch(between):
+                found.notes.append(
+                    f"bytes {at} to {begin - 1}, behind DATA, belong to no segment; bytes may have been added"
                 )
             at = max(at, stop)
 

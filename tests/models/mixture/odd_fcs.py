@@ -3,6 +3,8 @@
 import struct
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Channel:
@@ -140,3 +142,48 @@ def _stream(rows, widths, little):
             n_bits += width
     room = -(-n_bits // 8)
     return whole.to_bytes(room, "little") if little else (whole << 8 * room - n_bits).to_bytes(room, "big")
+
+
+SPILL = "2,FL1-A,FL2-A,1,0.25,0,1"
+MATRIX = ("$SPILLOVER", SPILL)
+FLOAT = Odd()
+WHOLE = Odd(
+    channels=(
+        Channel("FSC-H", 16, most="1024"),
+        Channel("FL1-H", 16, most="1024"),
+        Channel("FL2-H", 16, most="1024"),
+    ),
+    rows=((10, 512, 100), (1023, 20, 0), (5, 6, 7), (1, 2, 1000)),
+    kind="I",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    content: bytes
+    X: np.ndarray | None = None  # None where it is refused
+    says: str = ""  # of the warning, or of the error
+    spillover: bool | None = None  # whether there is one, of 0.25
+    channels: tuple | None = None
+    gains: tuple | None = None
+    markers: tuple | None = None
+    data_set: int | None = None
+
+
+def right(name, odd, X=None, says="", **more):
+    return Case(name, odd.build(), np.array(odd.rows if X is None else X, float), says, **more)
+
+
+def wrong(name, odd, says):
+    return Case(name, odd if isinstance(odd, bytes) else odd.build(), None, says)
+
+
+def widths(*bits, most=None):
+    """Whole numbers of these bits, the largest among them."""
+    top = [2**own - 1 if own < 64 else 2**53 for own in bits]
+    rows = tuple(
+        tuple((line * 37 + at) % 100 % (value + 1) for at, value in enumerate(top)) for line in range(7)
+    )
+    named = [Channel(f"FL{at}-A", own, most=most or str(2**own)) for at, own in enumerate(bits, 1)]
+    return Odd(channels=tuple(named), rows=(*rows, tuple(top)), kind="I")
