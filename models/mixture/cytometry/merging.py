@@ -61,7 +61,7 @@ def merge(
     Returns
     -------
     members : ndarray of int, shape (n_components,)
-        Populations from 0, the largest, on. Components that hardly any cell belongs to are counted to the
+        Populations from 0, the largest, on; at least one, however few cells there are. Components that hardly any cell belongs to are counted to the
         population that is most probable at their mean.
     joins : list of Join
         In the order in which they were made; of "entropy" only.
@@ -81,7 +81,7 @@ def merge(
     """
     check_merging(method, n_populations)
     X = check_table(X, n_features=model.n_features_in_)
-    active = np.flatnonzero(model.weights_ * len(X) >= 1.0)
+    active = np.flatnonzero(model.weights_ * len(X) >= min(1.0, model.weights_.max() * len(X)))
     groups, joins = [(int(j),) for j in active], []
     if method == "entropy":
         groups, joins = _by_entropy(model, X, groups, n_populations)
@@ -132,7 +132,7 @@ def _with_idle(model, members):
     """Components without cells join the population that is most probable where they are."""
     idle = np.flatnonzero(members < 0)
     if idle.size:
-        shares = model.predict_proba(model.means_[idle])
-        shares[:, idle] = 0.0
-        members[idle] = members[shares.argmax(axis=1)]
+        active = np.flatnonzero(members >= 0)
+        shares = model.predict_proba(model.means_[idle])[:, active]
+        members[idle] = members[active[shares.argmax(axis=1)]]
     return members

@@ -179,3 +179,14 @@ def test_rare_populations_are_looked_for():
         found = cytometry.fit([sample], 2, panel=panel, rare=rare, space="serial")
         assert found.n_populations == number
     np.testing.assert_array_equal(found.predict(sample).population == 2, own == 2)
+
+
+@pytest.mark.parametrize("n_cells", [2, 3, 5, 9])
+def test_few_cells_are_one_population(n_cells):
+    """Fewer than components, none of which has a cell of its own."""
+    X = np.random.default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
+    sample = cytometry.Sample(X, ("FL1", "FL2"))
+    for method in ("entropy", "modes", "none"):
+        found = cytometry.fit([sample], method=method, space="serial")
+        assert found.cells.sum() == n_cells and found.members.min() == 0
+        assert found.predict(sample).counts.sum() == n_cells and np.isfinite(found.medians).all()
