@@ -88,10 +88,13 @@ def _columns(stream, kinds, bits, orders):
     for kind, own, order in zip(kinds, bits, orders):
         width = own // 8
         room = 1 << (width - 1).bit_length()
-        cells = np.zeros((len(raw), room), np.uint8)
-        cells[:, :width] = raw[:, [at + place for place in order]]
-        code = "u" if kind == "I" else "f"
-        found.append(cells.view(f"<{code}{room}")[:, 0])
+        cells, by, code = raw[:, at : at + width], "<", "u" if kind == "I" else "f"
+        if width == room and order == sorted(order, reverse=True):
+            by = ">"
+        elif width != room or order != sorted(order):
+            cells = np.zeros((len(raw), room), np.uint8)
+            cells[:, :width] = raw[:, [at + place for place in order]]
+        found.append(cells.view(f"{by}{code}{room}")[:, 0])
         at += width
     return found
 

@@ -61,8 +61,8 @@ def merge(
     Returns
     -------
     members : ndarray of int, shape (n_components,)
-        Populations from 0, the largest, on; at least one, however few cells there are. Components that hardly any cell belongs to are counted to the
-        population that is most probable at their mean.
+        Populations from 0, the largest, on; at least one, however few cells there are. Components that
+        hardly any cell belongs to are counted to the population that is most probable at their mean.
     joins : list of Join
         In the order in which they were made; of "entropy" only.
 

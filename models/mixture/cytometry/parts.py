@@ -1,8 +1,8 @@
 """Parts of an FCS file: HEADER, TEXT and DATA, versions 2.0 to 3.2 (Spidlen et al. 2010, 2021).
 
-HEADER says at which bytes the other segments begin and end, TEXT holds keywords and values between delimiters,
-DATA the events. Offsets of DATA stand in HEADER and in TEXT and are often wrong in one of them, so those are
-believed that agree with the number of events and the width of each.
+HEADER says at which bytes the other segments begin and end, TEXT holds keywords and values between
+delimiters, DATA the events. Offsets of DATA stand in HEADER and in TEXT and are often wrong in one of
+them, so those are believed that agree with the number of events and the width of each.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _DataSet:
         """Add the keywords of supplemental TEXT; its bytes."""
         own = Parts(_unique(words, []))
         begin, last = own.whole("beginstext", 0), own.whole("endstext", 0)
-        if begin == last == 0 or self.text[0] <= begin <= last <= self.text[1]:
+        if begin == last or self.text[0] <= begin <= last <= self.text[1]:
             return self.text
         if not _HEADER <= begin < last < self.size:
             raise InputError(
@@ -221,8 +221,8 @@ class _DataSet:
             lost = re.search(sign, between, re.IGNORECASE)
             if lost:
                 found.notes.append(
-                    f"bytes {at} to {begin - 1} belong to no segment, but hold {_decoded(lost[0])!r}: keywords "
-                    "or events may be lost"
+                    f"bytes {at} to {begin - 1} belong to no segment, but hold {_decoded(lost[0])!r}: "
+                    "keywords or events may be lost"
                 )
             elif at >= extent.stop and not _CHECKSUM.fullmatch(between):
                 found.notes.append(
@@ -235,6 +235,10 @@ def _offset(text):
     """An offset of HEADER; 0 where it is blank or no number."""
     text = text.strip(_BLANK)
     return int(text) if text.isdigit() else 0
+
+
+def _either(places):
+    return " and ".join(map(str, places)) or "nowhere"
 
 
 def _few(values):
@@ -312,15 +316,15 @@ def _pairs(body, delimiter):
         two = doubt.search(value)
         if two or (not key.startswith(b"$") and key_of_standard.fullmatch(value.strip())):
             raise InputError(
-                f"the value of {_decoded(key)} is {_decoded(value)[:60]!r}: whether a keyword begins within it "
-                "cannot be told from TEXT"
+                f"the value of {_decoded(key)} is {_decoded(value)[:60]!r}: whether a keyword begins within "
+                "it cannot be told from TEXT"
             )
         if key:
             found.append((_decoded(key), _decoded(value.replace(delimiter * 2, delimiter))))
     if body[at:].strip(_BLANK + delimiter):
         raise InputError(
-            f"TEXT has a keyword without a value, {_decoded(body[at:])[:40]!r}: a delimiter is missing or one "
-            "too many"
+            f"TEXT has a keyword without a value, {_decoded(body[at:])[:40]!r}: a delimiter is missing or "
+            "one too many"
         )
     return found
 
@@ -356,8 +360,8 @@ def _layouts(found):
         own = found.words.get(f"p{at}datatype", "").strip().upper() or kind
         if own not in _BITS:
             raise InputError(
-                f"$DATATYPE is {own or 'missing'}, for channel {at}; I, F and D, whole numbers and floats, are "
-                "read"
+                f"$DATATYPE is {own or 'missing'}, for channel {at}; I, F and D, whole numbers and floats, "
+                "are read"
             )
         width = _BITS[own] or found.wanted(f"p{at}b")
         if not 0 < width <= 64:
@@ -391,8 +395,7 @@ def _located(own, found, layouts):
                 return _Extent(right[0].begin, right[0].begin + n_bytes, right[0].by), bits, total
     raise InputError(
         f"$TOT says {total} events of {sum(layouts[0]) / 8:g} bytes, {-(-total * sum(layouts[0]) // 8)} in "
-        f"all; DATA is {' and '.join(map(str, places)) or 'nowhere'}, TEXT ends at {own.text[1]}, the file at "
-        f"{own.size - 1}"
+        f"all; DATA is {_either(places)}, TEXT ends at {own.text[1]}, the file at {own.size - 1}"
     )
 
 
@@ -411,7 +414,7 @@ def _agrees(own, place, n_bytes, width, grade):
 def _doubts(found, right, places, bits, layouts, grade, total):
     """Refuse two places that are equally right; note where one is not quite."""
     if len({place.begin for place in right}) > 1:
-        raise InputError(f"DATA is {' and '.join(map(str, right))}, and both would hold {total} events")
+        raise InputError(f"DATA is {_either(right)}, and both would hold {total} events")
     if bits != layouts[0]:
         found.notes.append(
             f"$PnB says {_few(layouts[0])} bits a number, but by its length DATA has {_few(bits)}, as it was "
@@ -419,8 +422,8 @@ def _doubts(found, right, places, bits, layouts, grade, total):
         )
     if grade == 2 or (grade == 1 and len(right) < 2) or (grade == 4):
         found.notes.append(
-            f"DATA is {' and '.join(map(str, places)) or 'nowhere'}, where $TOT says {total} events; they were "
-            f"read from byte {right[0].begin} on"
+            f"DATA is {_either(places)}, where $TOT says {total} events; they were read from "
+            f"byte {right[0].begin} on"
         )
 
 
@@ -448,6 +451,6 @@ def _counted(own, places, bits):
             extent = _Extent(right[0].begin, right[0].stop - over, right[0].by)
             return extent, bits, (extent.stop - extent.begin) // width
     raise InputError(
-        f"the keyword $TOT is missing, and DATA is {' and '.join(map(str, places)) or 'nowhere'}: no whole number "
-        f"of events of {sum(bits) / 8:g} bytes, or more than one"
+        f"the keyword $TOT is missing, and DATA is {_either(places)}: no whole number of events "
+        f"of {sum(bits) / 8:g} bytes, or more than one"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -108,13 +109,13 @@ class Sample:
 
 
 def _check_names(sample, channels):
+    times = Counter(channels)
     for place, channel in enumerate(channels):
         if not channel.strip():
             raise InputError(f"{sample}: the name of channel {place + 1} is empty")
-        if channels.count(channel) > 1:
+        if times[channel] > 1:
             raise InputError(
-                f"{sample}: {channels.count(channel)} channels are called '{channel}'; names that differ "
-                "are wanted"
+                f"{sample}: {times[channel]} channels are called '{channel}'; names that differ are wanted"
             )
 
 

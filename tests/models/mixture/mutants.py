@@ -1,7 +1,7 @@
 """Mutants of FCS files: bytes flipped, cut, keywords taken away and changed.
 
-`python -m tests.models.mixture.mutants --mutants 5000 --seed 1` tries so many, and lists what was read as other
-numbers without a word, and what ended in anything but an InputError.
+`python -m tests.models.mixture.mutants --mutants 5000 --seed 1` tries so many, and lists what was read as
+other numbers without a word, and what ended in anything but an InputError.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from models.mixture import cytometry
 from .odd_cases import calibur, diva
 from .odd_fcs import FLOAT, MATRIX, WHOLE, Channel
 
-KEYS = "PAR TOT DATATYPE BYTEORD MODE BEGINDATA ENDDATA NEXTDATA BEGINSTEXT ENDSTEXT P1B P2B P3B P1R P2R P1N P2E".split()
+KEYS = "PAR TOT DATATYPE BYTEORD MODE BEGINDATA ENDDATA NEXTDATA BEGINSTEXT ENDSTEXT P1B P2B P3B P1R P2R P1N"
+KEYS = f"{KEYS} P2E".split()
 VALUES = (
     "",
     "0",
