@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ...checks import check_choice, check_number
-from .channels import colours_of, is_detector, is_scatter, names_of
+from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from ...extras import need
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -127,7 +128,12 @@ class Panel:
         ------
         InputError
             Samples of different channels; a channel that is not there, or constant; a limit that a fifth of
-            the cells reach.
+            the cells reach; a matrix of a file that cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Channels such as SORT, Index or UMAP_1 are left out.
         """
         _check_samples(samples)
         check_choice(transform, "transform", TRANSFORMS)
@@ -264,6 +270,12 @@ def _places(sample, channels):
     if channels is not None:
         return list(dict.fromkeys(map(sample.place, channels)))
     places = colours_of(sample.channels)
+    unusual = unusual_of(sample.channels)
+    if unusual:
+        warnings.warn(
+            f"{sample.name}: {', '.join(unusual)} are left out as no colours; say by channels= what is wanted",
+            stacklevel=4,
+        )
     if not places:
         raise InputError(
             f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those "

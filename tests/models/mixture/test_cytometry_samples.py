@@ -27,6 +27,8 @@ SCATTER = [
     "FSC_A",
     "FSC1",
     "Forward Scatter",
+    "Sc-488-A",
+    "PMT1 (FSC)",
 ]
 OTHERS = [
     "Time",
@@ -40,13 +42,47 @@ OTHERS = [
     "probability 3",
     "Sample ID",
 ]
-COLOURS = ["FITC-A", "B515-A", "CD3", "FSP1", "SSEA-4", "TIMP1", "Yb172Di", "Comp-PE-A", "FL1-H", "SSTR2-A"]
+UNUSUAL = [
+    "SORT",
+    "TLSW",
+    "Index",
+    "Bits",
+    "Drop Phase",
+    "ROI Bits 1-16",
+    "Classifier Bits",
+    "UMAP_1",
+    "tSNE-2",
+]
+COLOURS = [
+    "FITC-A",
+    "B515-A",
+    "CD3",
+    "FSP1",
+    "SSEA-4",
+    "TIMP1",
+    "Yb172Di",
+    "Comp-PE-A",
+    "FL1-H",
+    "SSTR2-A",
+    "SORT1",
+    "SORL1-A",
+    "PC5",
+]
 
 
 def test_scatter_and_time_are_never_colours():
     assert [name for name in SCATTER + OTHERS if channels.is_colour(name)] == []
     assert [name for name in COLOURS if not channels.is_colour(name)] == []
     assert all(map(channels.is_scatter, SCATTER)) and not any(map(channels.is_scatter, OTHERS + COLOURS))
+
+
+def test_what_sorters_and_programs_add_is_left_out_with_a_word():
+    names = ("FSC-A", *UNUSUAL, "FITC-A", "Time")
+    assert channels.unusual_of((*names, *COLOURS, *OTHERS, *SCATTER)) == UNUSUAL
+    X = np.arange(len(names) * 40.0).reshape(40, -1) % 97
+    with pytest.warns(UserWarning, match="SORT, TLSW, .* are left out as no colours; say by channels="):
+        assert cytometry.Panel.of([cytometry.Sample(X, names)]).names == ("FITC-A",)
+    assert cytometry.Panel.of([cytometry.Sample(X, names)], channels=["SORT"]).names == ("SORT",)
 
 
 def test_of_area_height_and_width_the_area_is_taken():
