@@ -46,9 +46,11 @@ def read(path: str | os.PathLike, *, data_set: int | None = None) -> Sample:
     UserWarning
         Something in an FCS file is doubtful; the message says how it was read.
     """
+    kind, path = check_file(path, KINDS), Path(path)
     if data_set is not None:
         check_count(data_set, "data_set", 1)
-    kind, path = check_file(path, KINDS), Path(path)
+        if kind not in (".fcs", ".lmd"):
+            raise InputError(f"data_set is {data_set}, but '{path}' is no FCS file, which alone has several")
     name = printable(path.name[: -len(kind)])
     with _naming(path):
         if kind in (".fcs", ".lmd"):

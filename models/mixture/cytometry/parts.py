@@ -214,6 +214,9 @@ class _DataSet:
         """Note keywords, a data set, or more than a checksum outside of all segments."""
         known = [(0, _HEADER), (extent.begin, extent.stop)]
         known += [(begin, last + 1) for begin, last in (self.text, self.more, self.analysis)]
+        other = self.read(_HEADER, self.text[0])  # offsets of a program's own segments
+        other = [_offset(other[at : at + 8]) for at in range(0, len(other) - 7, 8)]
+        known += [(begin, last + 1) for begin, last in zip(other[::2], other[1::2]) if begin]
         apart, at = re.escape(self.delimiter), 0
         sign = rb"(?:^|%b)(\$[A-Z]\w*|SPILL\w*)%b|FCS[23]\.[0-9] {4}" % (apart, apart)
         for begin, stop in [*sorted(known), (self.size, self.size)]:
@@ -296,7 +299,14 @@ def keywords(
             body = body[:-1]
         elif behind.strip(_BLANK) and last + 1 not in after:
             raise InputError(f"TEXT ends at byte {last} within a value, {_decoded(body[-20:])!r}")
-    return (begin, begin + len(body) - 1), delimiter, _pairs(body.lstrip(delimiter), delimiter)
+    try:
+        pairs = _pairs(body.lstrip(delimiter), delimiter)
+    except InputError:
+        if behind != delimiter:
+            raise
+        body += behind  # it ends one early, within an empty value
+        pairs = _pairs(body.lstrip(delimiter), delimiter)
+    return (begin, begin + len(body) - 1), delimiter, pairs
 
 
 def _pairs(body, delimiter):

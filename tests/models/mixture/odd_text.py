@@ -45,6 +45,9 @@ def empties():
         "in front of a word of its own", raw.but(words=(("$OP", ""), ("SPILL", SPILL))), spillover=True
     )
     yield right("the last one", raw.but(words=(MATRIX, ("$P3S", ""))), spillover=True)
+    yield right(
+        "the last one, TEXT one early", raw.but(words=(MATRIX, ("$P3S", "")), text_end=-1), spillover=True
+    )
     yield right("an empty gain", raw.but(words=(("$P2G", ""), MATRIX)), spillover=True, gains=(1, 1, 1))
     yield right("an empty time step", raw.but(words=(("$TIMESTEP", ""), MATRIX)), spillover=True)
     required = tuple((f"$P{at}{what}", None) for at in (1, 2, 3) for what in "R")

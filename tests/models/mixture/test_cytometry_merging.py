@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from models.mixture.__main__ import main
 from models.mixture import DirichletMixture, cytometry, reference
 from models.mixture.blocks import Components, Points
 from models.mixture.cytometry.signatures import signatures, thresholds
@@ -190,3 +191,11 @@ def test_few_cells_are_one_population(n_cells):
         found = cytometry.fit([sample], method=method, space="serial")
         assert found.cells.sum() == n_cells and found.members.min() == 0
         assert found.predict(sample).counts.sum() == n_cells and np.isfinite(found.medians).all()
+
+
+def test_two_cells_from_end_to_end(tmp_path, capsys):
+    """As a gate or an empty well leaves them."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "two.csv").write_text("FL1,FL2\n1.5,2.5\n2.5,3\n")
+    assert main(["fit", str(tmp_path / "two.csv"), "--space", "serial", "--out", str(tmp_path / "out")]) == 0
+    assert "2 cells" in capsys.readouterr().out and (tmp_path / "out" / "marginals.png").exists()

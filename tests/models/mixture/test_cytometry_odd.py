@@ -86,6 +86,17 @@ def test_data_sets_are_counted_from_one(tmp_path):
     for wrong in (0, -1, 1.5):
         with pytest.raises(pk.PortableError, match="data_set"):
             cytometry.read(tmp_path / "x.fcs", data_set=wrong)
+    (tmp_path / "x.csv").write_text("A,B\n1,2\n")
+    with pytest.raises(pk.InputError, match="data_set is 1, but .*x.csv' is no FCS file"):
+        cytometry.read(tmp_path / "x.csv", data_set=1)
+
+
+def test_other_segments_of_a_program_are_known(tmp_path):
+    """FCS 3.1: their offsets stand in HEADER behind the others."""
+    content, own = bytearray(FLOAT.build()), b"/$A/b/ or anything"
+    content[58:74] = b"%8d%8d" % (len(content), len(content) + len(own) - 1)
+    (tmp_path / "x.fcs").write_bytes(bytes(content) + own)
+    assert cytometry.read(tmp_path / "x.fcs").X.tolist() == [list(row) for row in FLOAT.rows]
 
 
 def test_every_word_survives_a_round_trip(tmp_path):
