@@ -91,7 +91,8 @@ def write(
     body = _values(sample, extra, behind)
     words = _described(sample, behind)
     for key, value in {**sample.keywords, **(keywords or {})}.items():
-        if not _OWN.fullmatch(key) and key not in _STRUCTURE and str(value).strip():
+        key = str(key).strip().lstrip("$").lower()
+        if key and not _OWN.fullmatch(key) and key not in _STRUCTURE and str(value).strip():
             words.setdefault(f"${key}" if _STANDARD.fullmatch(key) else key, str(value))
     with replacing(path, "path") as beside, beside.open("wb") as file:
         file.write(_header_and_text(words, body.nbytes))

@@ -273,7 +273,8 @@ def _places(sample, channels):
     unusual = unusual_of(sample.channels)
     if unusual:
         warnings.warn(
-            f"{sample.name}: {', '.join(unusual)} are left out as no colours; say by channels= what is wanted",
+            f"{sample.name}: {', '.join(unusual)} are left out as no colours; say by channels= what "
+            "is wanted",
             stacklevel=4,
         )
     if not places:

@@ -1,4 +1,4 @@
-"""FCS files as instruments and programs write them, and as nobody should."""
+"""FCS files as instruments and programs write them, and as the standard forbids."""
 
 import warnings
 
@@ -109,6 +109,10 @@ def test_every_word_survives_a_round_trip(tmp_path):
     assert {key: back.keywords[key.lstrip("$")] for key in words if key != "op"} == {
         key: word for key, word in words.items() if key != "op"
     }
+    given = {"$P1G": "7", "$PAR": "9", "$COM": "x", "P2N": "other", "$TOT": "1", "": "y"}
+    cytometry.write(sample, tmp_path / "x.fcs", keywords=given)  # what is the sample's stays so
+    back = cytometry.read(tmp_path / "x.fcs")
+    assert back.gains.tolist() == [1, 1] and back.channels == sample.channels and back.n_cells == 2
     everything = "".join(map(chr, range(1, 127)))
     full = cytometry.Sample(np.eye(2), ("A", "B"), keywords={"com": everything})
     with pytest.raises(pk.InputError, match="delimiter"):
