@@ -43,7 +43,8 @@ def marginals_of(model, X, names):
         if c >= p:
             axes.set_axis_off()
             continue
-        low, high = np.quantile(X[:, c], _WITHIN)
+        ends = zip(_WITHIN, ("lower", "higher"))  # points themselves, so that few are drawn too
+        low, high = (np.quantile(X[:, c], share, method=method) for share, method in ends)
         axes.hist(X[:, c], bins=_BINS, range=(low, high), density=True, color="0.85")
         places = np.linspace(low, high, _PLACES)
         parts = component_densities(model, c, places)

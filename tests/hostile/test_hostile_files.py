@@ -149,8 +149,6 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
         pytest.importorskip("pandas")
     if family == "mixture":
         pytest.importorskip("matplotlib")
-    if name.endswith(".fcs"):
-        pytest.importorskip("flowio")
     if name == "promise.npz":
         body = io.BytesIO()
         with zipfile.ZipFile(body, "w") as archive:

@@ -323,7 +323,7 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
 
 @WHOLE
 def test_commands_of_the_page_of_cytometry_run(folder, capsys):
-    for module in ("flowio", "flowutils", "pyarrow", "pandas", "matplotlib"):
+    for module in ("flowutils", "pyarrow", "pandas", "matplotlib"):
         pytest.importorskip(module)
     options = {"n_populations": 3, "n_markers": 6, "n_rare": 1, "rare": 0.05}
     for seed, name in enumerate(("donor1", "donor2", "DONOR", "NEW")):

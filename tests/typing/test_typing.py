@@ -23,7 +23,6 @@ UNREAD = (
     "dask",
     "dask_jobqueue",
     "distributed",
-    "flowio",
     "flowutils",
     "h5py",
     "jinja2",

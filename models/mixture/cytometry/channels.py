@@ -6,13 +6,17 @@ import re
 
 _SCATTER = re.compile(
     r"(?:[BGRVY]|UV|YG|IR)?[ _-]?(?:FSC|SSC|FS|SS)\d*(?![A-Z0-9])|"
-    r".*(?:FORWARD|SIDE)[ _-]*SCATTER|.*LIGHT[ _-]*LOSS"
+    r".*(?:FORWARD|SIDE)[ _-]*SCATTER|.*LIGHT[ _-]*LOSS|SC-\d{3}(?!\d)|.*\((?:FSC|SSC)\)"
 )
 _CLOCK = re.compile(r"TIME(?![A-Z])|TIMESTAMP|HDR-?T|CLOCK")
 _OTHER = re.compile(
     r"EVENT|CELL[ _-]?LENGTH|WIDTH|CENTER|OFFSET|RESIDUAL|BEAD|FILE|SAMPLE[ _-]?ID|BARCODE|BC\d+$|"
     r"POPULATION|COMPONENT|PROBABILITY|CLUSTER"
 )  # also the columns that `labels` adds
+_UNUSUAL = re.compile(
+    r"(?:SORT|TLSW|TMSW|INDEX|EVENT ?ID|CELL ?ID)(?![A-Z0-9])|(?:.*[^A-Z])?BITS(?![A-Z])|DROP[ _-]*PHASE|"
+    r"U-?MAP(?![A-Z])|(?:OPT-?)?T-?SNE(?![A-Z])"
+)  # of sorters and programs; a marker may be called so
 _MASS = re.compile(r".*\d{2,3}DI$|.*\(?[A-Z][A-Z]?\d{2,3}\)?D[ID]?$|[A-Z][A-Z]\d{2,3}_|\d{2,3}[A-Z][A-Z]_")
 _HEIGHT = re.compile(r"(.*)([-_. ])([HW])$", re.IGNORECASE)
 
@@ -29,7 +33,13 @@ def is_clock(name: str) -> bool:
 
 def is_colour(name: str) -> bool:
     """Neither scatter nor time, nor what an instrument or a program counted, computed or labelled."""
-    return not (is_scatter(name) or is_clock(name) or _OTHER.match(name.strip().upper()))
+    own = name.strip().upper()
+    return not (is_scatter(name) or is_clock(name) or _OTHER.match(own) or _UNUSUAL.match(own))
+
+
+def unusual_of(names: tuple[str, ...]) -> list[str]:
+    """Channels that are no colours, but not so surely that nothing need be said."""
+    return [name for name in names if _UNUSUAL.match(name.strip().upper())]
 
 
 def is_detector(name: str) -> bool:

@@ -1,53 +1,64 @@
-"""FCS files, in and out, by flowio."""
+"""FCS files as samples, in and out."""
 
 from __future__ import annotations
 
 import os
 import re
 import warnings
-from array import array
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...shared.files import replacing
+from ...shared.files import reading, replacing
 from .channels import is_mass
-from ...shared.extras import need
-from .samples import Sample
+from .parts import number, read_parts
+from .samples import SPILLOVER, Sample, parse_spillover
 
-_OWN = re.compile(r"p\d+[benrs]")  # keywords that follow from a sample's other fields
+_OWN = re.compile(r"p\d+(b|e|n|r|s|datatype)")  # keywords that follow from a sample's other fields
 _STRUCTURE = (
     *("begindata", "enddata", "beginstext", "endstext", "beginanalysis", "endanalysis", "nextdata"),
     *("byteord", "datatype", "mode", "par", "tot"),
 )
-_SPILLOVER = ("spillover", "spill")
-_LENIENT = (  # what real files get wrong, in the order in which it is forgiven; the number of events decides
-    {},
-    {"ignore_offset_error": True},
-    {"ignore_offset_error": True, "ignore_offset_discrepancy": True},
-    {"ignore_offset_error": True, "use_header_offsets": True},
+_STANDARD = re.compile(  # keywords of the standard that may be there, which begin with "$"
+    r"p\d+\w+|abrt|b?e?tim|(begin|end)datetime|carrier(id|type)|cells|com|comp|cs\w+|cyt|cytsn|date|exp|fil|"
+    r"flowrate|g\d+\w+|gat(e|ing)|inst|last_modifi\w+|locationid|lost|op|originality|pkn?\d+|"
+    r"plate(id|name)|proj|r\d+[iw]|smno|spillover|src|sys|timestep|tr|unicode|unstained\w+|vol|wellid"
 )
+_DELIMITERS = "/|\\!*~^;:@#%&?=<>\x0c\x1e\x1f\x1d\x1c"  # of which the first that no word holds is written
+_MANTISSA = 2.0**53
+_STRANGE, _SHARE = (
+    1e20,
+    0.1,
+)  # floats beyond it, or below its inverse, and the share that tells of wrong bytes
+_MOST_LOOKED_AT = 10_000  # numbers of a channel
+_DECADES = (1.0, 7.0)  # that logarithmic amplifiers have
 
 
-def read_fcs(path: Path, name: str) -> Sample:
+def read_fcs(path: Path, name: str, data_set: int | None = None) -> Sample:
     """A sample of an FCS file; `name` is the sample's.
 
     Raises
     ------
     InputError
-        flowio is not installed, or the file is damaged or holds several data sets.
+        The file is damaged, ambiguous, or holds several data sets and none is chosen.
+
+    Warns
+    -----
+    UserWarning
+        Something in the file is doubtful; the message says how it was read.
     """
-    flowio = need("flowio", "cytometry", f"reading '{path}'")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return _sample(_parsed(flowio, path), name)
-    except InputError:
-        raise
-    except Exception as error:  # a foreign reader may fail in any way at bytes that are no FCS
-        raise InputError(f"'{path}' cannot be read as FCS: {type(error).__name__}: {error}") from error
+    with reading(path):
+        try:
+            parts = read_parts(path, data_set)
+            found = _sample(parts, name)
+        except InputError as error:
+            raise InputError(f"'{path}' cannot be read as FCS: {error}") from error
+    if parts.notes:
+        warnings.warn(printable(f"'{path}': {'; '.join(parts.notes)}"), stacklevel=3)
+    return found
 
 
 def write(
@@ -58,9 +69,6 @@ def write(
 ) -> None:
     """Write an FCS 3.1 file, in float32, with all keywords and perhaps more columns; it is whole or not
     there.
-
-    Of keywords' values "$" is lost, which flowio takes for a mark, and a "/" at an end gets a space beside
-    it.
 
     Parameters
     ----------
@@ -74,146 +82,237 @@ def write(
     Raises
     ------
     InputError
-        flowio is not installed.
+        Keywords and values leave no character for a delimiter.
     StorageError
         The file cannot be written.
     """
-    create_fcs = need("flowio", "cytometry", "writing FCS files").create_fcs
     extra = {} if extra is None else extra
     behind = {name: column for name, column in extra.items() if name not in sample.channels}
+    body = _values(sample, extra, behind)
     words = _described(sample, behind)
     for key, value in {**sample.keywords, **(keywords or {})}.items():
-        if not _OWN.fullmatch(key) and not key.endswith("/") and str(value).strip():
-            words.setdefault(key, _framed(str(value)))
-    names = [_framed(name) for name in (*sample.channels, *behind)]
-    markers = [_framed(marker) for marker in sample.markers] + [""] * len(behind)
+        key = str(key).strip().lstrip("$").lower()
+        if key and not _OWN.fullmatch(key) and key not in _STRUCTURE and str(value).strip():
+            words.setdefault(f"${key}" if _STANDARD.fullmatch(key) else key, str(value))
     with replacing(path, "path") as beside, beside.open("wb") as file:
-        create_fcs(file, _values(sample, extra, behind), names, markers, words)
+        file.write(_header_and_text(words, body.nbytes))
+        file.write(body)
 
 
 def _values(sample, extra, behind):
-    """The events as flowio wants them, float32, cell by cell."""
-    body = np.column_stack([sample.X, *behind.values()]).astype("=f4", order="C")
+    """The events in float32, cell by cell."""
+    body = np.column_stack([sample.X, *behind.values()]).astype("<f4", order="C")
     for name in set(extra) - set(behind):
         body[:, sample.channels.index(name)] = extra[name]
-    values = array("f")
-    values.frombytes(body.tobytes())
-    return values
+    return body
+
+
+def _header_and_text(words, n_bytes):
+    """HEADER, and TEXT from byte 256 on, right behind which the events begin."""
+    every = "".join([*words, *words.values()])
+    delimiter = next((own for own in _DELIMITERS if own not in every), None)
+    if delimiter is None:
+        raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; one is wanted as a delimiter")
+    begin = last = 0
+    for _ in range(2):  # the offsets, as wide as they can be, are part of the text
+        own = {"$BEGINDATA": f"{begin:015d}", "$ENDDATA": f"{last:015d}"} | words
+        parts = [part for key, value in own.items() for part in (key.upper(), value)]
+        text = (delimiter + delimiter.join([*parts, ""])).encode()
+        begin = 256 + len(text)
+        last = begin + max(n_bytes, 1) - 1
+    places = (256, begin - 1, begin, last, 0, 0) if last < 10**8 else (256, begin - 1, 0, 0, 0, 0)
+    return ("FCS3.1    " + "".join(f"{at:8d}" for at in places)).ljust(256).encode() + text
 
 
 def _described(sample, behind):
-    """Keywords of channels, and the spillover matrix."""
-    words = {f"p{n}g": _text(gain) for n, gain in enumerate(sample.gains, 1)}
+    """Required keywords, those of channels, and the spillover matrix."""
+    channels = [*zip(sample.channels, sample.markers), *((name, "") for name in behind)]
+    words = {f"${key}": "0" for key in ("BEGINSTEXT", "ENDSTEXT", "BEGINANALYSIS", "ENDANALYSIS", "NEXTDATA")}
+    words |= {"$BYTEORD": "1,2,3,4", "$DATATYPE": "F", "$MODE": "L"}
+    words |= {"$PAR": str(len(channels)), "$TOT": str(sample.n_cells)}
+    for n, (name, marker) in enumerate(channels, 1):
+        words |= {f"$P{n}B": "32", f"$P{n}E": "0,0", f"$P{n}N": name} | (
+            {f"$P{n}S": marker} if marker else {}
+        )
+    words |= {f"$p{n}g": _text(gain) for n, gain in enumerate(sample.gains, 1)}
     for n, (limit, column) in enumerate(zip(sample.limits, sample.X.T), 1):
         if np.isfinite(limit):
-            words[f"p{n}r"] = _text(limit + 1.0)
+            words[f"$p{n}r"] = _text(limit + 1.0)
         else:
-            words[f"p{n}r"] = sample.keywords.get(f"p{n}r", _above(column))
+            words[f"$p{n}r"] = sample.keywords.get(f"p{n}r", _above(column))
     for n, column in enumerate(behind.values(), len(sample.channels) + 1):
-        words[f"p{n}r"] = _above(column)
+        words[f"$p{n}r"] = _above(column)
     if sample.spillover is not None:
         names, matrix = sample.spillover
-        words["spillover"] = ",".join([str(len(names)), *names, *(repr(float(v)) for v in matrix.ravel())])
+        words["$spillover"] = ",".join([str(len(names)), *names, *(repr(float(v)) for v in matrix.ravel())])
     return words
 
 
-def _parsed(flowio, path):
-    """The file, forgiven what can be: as many events as it says must come out."""
-    said = []
-    with path.open("rb") as file:
-        if file.read(3) != b"FCS":
-            raise InputError(f"'{path}' cannot be read as FCS: it does not begin with 'FCS'")
-        for options in _LENIENT:
-            try:
-                with warnings.catch_warnings():
-                    if options:
-                        warnings.simplefilter("ignore")
-                    with path.open("rb") as own:
-                        data = flowio.FlowData(own, nextdata_offset=0, **options)
-            except flowio.exceptions.FCSParsingError as error:
-                said.append(str(error))
-                continue
-            wanted = data.event_count * data.channel_count
-            if data.events is not None and len(data.events) == wanted:
-                break
-            said.append(
-                f"{'no' if data.events is None else len(data.events)} numbers, where {wanted} are announced"
-            )
-        else:
-            raise InputError(f"'{path}' cannot be read as FCS: {said[0]}")
-        following = int(data.text.get("nextdata", "0"))
-        file.seek(max(following, 0))
-        if following > 0 and file.read(3) == b"FCS":
-            raise InputError(
-                f"'{path}' holds several data sets; write each to a file of its own "
-                "(flowio.read_multiple_data_sets)"
-            )
-    return data
+def _sample(parts, name):
+    """The data set on a linear scale; floats stay as they are, to the bit."""
+    channels, markers = _names(parts)
+    X, limits, gains, dropped = _events(parts, channels)
+    if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", parts.words.get("cyt", "").upper()):
+        limits = np.full(len(channels), np.inf)
+    spillover = _spillover(parts, channels)
+    if spillover is not None:
+        dropped = [*dropped, *SPILLOVER]
+    dropped = {*dropped, *_STRUCTURE}
+    kept = {key: word for key, word in parts.words.items() if key not in dropped and not _OWN.fullmatch(key)}
+    ranges = {f"p{n}r" for n in range(1, len(channels) + 1)}  # for channels without a limit
+    kept |= {key: word for key, word in parts.words.items() if key in ranges}
+    return Sample(X, channels, markers, name, limits, spillover, gains, kept)
 
 
-def _sample(data, name):
-    """What flowio read, on a linear scale; floats stay as they are, to the bit."""
-    n = data.channel_count
-    if len(data.pnn_labels) != n:
-        raise InputError(f"{len(data.pnn_labels)} channels have names, where $PAR is {n}")
-    X, limits, gains, dropped = _events(data)
-    channels, markers = map(_clean, (data.pnn_labels, data.pns_labels))
-    if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", data.text.get("cyt", "").upper()):
-        limits = np.full(n, np.inf)
-    spillover = _spillover(data.text, channels)
-    return Sample(X, channels, markers, name, limits, spillover, gains, _keywords(data, dropped))
-
-
-def _events(data):
-    """X, limits, gains, and keywords that no longer hold."""
-    n = data.channel_count
-    described = [data.channels[number] for number in range(1, n + 1)]
-    gains, ranges = (np.array([own[key] or 1.0 for own in described]) for key in ("png", "pnr"))
-    limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 says nothing
-    if data.data_type.upper() == "F" and not any(own["pne"][0] for own in described):
-        return np.asarray(data.events, np.float32).reshape(-1, n), limits, gains, []
-    limits = _linear_limits(described, ranges, limits) / gains
-    # Linear from here on: float32 without gains, as flowio writes it.
-    return data.as_array(), limits, np.ones(n), ["timestep", *(f"p{number}g" for number in range(1, n + 1))]
-
-
-def _keywords(data, dropped):
-    """Those that a sample does not hold otherwise, and the ranges, for channels without a limit."""
-    dropped = {*dropped, *_STRUCTURE, *_SPILLOVER}
-    kept = {key: word for key, word in data.text.items() if key not in dropped and not _OWN.fullmatch(key)}
-    return kept | {f"p{n}r": data.text[f"p{n}r"] for n in range(1, data.channel_count + 1)}
-
-
-def _linear_limits(described, ranges, limits):
-    """Limits on the linear scale, on which flowio puts the events of logarithmic amplifiers."""
-    found = limits.copy()
-    for place, own in enumerate(described):
-        decades, least = own["pne"]
-        if decades > 0.0:
-            found[place] = 10.0 ** (decades * limits[place] / ranges[place]) * least
-    return found
-
-
-def _clean(labels):
-    return tuple(printable(label).strip() for label in labels)
-
-
-def _spillover(keywords, channels):
-    """Channels and matrix of "n,name1,...,namen,v11,v12,...,vnn", or None."""
-    text = next((keywords[key] for key in _SPILLOVER if keywords.get(key, "").strip()), None)
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",")]
-    n = int(words[0]) if words[0].isdigit() else 0
-    if n < 1 or len(words) != 1 + n + n * n:
-        raise InputError(
-            f"the spillover matrix '{text[:40]}...' has {len(words)} words; n, n names and n * n numbers are "
-            "wanted"
+def _names(parts):
+    """Channels and markers; those that are missing or occur twice get the channel's number."""
+    numbers = range(1, len(parts.kinds) + 1)
+    channels, markers = (
+        [printable(parts.words.get(f"p{at}{what}", "")).strip() for at in numbers] for what in "ns"
+    )
+    for at in numbers:
+        if not channels[at - 1]:
+            parts.notes.append(f"$P{at}N is missing; the channel is called 'P{at}'")
+            channels[at - 1] = f"P{at}"
+    for own in [own for own, times in Counter(channels).items() if times > 1]:
+        places = [at for at in numbers if channels[at - 1] == own]
+        for at in places:
+            channels[at - 1] = f"{own} {at}"
+        parts.notes.append(
+            f"{len(places)} channels are called '{own}'; they are read as "
+            + ", ".join(f"'{own} {at}'" for at in places)
         )
-    names = words[1 : 1 + n]
-    if all(name.isdigit() and 1 <= int(name) <= len(channels) and name not in channels for name in names):
-        names = [channels[int(name) - 1] for name in names]
-    return tuple(names), np.array(words[1 + n :], np.float64).reshape(n, n)
+    return tuple(channels), tuple(markers)
+
+
+def _events(parts, channels):
+    """X, limits, gains, and keywords that no longer hold."""
+    numbers = range(1, len(channels) + 1)
+    gains = np.array([parts.number(f"p{at}g", 1.0) or 1.0 for at in numbers])
+    gains[[own.lower() == "time" for own in channels]] = 1.0  # some write $TIMESTEP there
+    if (gains < 0.0).any():
+        at = int(np.argmin(gains)) + 1
+        raise InputError(f"$P{at}G is {gains[at - 1]:g}; a positive number is wanted")
+    ranges = np.array([parts.number(f"p{at}r", 0.0) for at in numbers])
+    for at in numbers:
+        if ranges[at - 1] <= 0.0 and not parts.words.get(f"p{at}r", "").strip():
+            parts.notes.append(f"$P{at}R is missing; no cell counts as saturated in {channels[at - 1]}")
+    limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 says nothing
+    scales = [_amplified(parts, at) for at in numbers]
+    whole = "I" in parts.kinds
+    X = np.empty(
+        (len(parts.columns[0]), len(channels)), np.float32 if set(parts.kinds) == {"F"} else np.float64
+    )
+    for at, (kind, column) in enumerate(zip(parts.kinds, parts.columns)):
+        if kind == "I":
+            column = _linear(parts, at + 1, column, ranges[at], scales[at])
+            if scales[at][0] > 0.0:
+                limits[at] = 10.0 ** (scales[at][0] * limits[at] / ranges[at]) * scales[at][1]
+        else:
+            _look_at(parts, at + 1, column, scales[at], ranges[at])
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            X[:, at] = column
+    if not whole:
+        return X, limits, gains, []
+    step = parts.number("timestep", 1.0)
+    X[:, [own.lower() == "time" for own in channels]] *= step
+    dropped = ["timestep", *(f"p{at}g" for at in numbers)]
+    return X / gains, limits / gains, np.ones(len(channels)), dropped
+
+
+def _amplified(parts, at):
+    """Decades of a logarithmic amplifier, 0 for a linear one, and the number of its zero."""
+    text = parts.words.get(f"p{at}e", "").strip()
+    if not text:
+        if parts.kinds[at - 1] == "I":
+            parts.notes.append(f"$P{at}E is missing; the channel is read as linear")
+        return 0.0, 0.0
+    words = text.split(",")
+    if len(words) != 2:
+        raise InputError(f"$P{at}E is '{text[:40]}'; two numbers are wanted, 0,0 for a linear channel")
+    decades, least = (number(word, f"$P{at}E") for word in words)
+    if decades < 0.0 or least < 0.0:
+        raise InputError(f"$P{at}E is '{text[:40]}'; decades and their least value are positive, or 0,0")
+    if parts.kinds[at - 1] == "I" and (decades > 0.0) != (least > 0.0):
+        how = f"as {decades:g} decades from 1 on" if decades else "as linear"
+        parts.notes.append(f"$P{at}E is '{text}', which is neither 0,0 nor logarithmic; it is read {how}")
+    elif parts.kinds[at - 1] == "I" and decades and not _DECADES[0] <= decades <= _DECADES[1]:
+        parts.notes.append(f"$P{at}E says {decades:g} decades, as which it is read")
+    return decades, least or float(decades > 0.0)
+
+
+def _linear(parts, at, column, most, scale):
+    """Whole numbers on their linear scale; bits above $PnR are not theirs."""
+    n_bits = int(most - 1.0).bit_length() if most > 1.0 else 64
+    if n_bits < parts.bits[at - 1]:
+        masked = column & column.dtype.type((1 << n_bits) - 1)
+        changed = np.flatnonzero(masked != column)
+        if changed.size:
+            parts.notes.append(
+                f"{changed.size} of {len(column)} numbers of $P{at} have bits above $P{at}R of {most:g}: by "
+                f"the standard these do not count, and {column[changed[0]]} is read as {masked[changed[0]]}"
+            )
+        column = masked
+    if column.size and column.max() > _MANTISSA:
+        parts.notes.append(f"$P{at} holds {column.max()}, more than 2^53; such numbers are rounded")
+    column = column.astype(np.float64)
+    if scale[0] == 0.0:
+        return column
+    if most <= 1.0:
+        raise InputError(f"$P{at}R is missing or {most:g}, but $P{at}E is logarithmic; a range is wanted")
+    if most != 2.0**n_bits:
+        parts.notes.append(f"$P{at}E is logarithmic, with a range $P{at}R of {most:g}, no power of two")
+    with np.errstate(over="ignore"):
+        return 10.0 ** (scale[0] * column / most) * scale[1]
+
+
+def _look_at(parts, at, column, scale, most):
+    """Note what in a channel of floats is doubtful."""
+    own = np.abs(column[:: 1 + len(column) // _MOST_LOOKED_AT])
+    strange = int(((own > _STRANGE) | ((own > 0.0) & (own < 1.0 / _STRANGE))).sum())
+    if strange > _SHARE * len(own):
+        parts.notes.append(
+            f"{strange} of {len(own)} numbers of $P{at} are beyond 1e20 or below 1e-20: $BYTEORD or "
+            "$DATATYPE may be wrong, or an offset"
+        )
+    if scale[0] > 0.0 and len(column):
+        example = float(column[0])
+        with np.errstate(over="ignore"):
+            other = 10.0 ** (scale[0] * np.float64(example) / max(most, 1.0)) * scale[1]
+        parts.notes.append(
+            f"$P{at}E is '{parts.words[f'p{at}e'].strip()}' in a channel of floats, whose numbers are read "
+            f"as linear; if they are logarithmic, {example:g} means {other:g}"
+        )
+
+
+def _spillover(parts, channels):
+    """Channels and matrix, or None; a note where there is one that cannot be used."""
+    words = parts.words
+    said = [words[key] for key in SPILLOVER if words.get(key, "").strip()]
+    if len(said) == 2 and said[0].replace(" ", "") != said[1].replace(" ", ""):
+        parts.notes.append("SPILLOVER and SPILL are two matrices; the first is used")
+    others = [key for key in words if re.fullmatch(r"dfc\d+to\d+|comp", key) or _like_matrix(key, words[key])]
+    if others:
+        parts.notes.append(
+            f"{', '.join(map(str.upper, others[:4]))} may be a matrix of compensation, of a kind that is not "
+            "used; give it by compensation=, if it is wanted"
+        )
+    try:
+        return parse_spillover(said[0], channels) if said else None
+    except InputError as error:
+        parts.notes.append(f"{error}; to compensate, give a matrix by compensation=")
+        return None
+
+
+def _like_matrix(key, text):
+    """Whether a keyword that is not known has the form of a spillover matrix."""
+    n = re.match(r"\s*([0-9]{1,3})\s*,", text)
+    return (
+        key not in SPILLOVER
+        and n is not None
+        and int(n[1]) > 1
+        and text.count(",") == int(n[1]) + int(n[1]) ** 2
+    )
 
 
 def _above(column):
@@ -223,9 +322,3 @@ def _above(column):
 
 def _text(value):
     return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-def _framed(text):
-    """flowio parts words by "/" and takes a doubled one for a letter, but not at the ends of a word."""
-    text = f" {text}" if text.startswith("/") else text
-    return f"{text} " if text.endswith("/") else text

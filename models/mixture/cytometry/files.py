@@ -10,6 +10,7 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
+from ...shared.checks import check_count
 from ...shared.files import check_file, numbers, read_csv, read_npz
 from .fcs import read_fcs
 from .samples import Sample, check_spillover
@@ -17,15 +18,17 @@ from .samples import Sample, check_spillover
 KINDS = (".fcs", ".lmd", ".npz", ".csv", ".csv.gz")
 
 
-def read(path: str | os.PathLike) -> Sample:
+def read(path: str | os.PathLike, *, data_set: int | None = None) -> Sample:
     """Read a sample.
 
     Parameters
     ----------
     path : path
-        FCS 2.0 to 3.1 (wants flowio), a .csv or .csv.gz file whose first line names the channels, or an
+        FCS 2.0 to 3.2, a .csv or .csv.gz file whose first line names the channels, or an
         .npz file with X, shape (n_cells, n_channels), `channels`, and `markers` if known. Integer channels
         of FCS, and those on a logarithmic amplifier, are put on their linear scale.
+    data_set : int, optional
+        Which of several data sets of an FCS file, from 1.
 
     Returns
     -------
@@ -35,13 +38,23 @@ def read(path: str | os.PathLike) -> Sample:
     Raises
     ------
     InputError
-        No such file, not one of these kinds, damaged, or of several data sets; the message names it.
+        No such file, not one of these kinds, damaged, ambiguous, or of several data sets where none is
+        chosen; the message names it.
+
+    Warns
+    -----
+    UserWarning
+        Something in an FCS file is doubtful; the message says how it was read.
     """
     kind, path = check_file(path, KINDS), Path(path)
+    if data_set is not None:
+        check_count(data_set, "data_set", 1)
+        if kind not in (".fcs", ".lmd"):
+            raise InputError(f"data_set is {data_set}, but '{path}' is no FCS file, which alone has several")
     name = printable(path.name[: -len(kind)])
     with _naming(path):
         if kind in (".fcs", ".lmd"):
-            return read_fcs(path, name)
+            return read_fcs(path, name, data_set)
         return Sample(*(_of_arrays(path) if kind == ".npz" else _of_table(path)), name)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .panel import Panel
 
 FORMATS = {
-    "fcs": ("flowio", "cytometry"),
+    "fcs": None,
     "csv": None,
     "parquet": ("pyarrow.parquet", "files"),
     "h5ad": ("anndata", "anndata"),

@@ -69,8 +69,8 @@ def merge(
     Returns
     -------
     members : ndarray of int, shape (n_components,)
-        Populations from 0, the largest, on. Components that hardly any cell belongs to are counted to the
-        population that is most probable at their mean.
+        Populations from 0, the largest, on; at least one, however few cells there are. Components that
+        hardly any cell belongs to are counted to the population that is most probable at their mean.
     joins : list of Join
         In the order in which they were made; of "entropy" only.
 
@@ -150,7 +150,7 @@ def _with_idle(model, members):
     """Components without cells join the population that is most probable where they are."""
     idle = np.flatnonzero(members < 0)
     if idle.size:
-        shares = model.predict_proba(model.means_[idle])
-        shares[:, idle] = -1.0  # where all others are 0, one of them all the same
-        members[idle] = members[shares.argmax(axis=1)]
+        active = np.flatnonzero(members >= 0)
+        shares = model.predict_proba(model.means_[idle])[:, active]
+        members[idle] = members[active[shares.argmax(axis=1)]]
     return members

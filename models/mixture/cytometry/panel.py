@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,9 +12,9 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ...shared.checks import check_choice, check_number
-from .channels import colours_of, is_detector, is_scatter, names_of
+from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from ...shared.extras import need
-from .samples import Sample, check_spillover
+from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")
 Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
@@ -127,7 +128,12 @@ class Panel:
         ------
         InputError
             Samples of different channels; a channel that is not there, or constant; a limit that a fifth of
-            the cells reach.
+            the cells reach; a matrix of a file that cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Channels such as SORT, Index or UMAP_1 are left out.
         """
         _check_samples(samples)
         check_choice(transform, "transform", TRANSFORMS)
@@ -264,6 +270,13 @@ def _places(sample, channels):
     if channels is not None:
         return list(dict.fromkeys(map(sample.place, channels)))
     places = colours_of(sample.channels)
+    unusual = unusual_of(sample.channels)
+    if unusual:
+        warnings.warn(
+            f"{sample.name}: {', '.join(unusual)} are left out as no colours; say by channels= what "
+            "is wanted",
+            stacklevel=4,
+        )
     if not places:
         raise InputError(
             f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those "
@@ -284,7 +297,16 @@ def _standard(points, names):
 
 def _own_matrix(sample):
     """A sample's own matrix; none where a program compensated it, gave channels other names, and left it
-    there."""
+    there. An error where it cannot be used."""
+    if sample.spillover is None:
+        for key in SPILLOVER:
+            if sample.keywords.get(key, "").strip():
+                try:
+                    parse_spillover(sample.keywords[key], sample.channels)
+                except InputError as error:
+                    raise InputError(
+                        f"{sample.name}: {error}; say by compensation= which matrix to use, or none"
+                    ) from error
     if sample.spillover is None or not any(name in sample.channels for name in sample.spillover[0]):
         return (), np.eye(0)
     return sample.spillover
@@ -294,9 +316,11 @@ def _compensation(compensation, samples):
     """Checked; "none" where the samples have no matrix."""
     if isinstance(compensation, str):
         check_choice(compensation, "compensation", COMPENSATIONS)
+        if compensation == "none":
+            return compensation
         having = [sample.name for sample in samples if _own_matrix(sample)[0]]
         lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
-        if compensation == "file" and having and lacking:
+        if having and lacking:
             raise InputError(
                 f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "
                 "matrix to use for all, or none"

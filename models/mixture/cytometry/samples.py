@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +13,7 @@ from portable.errors import InputError, ShapeError
 
 from .channels import is_detector, is_mass
 
+SPILLOVER = ("spillover", "spill")  # keywords of a matrix
 _BITS = (10, 18, 22)  # of instruments' analog to digital converters
 
 
@@ -36,7 +39,8 @@ class Sample:
     gains : array-like, shape (n_channels,), optional
         $PnG, by which X is divided for a linear scale; 1 if not given.
     keywords : dict of str, optional
-        What else the file says, names in lower case without the "$".
+        What else the file says, names in lower case without the "$". A matrix that cannot be used stays
+        here, as "spillover" or "spill".
 
     Raises
     ------
@@ -105,14 +109,57 @@ class Sample:
 
 
 def _check_names(sample, channels):
+    times = Counter(channels)
     for place, channel in enumerate(channels):
         if not channel.strip():
             raise InputError(f"{sample}: the name of channel {place + 1} is empty")
-        if channels.count(channel) > 1:
+        if times[channel] > 1:
             raise InputError(
-                f"{sample}: {channels.count(channel)} channels are called '{channel}'; names that differ "
-                "are wanted"
+                f"{sample}: {times[channel]} channels are called '{channel}'; names that differ are wanted"
             )
+
+
+def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray] | None:
+    """Channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
+
+    Raises
+    ------
+    InputError
+        The text has another form, or the matrix has no inverse.
+    """
+    number, _, rest = text.partition(",")
+    n = int(number) if re.fullmatch(r"\s*[0-9]{1,4}\s*", number) else -1
+    if n == 0 and not rest.strip(" ,"):
+        return None
+    words = [word.strip() for word in rest.split(",")]
+    while len(words) > n + n * n and not words[-1]:
+        del words[-1]
+    if len(words) > n + n * n > 0:  # names of channels may hold commas
+        words = _with_commas(words, n, channels)
+    if n < 1 or len(words) != n + n * n:
+        raise InputError(
+            f"the spillover matrix '{text[:40]}' cannot be read: n, n names and n * n numbers with commas "
+            "between them are wanted"
+        )
+    names = words[:n]
+    if all(name.isdigit() and 1 <= int(name) <= len(channels) and name not in channels for name in names):
+        names = [channels[int(name) - 1] for name in names]
+    try:
+        matrix = np.array(words[n:], np.float64).reshape(n, n)
+    except ValueError as error:
+        raise InputError(f"the spillover matrix '{text[:40]}' cannot be read: {error}") from error
+    return check_spillover("the file", names, matrix)
+
+
+def _with_commas(words, n, channels):
+    """The words, where some of the first are parts of the names of channels."""
+    names = {tuple(map(str.strip, name.split(","))): name for name in channels}
+    most, found = max(map(len, names), default=1), []
+    while len(found) < n and words:
+        end = next((end for end in range(most, 0, -1) if tuple(words[:end]) in names), 1)
+        found.append(names.get(tuple(words[:end]), words[0]))
+        words = words[end:]
+    return found + words
 
 
 def check_spillover(

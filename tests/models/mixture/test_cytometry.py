@@ -120,7 +120,6 @@ def test_files_that_hold_no_populations(tmp_path):
 
 
 def test_labels_as_fcs(tmp_path):
-    pytest.importorskip("flowio")
     sample, found = simulated()[0][0], fitted()
     labels = found.predict(sample)
     labels.write(tmp_path / "l.fcs", sample)
@@ -195,7 +194,7 @@ def test_what_cannot_be_written_or_drawn(call, words):
 
 def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
-    for kind, module in (("parquet", "pyarrow.parquet"), ("h5ad", "anndata"), ("fcs", "flowio")):
+    for kind, module in (("parquet", "pyarrow.parquet"), ("h5ad", "anndata")):
         monkeypatch.setitem(sys.modules, module, None)
         assert main(["fit", str(file), "--labels", kind, "--out", str(tmp_path / "out")]) == 2
         assert f"'{module.partition('.')[0]}' is not installed. pip install" in capsys.readouterr().err
@@ -240,7 +239,6 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
 def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     """On a sample that the fit has not seen, with its channels in another order."""
     pytest.importorskip("matplotlib")
-    pytest.importorskip("flowio")
     fitted().save(tmp_path / "mixture.npz")
     new = simulated()[0][1]
     turned = cytometry.Sample(new.X[:, ::-1], new.channels[::-1], new.markers[::-1], spillover=new.spillover)
@@ -340,7 +338,6 @@ def test_values_that_the_fit_refuses(file, tmp_path, capsys):
 def test_a_real_file_from_end_to_end(tmp_path, capsys):
     """65,016 cells: written as FCS 3.1, labelled, drawn; three are saturated; nothing is lost on the way."""
     pytest.importorskip("matplotlib")
-    pytest.importorskip("flowio")
     raw = cytometry.read(real_file())
     cytometry.write(raw, tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})
     assert (tmp_path / "cells.fcs").read_bytes()[:6] == b"FCS3.1"

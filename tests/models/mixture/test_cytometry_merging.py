@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.models.mixture import cytometry, reference, DirichletMixture
+from portable.models.mixture.__main__ import main
+from portable.models.mixture import DirichletMixture, cytometry, reference
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.cytometry.signatures import signatures, thresholds
 from portable.models.mixture.fitting import agreement
@@ -203,3 +204,22 @@ def test_rare_populations_are_looked_for():
         found = cytometry.fit([sample], 2, panel=panel, rare=rare, space="serial")
         assert found.n_populations == number
     np.testing.assert_array_equal(found.predict(sample).population == 2, own == 2)
+
+
+@pytest.mark.parametrize("n_cells", [2, 3, 5, 9])
+def test_few_cells_are_one_population(n_cells):
+    """Fewer than components, none of which has a cell of its own."""
+    X = np.random.default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
+    sample = cytometry.Sample(X, ("FL1", "FL2"))
+    for method in ("entropy", "modes", "none"):
+        found = cytometry.fit([sample], method=method, space="serial")
+        assert found.cells.sum() == n_cells and found.members.min() == 0
+        assert found.predict(sample).counts.sum() == n_cells and np.isfinite(found.medians).all()
+
+
+def test_two_cells_from_end_to_end(tmp_path, capsys):
+    """As a gate or an empty well leaves them."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "two.csv").write_text("FL1,FL2\n1.5,2.5\n2.5,3\n")
+    assert main(["fit", str(tmp_path / "two.csv"), "--space", "serial", "--out", str(tmp_path / "out")]) == 0
+    assert "2 cells" in capsys.readouterr().out and (tmp_path / "out" / "marginals.png").exists()

@@ -1,0 +1,116 @@
+"""Numbers of FCS files from their bytes: whole numbers of 1 to 64 bits and floats, in any order of bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from portable.errors import InputError
+
+_MOST_PACKED = 50  # bits of a number that begins within a byte
+
+
+def decode(
+    stream: np.ndarray, kinds: str, bits: Sequence[int], order: str, notes: list[str]
+) -> list[np.ndarray]:
+    """Numbers of each channel.
+
+    Parameters
+    ----------
+    stream : ndarray of uint8
+        Whole events.
+    kinds : str
+        "I", "F" or "D" for each channel.
+    bits : sequence of int
+    order : str
+        $BYTEORD.
+    notes : list of str
+        Takes what is doubtful.
+
+    Returns
+    -------
+    list of ndarrays, shape (n_events,)
+        Unsigned integers, float32 or float64.
+
+    Raises
+    ------
+    InputError
+        The order of bytes is missing, or does not say how such numbers are stored.
+    """
+    if all(own % 8 == 0 for own in bits):
+        return _columns(stream, kinds, bits, [_bytes_of(order, own // 8) for own in bits])
+    widths = ", ".join(map(str, dict.fromkeys(bits)))
+    if set(kinds) != {"I"} or max(bits) > _MOST_PACKED:
+        raise InputError(f"numbers of {widths} bits are not read together")
+    big = _is_big(order)
+    if not big:
+        notes.append(
+            f"numbers of {widths} bits with $BYTEORD {order}: read from the lowest bit of a byte on, where a "
+            "program may mean the highest"
+        )
+    return _packed(stream, bits, big)
+
+
+def _significance(text):
+    """Of each byte in turn, from 0; `text` is $BYTEORD."""
+    order = [int(digit) - 1 for digit in re.findall("[1-9]", text)]
+    listed = re.fullmatch(r"\s*[1-9](\s*,\s*[1-9])*\s*", text)
+    if not listed or len(order) not in (1, 2, 4, 8) or sorted(order) != list(range(len(order))):
+        raise InputError(f"$BYTEORD is '{text}'; an order of bytes such as 1,2,3,4 is wanted")
+    return order
+
+
+def _is_big(text):
+    order = _significance(text)
+    if len(order) > 1 and order in (sorted(order), sorted(order)[::-1]):
+        return order[0] > 0
+    raise InputError(f"$BYTEORD is '{text}', which is no order of numbers that share bytes")
+
+
+def _bytes_of(text, width):
+    """Where the bytes of a number are, the least significant first."""
+    if width == 1:
+        return [0]
+    order = _significance(text)
+    if len(order) > 1 and order in (sorted(order), sorted(order)[::-1]):
+        return sorted(range(width), reverse=order[0] > 0)
+    places = [order.index(at) for at in range(len(order))]
+    if len(order) != width or places != order:  # else the order may mean either of two
+        raise InputError(f"$BYTEORD is '{text}', which does not say how {width} bytes are ordered")
+    return places
+
+
+def _columns(stream, kinds, bits, orders):
+    """Numbers of whole bytes."""
+    raw, at, found = stream.reshape(-1, sum(bits) // 8), 0, []
+    for kind, own, order in zip(kinds, bits, orders):
+        width = own // 8
+        room = 1 << (width - 1).bit_length()
+        cells, by, code = raw[:, at : at + width], "<", "u" if kind == "I" else "f"
+        if width == room and order == sorted(order, reverse=True):
+            by = ">"
+        elif width != room or order != sorted(order):
+            cells = np.zeros((len(raw), room), np.uint8)
+            cells[:, :width] = raw[:, [at + place for place in order]]
+        found.append(cells.view(f"{by}{code}{room}")[:, 0])
+        at += width
+    return found
+
+
+def _packed(stream, bits, big):
+    """Numbers without a gap between them."""
+    n_events = 8 * len(stream) // sum(bits)
+    stream = np.concatenate([stream, np.zeros(8, np.uint8)])
+    first, start, found = np.arange(n_events, dtype=np.int64) * sum(bits), 0, []
+    for own in bits:
+        at, value, n_bytes = first + start, np.zeros(n_events, np.uint64), (own + 14) // 8
+        for number in range(n_bytes):
+            byte = stream[(at >> 3) + number].astype(np.uint64)
+            value = value << np.uint64(8) | byte if big else value | byte << np.uint64(8 * number)
+        shift = (at & 7).astype(np.uint64)
+        value >>= np.uint64(8 * n_bytes - own) - shift if big else shift
+        found.append(value & np.uint64((1 << own) - 1))
+        start += own
+    return found

@@ -1,0 +1,466 @@
+"""Parts of an FCS file: HEADER, TEXT and DATA, versions 2.0 to 3.2 (Spidlen et al. 2010, 2021).
+
+HEADER says at which bytes the other segments begin and end, TEXT holds keywords and values between
+delimiters, DATA the events. Offsets of DATA stand in HEADER and in TEXT and are often wrong in one of
+them, so those are believed that agree with the number of events and the width of each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ...shared.files import ordinary
+from .decoding import decode
+
+VERSIONS = ("2.0", "3.0", "3.1", "3.2")
+_HEADER = 58  # bytes
+_BLANK = b" \0\r\n\t"
+_MOST_SEEN = 1 << 20  # bytes outside of all segments in which lost keywords are looked for
+_KEYWORD = rb"\$[A-Z]+[0-9]*[A-Z0-9]*"
+_BITS = {"I": None, "F": 32, "D": 64}  # whatever $PnB says
+_CHECKSUM = re.compile(rb"([0-9A-Fa-f ]{8})?[ \0\r\n\t]*")
+_NEEDED = re.compile(
+    r"\$(P[0-9]+(B|E|G|N|R|DATATYPE)|PAR|TOT|DATATYPE|BYTEORD|MODE|NEXTDATA|(BEGIN|END)\w+)", re.IGNORECASE
+)
+
+Read = Callable[[int, int], bytes]
+
+
+@dataclass
+class Parts:
+    """A data set of an FCS file.
+
+    Parameters
+    ----------
+    words : dict of str
+        Keywords in lower case without the "$", and their values.
+    kinds : str
+        "I", "F" or "D" for each channel.
+    bits : list of int
+        Of the numbers of each channel.
+    columns : list of ndarrays, shape (n_events,)
+        Numbers as they are stored: unsigned integers, float32 or float64.
+    notes : list of str
+        What in the file is doubtful, and how it was read.
+    """
+
+    words: dict[str, str]
+    kinds: str = ""
+    bits: list[int] = field(default_factory=list)
+    columns: list[np.ndarray] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def whole(self, key: str, default: int | None = None) -> int | None:
+        """A keyword's whole number; `default` where the keyword is missing or empty."""
+        text = self.words.get(key, "").strip()
+        if not text:
+            return default
+        if not re.fullmatch(r"\+?[0-9]{1,18}", text):
+            raise InputError(f"${key.upper()} is '{text[:40]}'; a whole number is wanted")
+        return int(text)
+
+    def wanted(self, key: str) -> int:
+        """A keyword's whole number, which must be there."""
+        found = self.whole(key)
+        if found is None:
+            raise InputError(f"the keyword ${key.upper()} is missing")
+        return found
+
+    def offset(self, key: str) -> int:
+        """A keyword's offset; 0 where it is missing or no number, since HEADER may know it."""
+        return _offset(self.words.get(key, "").encode())
+
+    def number(self, key: str, default: float) -> float:
+        """A keyword's number; `default` where the keyword is missing or empty."""
+        text = self.words.get(key, "").strip()
+        return number(text, f"${key.upper()}") if text else default
+
+
+def number(text: str, name: str) -> float:
+    """A finite number of a keyword's text.
+
+    Raises
+    ------
+    InputError
+    """
+    if re.fullmatch(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*", text):
+        found = float(text)
+        if np.isfinite(found):
+            return found
+    raise InputError(f"{name} is '{text[:40]}'; a number is wanted")
+
+
+@dataclass
+class _Extent:
+    """Bytes from `begin` to before `stop`, by one of the parts that say so."""
+
+    begin: int
+    stop: int
+    by: str
+
+    def __str__(self):
+        return f"bytes {self.begin} to {self.stop - 1} by {self.by}"
+
+
+def read_parts(path: Path, data_set: int | None = None) -> Parts:
+    """Read a data set of an FCS file.
+
+    Parameters
+    ----------
+    path : path
+    data_set : int, optional
+        Which one, from 1; if not given there must be one only.
+
+    Raises
+    ------
+    InputError
+        No FCS of these versions, damaged, or ambiguous; without such a data set, or with several.
+    OSError
+    """
+    with open(path, "rb", opener=ordinary) as file:
+        base, size = 0, os.fstat(file.fileno()).st_size
+        for at in range(1, (data_set or 1) + 1):
+            found = _DataSet(file, base, size)
+            following = found.following()
+            if at == (data_set or 1):
+                break
+            if not following:
+                raise InputError(f"data_set is {data_set}, but the file holds {at}")
+            base = following
+        if following and data_set is None:
+            raise InputError("it holds several data sets; choose one by data_set=1, 2, ... of cytometry.read")
+        return found.parts(following or size)
+
+
+class _DataSet:
+    """HEADER and TEXT at `base` of a file."""
+
+    def __init__(self, file: BinaryIO, base: int, size: int):
+        self.file, self.base, self.size = file, base, size - base
+        head = self.read(0, _HEADER)
+        if head[:3] != b"FCS":
+            raise InputError("it does not begin with 'FCS'")
+        version = head[3:6].decode("latin-1")
+        if version not in VERSIONS:
+            raise InputError(f"its version is 'FCS{version}'; one of {', '.join(VERSIONS)} is wanted")
+        if len(head) < _HEADER:
+            raise InputError(f"it ends after {len(head)} bytes, within its HEADER of {_HEADER}")
+        self.old = version == "2.0"
+        self.header = [_offset(head[at : at + 8]) for at in range(10, _HEADER, 8)]
+        begin, last = self.header[:2]
+        if not _HEADER <= begin < last:
+            raise InputError(f"HEADER says that TEXT is bytes {begin} to {last}")
+        after = [at for at in self.header[2::2] if at > begin]
+        self.text, self.delimiter, words = keywords(self.read, begin, last, self.size, after)
+        self.more, notes = self._supplement(words), []
+        self.found = Parts(_unique(words, notes), notes=notes)
+        begin, last = (self.found.offset(f"{end}analysis") for end in ("begin", "end"))
+        self.analysis = (begin, last) if begin else tuple(self.header[4:])
+
+    def read(self, begin: int, stop: int) -> bytes:
+        """Bytes of the data set, fewer at the end of the file."""
+        self.file.seek(self.base + begin)
+        return self.file.read(max(0, min(stop, self.size) - begin))
+
+    def following(self) -> int:
+        """Where the next data set begins in the file; 0 if there is none."""
+        text = self.found.words.get("nextdata", "").strip()
+        at = int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
+        return self.base + at if at > 0 and self.read(at, at + 3) == b"FCS" else 0
+
+    def _supplement(self, words):
+        """Add the keywords of supplemental TEXT; its bytes."""
+        own = Parts(_unique(words, []))
+        begin, last = own.whole("beginstext", 0), own.whole("endstext", 0)
+        if begin == last or self.text[0] <= begin <= last <= self.text[1]:
+            return self.text
+        if not _HEADER <= begin < last < self.size:
+            raise InputError(
+                f"$BEGINSTEXT and $ENDSTEXT say that supplemental TEXT is bytes {begin} to {last}, where the "
+                f"file has {self.size}"
+            )
+        place, _, more = keywords(self.read, begin, last, self.size, self.header[2:], self.delimiter)
+        words += more
+        return place
+
+    def parts(self, end: int) -> Parts:
+        """All of the data set, which ends before byte `end` of the file."""
+        self.size = min(self.size, end - self.base)
+        found = self.found
+        mode = found.words.get("mode", "").strip().upper() or "L"
+        if mode != "L":
+            raise InputError(f"$MODE is '{mode}'; L, a list of events, is read alone")
+        found.kinds, layouts = _layouts(found)
+        extent, found.bits, n_events = _located(self, found, layouts)
+        self._lost(found, extent)
+        self.file.seek(self.base + extent.begin)
+        stream = np.fromfile(self.file, np.uint8, extent.stop - extent.begin)
+        order = found.words.get("byteord", "")
+        found.columns = [
+            own[:n_events] for own in decode(stream, found.kinds, found.bits, order, found.notes)
+        ]
+        return found
+
+    def _lost(self, found, extent):
+        """Note keywords, a data set, or more than a checksum outside of all segments."""
+        known = [(0, _HEADER), (extent.begin, extent.stop)]
+        known += [(begin, last + 1) for begin, last in (self.text, self.more, self.analysis)]
+        other = self.read(_HEADER, self.text[0])  # offsets of a program's own segments
+        other = [_offset(other[at : at + 8]) for at in range(0, len(other) - 7, 8)]
+        known += [(begin, last + 1) for begin, last in zip(other[::2], other[1::2]) if begin]
+        apart, at = re.escape(self.delimiter), 0
+        sign = rb"(?:^|%b)(\$[A-Z]\w*|SPILL\w*)%b|FCS[23]\.[0-9] {4}" % (apart, apart)
+        for begin, stop in [*sorted(known), (self.size, self.size)]:
+            between = self.read(at, min(begin, at + _MOST_SEEN)) if begin > at else b""
+            lost = re.search(sign, between, re.IGNORECASE)
+            if lost:
+                found.notes.append(
+                    f"bytes {at} to {begin - 1} belong to no segment, but hold {_decoded(lost[0])!r}: "
+                    "keywords or events may be lost"
+                )
+            elif at >= extent.stop and not _CHECKSUM.fullmatch(between):
+                found.notes.append(
+                    f"bytes {at} to {begin - 1}, behind DATA, belong to no segment; bytes may have been added"
+                )
+            at = max(at, stop)
+
+
+def _offset(text):
+    """An offset of HEADER; 0 where it is blank or no number."""
+    text = text.strip(_BLANK)
+    return int(text) if text.isdigit() else 0
+
+
+def _either(places):
+    return " and ".join(map(str, places)) or "nowhere"
+
+
+def _few(values):
+    return ", ".join(map(str, dict.fromkeys(values)))
+
+
+def keywords(
+    read: Read, begin: int, last: int, size: int, after: Sequence[int], wanted: bytes | None = None
+) -> tuple[tuple[int, int], bytes, list[tuple[str, str]]]:
+    """Part a segment of TEXT into keywords and values.
+
+    A doubled delimiter is one letter of a value; directly behind a keyword it is an empty value, which the
+    standard forbids and instruments write. A keyword is taken to hold no delimiter.
+
+    Parameters
+    ----------
+    read : callable
+        Bytes from one offset to before another.
+    begin, last : int
+        Offsets of the first and the last byte.
+    size : int
+    after : sequence of int
+        Where other segments begin.
+    wanted : bytes, optional
+        The delimiter, if it is known.
+
+    Returns
+    -------
+    (begin, last)
+        As they are.
+    delimiter : bytes
+    words : list of (str, str)
+
+    Raises
+    ------
+    InputError
+        The segment ends within a value, or can be read in two ways.
+    """
+    if last > size:
+        raise InputError(f"TEXT reaches to byte {last}, where the file has {size} bytes")
+    body = read(begin, last + 2)
+    body, behind = body[: last + 1 - begin], body[last + 1 - begin :]
+    lead = len(body) - len(body.lstrip(b" "))
+    body, begin = body[lead:], begin + lead
+    delimiter = body[:1]
+    if not delimiter or delimiter.isalnum() or delimiter in b" $.,-+\0" or delimiter > b"\x7e":
+        raise InputError(f"TEXT begins with {delimiter!r} at byte {begin}; a delimiter is wanted")
+    if wanted not in (None, delimiter):
+        raise InputError(f"supplemental TEXT begins with {delimiter!r}, where the delimiter is {wanted!r}")
+    body = (body[:-1] if last in after else body).rstrip(_BLANK.replace(delimiter, b""))
+    if not body.endswith(delimiter):
+        if behind == delimiter:
+            body += behind
+        elif body[:-1].endswith(delimiter):
+            body = body[:-1]
+        elif behind.strip(_BLANK) and last + 1 not in after:
+            raise InputError(f"TEXT ends at byte {last} within a value, {_decoded(body[-20:])!r}")
+    try:
+        pairs = _pairs(body.lstrip(delimiter), delimiter)
+    except InputError:
+        if behind != delimiter:
+            raise
+        body += behind  # it ends one early, within an empty value
+        pairs = _pairs(body.lstrip(delimiter), delimiter)
+    return (begin, begin + len(body) - 1), delimiter, pairs
+
+
+def _pairs(body, delimiter):
+    """Keywords and values, as they stand."""
+    apart, found, at = re.escape(delimiter), [], 0
+    other = b"[^" + apart + b"]"
+    doubt = re.compile(apart + apart + _KEYWORD, re.IGNORECASE)
+    key_of_standard = re.compile(_KEYWORD, re.IGNORECASE)
+    pair = re.compile(b"(%b+)%b((?:%b|%b%b)*)(?:%b|\\Z)" % (other, apart, other, apart, apart, apart))
+    for match in iter(lambda: pair.match(body, at), None):
+        key, value, at = match[1].strip(), match[2], match.end()
+        if at == len(body):  # behind a last value one delimiter too many, or a keyword with nothing
+            value = value.removesuffix(delimiter * 2)
+            at -= (len(match[1]) + 1) * (match[0] == match[1] + delimiter)
+            if at < len(body):
+                break
+        two = doubt.search(value)
+        if two or (not key.startswith(b"$") and key_of_standard.fullmatch(value.strip())):
+            raise InputError(
+                f"the value of {_decoded(key)} is {_decoded(value)[:60]!r}: whether a keyword begins within "
+                "it cannot be told from TEXT"
+            )
+        if key:
+            found.append((_decoded(key), _decoded(value.replace(delimiter * 2, delimiter))))
+    if body[at:].strip(_BLANK + delimiter):
+        raise InputError(
+            f"TEXT has a keyword without a value, {_decoded(body[at:])[:40]!r}: a delimiter is missing or "
+            "one too many"
+        )
+    return found
+
+
+def _decoded(text):
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def _unique(words, notes):
+    """By names in lower case without "$"; those of the standard count before others of that name."""
+    found = {}
+    for key, value in words:
+        key = key.lower()
+        if found.setdefault(key, value).strip() != value.strip():
+            if _NEEDED.fullmatch(key):
+                raise InputError(f"{key.upper()} is both '{found[key][:40]}' and '{value[:40]}'")
+            notes.append(f"{key.upper()} is '{found[key][:40]}' and again '{value[:40]}'; the first counts")
+    return {key: found[key] for key in found if not key.startswith("$")} | {
+        key.lstrip("$"): found[key] for key in found if key.startswith("$")
+    }
+
+
+def _layouts(found):
+    """Kinds of the channels, and their bits: as TEXT says, and as files have them that say it wrongly."""
+    kind = found.words.get("datatype", "").strip().upper()
+    kinds, bits, n = "", [], found.wanted("par")
+    if not 0 < n <= len(found.words):
+        raise InputError(f"$PAR says {n} channels, where TEXT has {len(found.words)} keywords")
+    for at in range(1, n + 1):
+        own = found.words.get(f"p{at}datatype", "").strip().upper() or kind
+        if own not in _BITS:
+            raise InputError(
+                f"$DATATYPE is {own or 'missing'}, for channel {at}; I, F and D, whole numbers and floats, "
+                "are read"
+            )
+        width = _BITS[own] or found.wanted(f"p{at}b")
+        if not 0 < width <= 64:
+            raise InputError(f"$P{at}B is {width}; 1 to 64 bits are read")
+        kinds, bits = kinds + own, [*bits, width]
+    # 10 bits may be those of a number that stands in a word of 16
+    rounded = [max(8, 1 << (width - 1).bit_length()) for width in bits]
+    return kinds, [bits] + [rounded] * (rounded != bits)
+
+
+def _located(own, found, layouts):
+    """Where DATA is, how many bits a number has, and how many events there are."""
+    total = found.whole("tot")
+    places = [
+        _Extent(found.offset("begindata"), found.offset("enddata") + 1, "TEXT"),
+        _Extent(own.header[2], own.header[3] + 1, "HEADER"),
+    ]
+    places = [place for place in (places[::-1] if own.old else places) if _HEADER <= place.begin <= own.size]
+    if total is None:
+        return _counted(own, places, layouts[0])
+    if total == 0 and all(place.stop - place.begin <= 1 for place in places):
+        return _Extent(own.size, own.size, "$TOT"), layouts[0], 0
+    for grade in range(5):
+        for bits in layouts:
+            n_bytes = -(-total * sum(bits) // 8)
+            right = [place for place in places if _agrees(own, place, n_bytes, sum(bits) / 8, grade)]
+            if grade == 4 and not places and _alone(own, own.text[1] + 1, own.text[1] + 1 + n_bytes):
+                right = [_Extent(own.text[1] + 1, own.size, "the end of TEXT")]
+            if right:
+                _doubts(found, right, places, bits, layouts, grade, total)
+                return _Extent(right[0].begin, right[0].begin + n_bytes, right[0].by), bits, total
+    raise InputError(
+        f"$TOT says {total} events of {sum(layouts[0]) / 8:g} bytes, {-(-total * sum(layouts[0]) // 8)} in "
+        f"all; DATA is {_either(places)}, TEXT ends at {own.text[1]}, the file at {own.size - 1}"
+    )
+
+
+def _agrees(own, place, n_bytes, width, grade):
+    """Whether DATA is there: as long as its events, one byte longer, longer by less than an event, or of no
+    length that can be meant."""
+    more = place.stop - place.begin - n_bytes
+    if place.begin <= own.text[1] or place.begin + n_bytes > own.size:
+        return False
+    if grade < 3:
+        return (more == 0, more == 1, 0 < more < width)[grade]
+    meant = place.begin + 1 < place.stop <= own.size + 1
+    return grade == 3 and not meant and _alone(own, place.begin, place.begin + n_bytes)
+
+
+def _doubts(found, right, places, bits, layouts, grade, total):
+    """Refuse two places that are equally right; note where one is not quite."""
+    if len({place.begin for place in right}) > 1:
+        raise InputError(f"DATA is {_either(right)}, and both would hold {total} events")
+    if bits != layouts[0]:
+        found.notes.append(
+            f"$PnB says {_few(layouts[0])} bits a number, but by its length DATA has {_few(bits)}, as it was "
+            "read"
+        )
+    if grade == 2 or (grade == 1 and len(right) < 2) or (grade == 4):
+        found.notes.append(
+            f"DATA is {_either(places)}, where $TOT says {total} events; they were read from "
+            f"byte {right[0].begin} on"
+        )
+
+
+def _alone(own, begin, stop):
+    """Whether nothing but blanks, and a checksum of 8 bytes at the end, lies between TEXT and these bytes and
+    behind them."""
+    others = sorted(at for at in (own.more[0], own.header[4]) if at > own.text[1])
+    if begin <= own.text[1] or any(begin <= at < stop for at in others) or stop > own.size:
+        return False
+    until = next((at for at in others if at >= stop), own.size)
+    if until - stop > 8 and own.read(stop, min(until, stop + _MOST_SEEN)).strip(_BLANK):
+        return False
+    before = max(at for at in (own.text[1], own.more[1], own.header[5]) if at < begin)
+    return begin - before < _MOST_SEEN and not own.read(before + 1, begin).strip(_BLANK)
+
+
+def _counted(own, places, bits):
+    """The same without $TOT, from the length of DATA."""
+    width, excess = divmod(sum(bits), 8)
+    for over in (0, 1):
+        right = [place for place in places if (place.stop - place.begin) % max(width, 1) == over]
+        right = [place for place in right if place.stop - over <= own.size and place.stop > place.begin]
+        ends = {(place.begin, place.stop) for place in right}
+        if not excess and len(ends) == 1 and _alone(own, right[0].begin, right[0].stop - over):
+            extent = _Extent(right[0].begin, right[0].stop - over, right[0].by)
+            return extent, bits, (extent.stop - extent.begin) // width
+    raise InputError(
+        f"the keyword $TOT is missing, and DATA is {_either(places)}: no whole number of events "
+        f"of {sum(bits) / 8:g} bytes, or more than one"
+    )
