@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import portable as pk
-from models.mixture import cytometry
+from portable.models.mixture import cytometry
 
 from .odd_cases import calibur, diva
 from .odd_fcs import FLOAT, MATRIX, WHOLE, Channel

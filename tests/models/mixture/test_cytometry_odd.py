@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import cytometry
+from portable.models.mixture import cytometry
 
 from . import mutants
 from .odd_cases import CASES
