@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -174,8 +174,12 @@ def _names(parts):
         if not channels[at - 1]:
             parts.notes.append(f"$P{at}N is missing; the channel is called 'P{at}'")
             channels[at - 1] = f"P{at}"
-    for own in [own for own, times in Counter(channels).items() if times > 1]:
-        places = [at for at in numbers if channels[at - 1] == own]
+    places_of = defaultdict(list)
+    for at in numbers:
+        places_of[channels[at - 1]].append(at)
+    for own, places in places_of.items():
+        if len(places) == 1:
+            continue
         for at in places:
             channels[at - 1] = f"{own} {at}"
         parts.notes.append(

@@ -237,7 +237,7 @@ class _DataSet:
 def _offset(text):
     """An offset of HEADER; 0 where it is blank or no number."""
     text = text.strip(_BLANK)
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) <= 18 else 0
 
 
 def _either(places):
@@ -315,7 +315,7 @@ def _pairs(body, delimiter):
     other = b"[^" + apart + b"]"
     doubt = re.compile(apart + apart + _KEYWORD, re.IGNORECASE)
     key_of_standard = re.compile(_KEYWORD, re.IGNORECASE)
-    pair = re.compile(b"(%b+)%b((?:%b|%b%b)*)(?:%b|\\Z)" % (other, apart, other, apart, apart, apart))
+    pair = re.compile(b"(%b+)%b((?:%b++|%b%b)*+)(?:%b|\\Z)" % (other, apart, other, apart, apart, apart))
     for match in iter(lambda: pair.match(body, at), None):
         key, value, at = match[1].strip(), match[2], match.end()
         if at == len(body):  # behind a last value one delimiter too many, or a keyword with nothing
@@ -363,7 +363,7 @@ def _unique(words, notes):
 def _layouts(found):
     """Kinds of the channels, and their bits: as TEXT says, and as files have them that say it wrongly."""
     kind = found.words.get("datatype", "").strip().upper()
-    kinds, bits, n = "", [], found.wanted("par")
+    kinds, bits, n = [], [], found.wanted("par")
     if not 0 < n <= len(found.words):
         raise InputError(f"$PAR says {n} channels, where TEXT has {len(found.words)} keywords")
     for at in range(1, n + 1):
@@ -376,10 +376,11 @@ def _layouts(found):
         width = _BITS[own] or found.wanted(f"p{at}b")
         if not 0 < width <= 64:
             raise InputError(f"$P{at}B is {width}; 1 to 64 bits are read")
-        kinds, bits = kinds + own, [*bits, width]
+        kinds.append(own)
+        bits.append(width)
     # 10 bits may be those of a number that stands in a word of 16
     rounded = [max(8, 1 << (width - 1).bit_length()) for width in bits]
-    return kinds, [bits] + [rounded] * (rounded != bits)
+    return "".join(kinds), [bits] + [rounded] * (rounded != bits)
 
 
 def _located(own, found, layouts):

@@ -1,5 +1,8 @@
 """FCS files as instruments and programs write them, and as the standard forbids."""
 
+import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -118,3 +121,14 @@ def test_every_word_survives_a_round_trip(tmp_path):
     with pytest.raises(pk.InputError, match="delimiter"):
         cytometry.write(full, tmp_path / "y.fcs")
     assert not (tmp_path / "y.fcs").exists()
+
+
+def test_large_texts_take_memory_in_proportion(tmp_path):
+    """Values of 20 MB, and of delimiters alone: a backtracking match takes 3 GB for the former."""
+    path = tmp_path / "long.fcs"
+    for value in ("a" * 20_000_000, "a" + "/" * 2_000_000):
+        path.write_bytes(FLOAT.but(words=(("$COM", value),)).build())
+        code = f"from models.mixture import cytometry; cytometry.read({str(path)!r})\n"
+        code += "print(open('/proc/self/status').read())"
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert int(re.search(r"VmHWM:\s+(\d+)", said)[1]) << 10 < 400_000_000
