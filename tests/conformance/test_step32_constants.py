@@ -200,3 +200,20 @@ def test_a_literal_that_meets_a_float64_keeps_its_digits(space):
     """In a kernel of float32 a Python float among the arguments is a float32."""
     out = launch_for(space, 1, double_in_single, np.ones(1, f32), 0.1, f64(0.1), np.zeros(2, f32))[1]
     assert out[0] == 0.0 and out[1] == f32((f64(f32(0.1)) - 0.1) * 1e9)
+
+
+def cuts_off(i, n, narrow, wide):
+    narrow[i] = int(n)
+    wide[i] = math.floor(n)
+
+
+@pytest.mark.parametrize("value", [1e10, -(2.0**31), 2.0**62, math.inf, -math.inf])
+def test_a_float_cut_off_wraps_where_it_is_stored(space, value):
+    """Whether it is a constant or an argument: beyond 32 bits, into an int32."""
+    if space.startswith("checked"):
+        pytest.skip("an overflow is reported there")
+    found = []
+    for n in (value, pk.static(value)):
+        arrays = np.zeros(3, np.int32), np.zeros(3, np.int64)
+        found.append(launch_for(space, 3, pk.kernel(cuts_off), n, *arrays))
+    np.testing.assert_array_equal(found[0], found[1])

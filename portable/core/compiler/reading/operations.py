@@ -10,6 +10,11 @@ from .tree import Operation
 from ...language.types import UNIFORM
 
 
+def _fits(number):
+    """True if a constant, cut off, is an integer of 32 bits: others wrap where they are stored, at run time."""
+    return abs(number) < 2.0**31 - 1.0
+
+
 class Operations:
     """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`, and the
     kernel's own `float_dtype`."""
@@ -138,7 +143,7 @@ class Operations:
             return self.cast(v, "int") if v.dtype == "bool" else v
         round_ = round if name == "rint" else getattr(math, name)
         number = t.meant(v.const, v.dtype, "int", self.float_dtype)
-        return self.const(round_(number) if abs(number) < 2.0**62 else t.whole(number, "int"))
+        return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):
         """What crosses the end of a function, which has one value whoever calls it: a product is a number

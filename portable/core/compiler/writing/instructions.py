@@ -171,6 +171,9 @@ class Instructions(Memory):
     def emit_whole(self, o, a):
         if not t.is_float(a.dtype):
             return self.cast(a, "int") if a.dtype == "bool" else a
+        if a.const is not None:  # of a number that wraps where it is stored, see `Operations.whole`
+            own = self.strong(a.dtype)
+            a = Value(own, UNIFORM, self.get(a, own, UNIFORM))
         return self.cast(
             a if o.attr == "trunc" else self.counted(o.attr, self.float_intrinsic(o.attr, [a])), "int"
         )
