@@ -39,7 +39,7 @@ LISTED = (
     "trunc",
     "copysign",
 )
-LAYER = os.path.dirname(pk.__file__) + os.sep  # the folder of portable's own texts
+LAYER = os.path.dirname(inspect.getfile(pk)) + os.sep  # the folder of portable's own texts
 LINE = 64  # bytes that a CPU's cache moves at once
 LOGIC = ("&", "|", "^", "<<", ">>", "~")
 

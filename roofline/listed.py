@@ -79,7 +79,7 @@ def beside(name: str) -> Any:
     InputError
         It is not there.
     """
-    if not (Path(__file__).parent / name.partition(".")[0]).is_dir():
+    if not (Path(__file__).parent / "cases").is_dir():
         raise InputError(
             f"portable.roofline.{name} is not installed: methods, peers and planted causes are timed in a"
             " checkout of the project; `report PROGRAM` runs anywhere"

@@ -107,8 +107,9 @@ def test_one_core_is_enough(tmp_path):
         "for _ in range(3): pk.parallel_for(1000, k, np.ones(1000))\n"
     )
     command = (
-        "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from portable.roofline import"
-        f" __main__ as cli;sys.exit(cli.main(['report', '--quick', '--out', {str(tmp_path / 'page.html')!r},"
+        "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        " from portable.roofline import __main__ as cli;"
+        f"sys.exit(cli.main(['report', '--quick', '--out', {str(tmp_path / 'page.html')!r},"
         f" {str(program)!r}]))"
     )
     done = subprocess.run(
