@@ -11,7 +11,7 @@ from ...language.types import UNIFORM
 
 
 def _fits(number):
-    """True if a constant, cut off, is an integer of 32 bits; others wrap at run time, where they are stored."""
+    """True if a constant, cut off, is an integer of 32 bits; others wrap at run time."""
     return abs(number) < 2.0**31 - 1.0
 
 
