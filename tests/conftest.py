@@ -80,6 +80,8 @@ SAMPLED = {
     "platforms/test_own_data.py::test_a_step": 6,
     "platforms/": 3,
     "models/test_papers.py": 7,
+    "models/mixture/test_degenerate.py": 4,
+    "models/test_posteriors.py::test_ctrl_c_leaves": 2,
     "roofline/test_defects.py::test_a_defect_is_found": 0,
     "roofline/test_cli.py::test_compare_has_a_row_a_peer": 6,
     "roofline/test_layer.py::test_peers_agree_with_numpy": 3,

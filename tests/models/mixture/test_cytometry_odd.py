@@ -128,7 +128,7 @@ def test_large_texts_take_memory_in_proportion(tmp_path):
     path = tmp_path / "long.fcs"
     for value in ("a" * 20_000_000, "a" + "/" * 2_000_000):
         path.write_bytes(FLOAT.but(words=(("$COM", value),)).build())
-        code = f"from models.mixture import cytometry; cytometry.read({str(path)!r})\n"
+        code = f"from portable.models.mixture import cytometry; cytometry.read({str(path)!r})\n"
         code += "print(open('/proc/self/status').read())"
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert int(re.search(r"VmHWM:\s+(\d+)", said)[1]) << 10 < 400_000_000
