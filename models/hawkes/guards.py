@@ -1,5 +1,4 @@
-"""What in the data, or in an estimate, an analyst should not overlook: each said in a sentence, with the
-numbers."""
+"""Notes on data and estimates that an analyst should not overlook, each a sentence with its numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +11,13 @@ import numpy.typing as npt
 from portable.errors import InputError
 
 from ..shared.checks import as_numbers, check_finite, check_number
-
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .repeats import places
 
 # Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
-# unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event,
-# told twice.
+# unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event
+# reported twice.
 _UNITS = {24.0: "day", 1.0: "hour", 0.25: "quarter of an hour", 1.0 / 60.0: "minute", 1.0 / 3600.0: "second"}
 _TIED, _FINE, _SUDDEN = 0.05, 3.0, 0.01
 # An estimate of h below this share of their spacing rests on the events that share a place alone.
@@ -27,7 +25,6 @@ _COLLAPSED = 0.25
 # Repeated places farther apart than this share of the scale that the background is smooth over are as
 # centroids: tau_x, or where the background is given, some share of the region's width.
 _SPACED, _SMOOTH = 0.25, 0.08
-
 
 _SPREAD = (
     "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or"

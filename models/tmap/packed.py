@@ -133,7 +133,7 @@ class Part:
         self._first, self._end = min(a for a, _ in self._cuts), max(b for _, b in self._cuts)
 
     def between(self, cuts, n_shards):
-        """Return a part with other cuts; both share their results."""
+        """Return a part with other cuts; the two share their results."""
         return Part(self.runs, self._prepared, cuts, n_shards)
 
     @property
