@@ -11,9 +11,9 @@ import pytest
 import portable as pk
 from portable.models import edm
 from portable.models.edm import cross
-from portable.models.edm import reference
 from portable.models.edm.frames import open_matrix
 
+from . import reference
 from .series import driver_and_driven, logistic_maps
 
 DIMS = np.array([2, 1, 3, 2])

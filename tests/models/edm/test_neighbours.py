@@ -10,11 +10,12 @@ import pytest
 
 import portable as pk
 from portable.models import edm
-from portable.models.edm import kept, neighbours, point_kernels, reference, search
+from portable.models.edm import kept, neighbours, point_kernels, search
 from portable.library import algorithms
 from portable.testing import watching
 
 from ...tolerance import assert_close
+from . import reference
 from .series import logistic_maps
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from portable.models import edm
-from portable.models.edm import reference
 
+from . import reference
 from .series import driver_and_driven, logistic_maps
 
 

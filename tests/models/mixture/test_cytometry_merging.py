@@ -5,11 +5,12 @@ import pytest
 
 import portable as pk
 from portable.models.mixture.__main__ import main
-from portable.models.mixture import DirichletMixture, cytometry, reference
+from portable.models.mixture import DirichletMixture, cytometry
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.cytometry.signatures import signatures, thresholds
 from portable.models.mixture.fitting import agreement
 
+from . import reference
 from .panels import fitted, simulated
 from .problems import draw, factors_of, random_mixture
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.models.mixture import blocks, reference, log_density
+from portable.models.mixture import blocks, log_density
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.prior import centred
 
 from ...tolerance import assert_close
+from . import reference
 from .problems import WIDE, draw, factors_of, random_mixture
 
 multivariate_normal = pytest.importorskip("scipy.stats").multivariate_normal

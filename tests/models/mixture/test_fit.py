@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.models.mixture import reference, sums, DirichletMixture, Prior
+from portable.models.mixture import sums, DirichletMixture, Prior
 
+from . import reference
 from .problems import WIDE, cells, draw, random_mixture
 
 

@@ -4,7 +4,7 @@ against NumPy, k-means++."""
 import numpy as np
 import pytest
 
-from portable.models.mixture import covariance, reference, starts, DirichletMixture, Prior
+from portable.models.mixture import covariance, starts, DirichletMixture, Prior
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.climb import Climb
 from portable.models.mixture.fitting import agreement
@@ -14,6 +14,7 @@ from portable.models.mixture.rows import Rows
 from portable.models.mixture.search_kernels import BLOCK
 from portable.models.mixture.starts import Few, typical
 
+from . import reference
 from .problems import draw, factors_of, random_mixture
 
 

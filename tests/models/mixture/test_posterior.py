@@ -9,7 +9,6 @@ from portable.models.mixture import (
     conjugate,
     covariance,
     gibbs,
-    reference,
     DirichletMixture,
     Posterior,
     Prior,
@@ -17,6 +16,7 @@ from portable.models.mixture import (
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.split_merge import SplitMerge
 
+from . import reference
 from .problems import draw
 
 stats = pytest.importorskip("scipy.stats")
