@@ -386,3 +386,7 @@ class Paper(page.Study):
             "Rooflines by memory level: a mark for each E and level, joined in the order of E, and of each "
             "level the measured roof.",
         )
+
+
+if __name__ == "__main__":
+    page.main(Paper)

@@ -19,7 +19,7 @@ from portable.models.hawkes import figures
 from portable.models.hawkes.files import read_events
 from portable.models.hawkes.fit import fit
 from portable.models.hawkes.likelihood import Likelihood
-from .hawkes_numbers import (
+from hawkes_numbers import (
     MINUTE_H,
     NEAR_KM,
     SHARES,
@@ -30,7 +30,7 @@ from .hawkes_numbers import (
     thin_near,
     thin_share,
 )
-from .hawkes_speed import FITTED, N_TIMED, Speed
+from hawkes_speed import FITTED, N_TIMED, Speed
 from portable.models.hawkes.parameters import Parameters
 from portable.models.hawkes.probabilities import posterior_probabilities
 from portable.models.hawkes.sampler import sample_posterior
@@ -70,9 +70,10 @@ class Paper(Speed):
 
     Parameters
     ----------
-    seed, thin : int
-        Of the sampler; steps a draw.
-    longer : int
+    seed : int
+    thin : int
+        Steps a draw.
+    long : int
         If not 0, means are also compared with chains so many times as long, of another seed.
     """
 
@@ -95,10 +96,10 @@ class Paper(Speed):
         "thinning": "Section 3.2: the thinned data",
     }
 
-    def __init__(self, size="quick", space=None, data=None, command="", *, seed=0, thin=1, longer=0):
-        super().__init__(size, space, data, command)
+    def __init__(self, *args, seed: int = 0, thin: int = 1, long: int = 0, **given):
+        super().__init__(*args, **given)
         self.seed, self.thin = seed, check_count(thin, "thin")
-        self.longer = check_count(longer, "long", 0)
+        self.longer = check_count(long, "long", 0)
 
     # ---- the data
     def data_set(self, name):
@@ -355,3 +356,7 @@ class Paper(Speed):
         within = f"{60.0 * factor:.3g} s and {100.0 * factor:.3g} m"
         lengths = f"{h:.4g} ({low_h:.4g}, {high_h:.4g})", f"{delay:.4g} ({low_delay:.4g}, {high_delay:.4g})"
         return (f"{1.0 - kept.mean():.2%}", within, *lengths, found.params.theta), h, delay
+
+
+if __name__ == "__main__":
+    page.main(Paper)

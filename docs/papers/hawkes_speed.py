@@ -8,10 +8,10 @@ import portable as pk
 
 from portable.models.shared import page
 from portable.models.shared.page import Compared
-from portable.models.hawkes import algorithm_2
 from portable.models.hawkes.likelihood import Likelihood
 from portable.models.hawkes.parameters import Parameters
 
+algorithm_2 = page.example("algorithm_2", "tests/models/hawkes")
 FITTED = Parameters(mu0=0.85, tau_x=1.6, tau_t=336.0, theta=0.153, omega=60.0, h=0.0695)
 # Seconds of one likelihood of 75,000 events, and what of ours is set beside them.
 N_TIMED = 75_000

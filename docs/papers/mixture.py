@@ -143,7 +143,7 @@ class Paper(page.Study):
 
     def _sigma(self, step, r, x, means):
         """Seconds of a worked example, whose covariances are checked."""
-        module = page.example(f"calc_sigma_{step}", "worked")
+        module = page.example(f"calc_sigma_{step}", "docs/worked")
         wanted = np.array([np.tril((r[:, j] * (x - m).T) @ (x - m)) for j, m in enumerate(means)])
         with pk.use(self.space):
             there, out = [pk.copy_of(a) for a in (r, x, means)], pk.zeros(wanted.shape)
@@ -194,3 +194,7 @@ class Paper(page.Study):
         pk.fence(self.space)
         end = time.perf_counter()
         return end - begin, end - middle
+
+
+if __name__ == "__main__":
+    page.main(Paper)

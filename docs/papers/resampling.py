@@ -56,7 +56,7 @@ class Paper(page.Study):
     checkpoint : path, optional
         Keeps each weight set of each cell: the same command goes on from there.
     beside : sequence of path
-        A study.json of another machine (`python -m portable.models.resampling experiment`), for Figure 6 of
+        Each a study.json of another machine (`python -m portable.models.resampling experiment`), for Figure 6 of
         both.
     """
 
@@ -84,7 +84,15 @@ class Paper(page.Study):
     }
 
     def __init__(
-        self, size="quick", space=None, data=None, command="", *, cost=None, checkpoint=None, beside=()
+        self,
+        size="quick",
+        space=None,
+        data=None,
+        command="",
+        *,
+        cost: int | None = None,
+        checkpoint: str | None = None,
+        beside: tuple = (),
     ):
         if cost is not None:
             command += f" --cost {check_count(cost, 'cost', 10, 62)}"
@@ -92,7 +100,7 @@ class Paper(page.Study):
         if cost is not None:
             design = replace(self.size.design, most=1 << cost, limit=16.0 * 2.0**cost)
             self.size = replace(self.size, design=design)
-        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint = checkpoint and Path(checkpoint)
         self.beside = [cell for path in beside for cell in load(path)]
 
     def _cells(self, names, exponents, ys, part):
@@ -310,3 +318,7 @@ def _count(cell):
         return "left out"
     share = cell["sets"] * cell["runs"] / (_PRINTED_SETS * _PRINTED_K)
     return f"{cell['sets']} x {cell['runs']}{'' if share >= 1.0 else f', {100.0 * share:.2g} %'}"
+
+
+if __name__ == "__main__":
+    page.main(Paper)

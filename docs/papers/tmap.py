@@ -347,3 +347,7 @@ def _row(name, log_likelihood, seconds, n_gaps, beside):
 
 def _than(a, b):
     return f"{abs(a - b):.1f} {'above' if a >= b else 'below'} unrestricted matrices"
+
+
+if __name__ == "__main__":
+    page.main(Paper)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.models.shared import command, page
+from portable.models.shared import command
 from portable.models import edm
 from portable.models.shared.checks import check_outputs
 from portable.models.shared.cluster import add_cluster
@@ -28,7 +28,6 @@ from portable.models.shared.files import replacing
 from portable.models.shared.store import Store
 from portable.errors import InputError, printable
 
-Paper = page.study_of("edm")
 
 _WINDOWS = {
     name: {
@@ -56,8 +55,6 @@ def _parser():
     made, commands = command.parser("edm", "Empirical dynamic modelling of a table.")
     for add in (_add_embed, _add_simplex, _add_smap, _add_ccm, _add_lagged, _add_test, _add_crossmap):
         add(commands)
-    one = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
-    page.add_options(one, Paper, "edm-paper.html", add_data=False)
     one = commands.add_parser(
         "calibrate",
         help="how often surrogates mistake independent series for coupled ones, and miss coupled ones",

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from ..shared import command, page
+from ..shared import command
 from ..shared.checks import check_outputs
 from ..shared.cluster import add_cluster
 from ..shared.extras import need
@@ -43,7 +43,6 @@ from .residuals import residuals
 from .sampler import sample_posterior
 from .simulate import simulate
 
-Paper = page.study_of("hawkes")
 
 console = Console(highlight=False)
 
@@ -64,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("hawkes", __doc__)
-    for add in (_add_fit, _add_others, _add_simulate, _add_paper, _add_calibrate):
+    for add in (_add_fit, _add_others, _add_simulate, _add_calibrate):
         add(commands)
     return made
 
@@ -138,19 +137,6 @@ def _add_simulate(commands):
     )
     command.add(one, simulate, "method", "seed")
     one.set_defaults(act=run_simulate)
-
-
-def _add_paper(commands):
-    one = commands.add_parser(
-        "paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page"
-    )
-    page.add_options(one, Paper, "hawkes-paper.html")
-    one.add_argument("--thin", type=int, default=1, help="steps per draw (1)")
-    one.add_argument(
-        "--long", type=int, default=0, metavar="N", help="also compare with chains N times as long"
-    )
-    command.add(one, simulate, "seed")
-    one.set_defaults(act=run_paper)
 
 
 def _add_calibrate(commands):
@@ -534,18 +520,6 @@ def run_simulate(options):
         f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in"
         f" {printable(options.out)}",
         markup=False,
-    )
-
-
-def run_paper(options):
-    """Write the paper's page."""
-    page.run(
-        Paper,
-        options,
-        lambda line: console.print(line, markup=False),
-        seed=options.seed,
-        thin=options.thin,
-        longer=options.long,
     )
 
 

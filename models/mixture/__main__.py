@@ -18,7 +18,7 @@ from rich.table import Table
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import command, page
+from ..shared import command
 from ..shared.cluster import add_cluster
 from ..shared.extras import need
 from ..shared.files import check_folder
@@ -27,7 +27,6 @@ from .cytometry import figures, tables
 from .cytometry.labels import FORMATS
 from .cytometry.panel import COMPENSATIONS
 
-Paper = page.study_of("mixture")
 
 _SHOWN = 30  # populations in the terminal's table; the file has all
 _CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"
@@ -63,8 +62,6 @@ def _parser():
         one.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
         add(one)
         _add_out(one, folder)
-    paper = commands.add_parser("paper", help="Appendices B and C of Suchard et al., as a page")
-    page.add_options(paper, Paper, "mixture-paper.html", add_data=False)
     return made
 
 

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import command, page
+from ..shared import command
 from ..shared.cluster import add_cluster
 from .calibration import calibrate
 from .exactness import likelihoods, smoothers
 from .figures import draw
 from .study import ROW, Design, decisions, load, merge, save, study
-
-Paper = page.study_of("resampling")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("resampling", "Resampling measured on this machine, and samplers tested.")
-    for add in (_add_experiment, _add_figures, _add_calibrate, _add_paper):
+    for add in (_add_experiment, _add_figures, _add_calibrate):
         add(commands)
     return made
 
@@ -102,28 +100,6 @@ def _add_calibrate(commands):
     one.set_defaults(act=calibrated)
 
 
-def _add_paper(commands):
-    one = commands.add_parser(
-        "paper", help="Figures 2 to 6 of Murray, Lee and Jacob in single precision, as a page"
-    )
-    page.add_options(one, Paper, "resampling-paper.html", add_data=False)
-    one.add_argument(
-        "--cost",
-        type=int,
-        metavar="P",
-        help="sets and vectors so that a cell costs 2^P particles (24: about an hour of two cores)",
-    )
-    _add_checkpoint(one, "OUT.checkpoint")
-    one.add_argument(
-        "--beside",
-        action="append",
-        default=[],
-        metavar="STUDY",
-        help="a study.json of another machine, for Figure 6 of both; may be repeated",
-    )
-    one.set_defaults(act=paper)
-
-
 def calibrated(options):
     """Exit code 1 where a z is beyond its bound or a p-value of ranks below 0.001: by chance once in some ten
     runs.
@@ -152,11 +128,6 @@ def calibrated(options):
         failed |= min(found.p_values.values()) < 0.001
     print("failed" if failed else "all within their bounds")
     return int(failed)
-
-
-def paper(options):
-    checkpoint = options.checkpoint or f"{options.out}.checkpoint"
-    page.run(Paper, options, cost=options.cost, checkpoint=checkpoint, beside=options.beside)
 
 
 def experiment(options):

@@ -202,6 +202,8 @@ def _kind(hint, default):
     """The keywords of `add_argument` that say what an option takes."""
     if isinstance(default, bool):
         return {"action": "store_false" if default else "store_true"}
+    if default == ():
+        return {"nargs": "*"}
     choices, kinds = [], []
     for part in _parts(hint):
         if typing.get_origin(part) is typing.Literal:

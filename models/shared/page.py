@@ -1,7 +1,7 @@
 """The page of a paper: its tables and figures, what was printed beside what was found, in one file of HTML.
 
-A family's `paper.py` has a subclass of `Study` with a method for each table and figure; `run` runs those
-that are asked for, at one of four sizes, and writes the page anew after each, so that what was found is
+A program of docs/papers has a subclass of `Study` with a method for each table and figure; `main` runs
+those that are asked for, at one of four sizes, and writes the page anew after each, so that what was found is
 there when a long one is stopped.
 """
 
@@ -11,21 +11,22 @@ import base64
 import datetime
 import html
 import importlib.util
+import inspect
 import io
 import os
 import platform
 import string
-import sys
 import time
-import types
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import portable as pk
 from portable.errors import InputError
 
+from . import command
 from .extras import need
 from .files import write
 
@@ -187,8 +188,8 @@ class Page:
 class Study:
     """What the methods of one paper's sections share.
 
-    Class attributes of a family: `title`, `source`, `settings` (by name of a size) and `sections` (heading
-    by method).
+    Class attributes of a family: `title`, `source`, `settings` (by name of a size), `sections` (heading by
+    method). Keyword-only arguments are options of the command line.
 
     Parameters
     ----------
@@ -275,84 +276,50 @@ def new_figure(width: float = 7.0, height: float = 3.4):
     return made.Figure(figsize=(width, height), layout="constrained")
 
 
-class NoExample(InputError):
-    """A program of docs that is not there: the package was installed without its docs."""
-
-
-def example(name: str, folder: str = "examples/papers"):
-    """The module docs/FOLDER/NAME.py of the checkout.
-
-    Raises
-    ------
-    NoExample
-        There is none: the package was installed without its docs.
-    """
-    path = Path(__file__).parents[2] / "docs" / folder / f"{name}.py"
-    if not path.exists():
-        raise NoExample(
-            f"docs/{folder}/{name}.py is not installed, which a checkout has beside models/: run this part"
-            f" there"
-        )
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
+def example(name: str, folder: str = "docs/examples/papers"):
+    """Return the module FOLDER/NAME.py of the checkout."""
+    path = Path(__file__).parents[2] / folder / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def study_of(family: str) -> type[Study]:
-    """Return the study of a family's paper, by the program docs/papers/FAMILY.py of the checkout; without a
-    checkout one that refuses to be made."""
-    folder = Path(__file__).parents[2] / "docs" / "papers"
-    if not (folder / f"{family}.py").exists():
-        return _Absent
-    package = "portable_papers"
-    if package not in sys.modules:
-        sys.modules[package] = types.ModuleType(package)
-        sys.modules[package].__path__ = [str(folder)]
-    return importlib.import_module(f"{package}.{family}").Paper
+def main(study: type[Study], argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line of the program that holds a study, and exit as `command.run` says."""
+    name = _name(study)
+    made = ArgumentParser(prog=f"python docs/papers/{name}.py", description=study.title)
+    made.set_defaults(act=lambda options: run(study, options) and None, size="middle")
+    size = made.add_mutually_exclusive_group()
+    for one, words in (
+        ("tiny", "some seconds: as the tests run it"),
+        ("quick", "under a minute on two cores"),
+        ("full", "as printed, however long it takes"),
+    ):
+        size.add_argument(f"--{one}", dest="size", action="store_const", const=one, help=words)
+    own = [p.name for p in inspect.signature(study).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    command.add(made, study, *own)
+    words = "real data, of papers that have any (default: PORTABLE_DATA); else they are simulated"
+    for flag, how in {
+        "--space": {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
+        "--data": {"metavar": "FOLDER", "help": words},
+        "--out": {"metavar": "FILE.html", "default": f"{name}.html", "help": "the page (%(default)s)"},
+        "--only": {
+            "action": "append",
+            "metavar": "SECTION",
+            "help": f"one of {', '.join(study.sections)}; may be repeated (default: all)",
+        },
+    }.items():
+        made.add_argument(flag, **how)
+    raise SystemExit(command.run(name, made, argv))
 
 
-class _Absent(Study):
-    sections: dict[str, str] = {}
-
-    def __init__(self, *_: object, **__: object) -> None:
-        raise InputError(
-            "paper: pages of papers are made by programs of a checkout, in docs/papers; run this there"
-        )
+def _name(study):
+    return Path(inspect.getfile(study)).stem
 
 
-def add_options(parser: ArgumentParser, study: type[Study], out: str, add_data: bool = True) -> None:
-    """The options that all papers have, and what runs the command."""
-    parser.set_defaults(act=lambda options: run(study, options) and None)
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--tiny", dest="size", action="store_const", const="tiny", help="some seconds: as the tests run it"
-    )
-    size.add_argument(
-        "--quick", dest="size", action="store_const", const="quick", help="under a minute on two cores"
-    )
-    size.add_argument(
-        "--full", dest="size", action="store_const", const="full", help="as printed, however long it takes"
-    )
-    parser.set_defaults(size="middle")
-    parser.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    if add_data:
-        parser.add_argument(
-            "--data",
-            metavar="FOLDER",
-            help="real data (default: PORTABLE_DATA); simulated where there are none",
-        )
-    parser.add_argument("--out", metavar="FILE.html", default=out, help="the page (default: %(default)s)")
-    parser.add_argument(
-        "--only",
-        action="append",
-        metavar="SECTION",
-        help=f"one of {', '.join(study.sections)}; may be repeated (default: all)",
-    )
-
-
-def run(study: type[Study], options: Namespace, say: Callable[[str], object] = print, **more) -> Study:
-    """Run a command that has the options of `add_options`.
+def run(study: type[Study], options: Namespace) -> Study:
+    """Run the sections of a study that options ask for.
 
     Raises
     ------
@@ -365,32 +332,24 @@ def run(study: type[Study], options: Namespace, say: Callable[[str], object] = p
         raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
     new_figure()  # without matplotlib nothing is computed in vain
     data = getattr(options, "data", None)
-    made = study(options.size, options.space, data, _command(study, options.size, data), **more)
+    line = f"python docs/papers/{_name(study)}.py" + f" --{options.size}" * (options.size != "middle")
+    line += " --data FOLDER" * bool(data)
+    made = study(options.size, options.space, data, line, **command.given(options, study))
     for name in wanted:
         begin = time.perf_counter()
         made.page.section(study.sections[name])
-        try:
-            getattr(made, name.replace("-", "_"))()
-        except NoExample as missing:  # the other sections do without
-            made.page.say(f"Left out: {missing}.")
-            say(f"{study.sections[name]}: left out: {missing}")
+        getattr(made, name.replace("-", "_"))()
         write(out, made.page.text())
-        say(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
+        print(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
     for row in made.page.compared:
         what, printed, ours, ratio, note = row.cells()
-        say(
+        print(
             f"  {what}: printed {printed or '-'}, ours {ours}"
             + f", ratio {ratio}" * bool(ratio)
             + f" ({note})" * bool(note)
         )
-    say(f"wrote {out}")
+    print(f"wrote {out}")
     return made
-
-
-def _command(study, size, data):
-    """What was run, for the page."""
-    size = f" --{size}" * (size != "middle") + " --data FOLDER" * bool(data)
-    return f"python -m portable.models.{study.__module__.rpartition('.')[2]} paper{size}"
 
 
 def _checked(study, only):

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from ..shared import command, page
+from ..shared import command
 from ..shared.checks import check_outputs
 from ..shared.cluster import add_cluster
 from ..shared.files import replacing
@@ -24,8 +24,6 @@ from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_ord
 from .figures import complete_gaps, empirical_correlation, overview
 from .fit import N_STARTS
 from .select import count_partitions
-
-Paper = page.study_of("tmap")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,11 +69,6 @@ def _parser():
     describing.add_argument("--model", metavar="MODEL.json", help="compare with this process, and test it")
     command.add_json(describing)
     describing.set_defaults(act=_describe)
-
-    papers = commands.add_parser(
-        "paper", help="Table 1 and Figures 3 and 4 of Brazenas, Horvath and Telek, as a page"
-    )
-    page.add_options(papers, Paper, "tmap-paper.html")
 
     for one in (fitting, describing):
         command.add(one, read, "run", "gap", "time", "timeout", "end", "censored", "resolution", "date_order")

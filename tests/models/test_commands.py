@@ -111,14 +111,6 @@ def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
     assert said.out == "" and said.err.startswith(f"{family}: ") and "\x1b" not in said.err
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_papers_page_ends_with_0(family, monkeypatch, tmp_path):
-    """Whatever `page.run` returns, which is the study itself."""
-    monkeypatch.setattr("portable.models.shared.page.run", lambda study, options, *args, **more: study)
-    main = importlib.import_module(f"portable.models.{family}.__main__").main
-    assert main(["paper", "--tiny", "--out", str(tmp_path / "a.html")]) == 0
-
-
 def ending(act):
     """The exit status of a command that does this."""
     made = argparse.ArgumentParser()
@@ -267,7 +259,7 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
             file.write(f"{x},{y},{t},{when},case {n},{2 + n % 3}\n")
     for words in commands_of("hawkes.md"):
         _, name, *rest = words.split()
-        if name in ("paper", "calibrate"):  # tests/models/test_papers.py, and tests of samplers
+        if name == "calibrate":  # tests of samplers
             continue
         few = {"probabilities": ["--average", "3"], "forecast": ["--draws", "5"]}.get(name, [])
         sampled = (
@@ -316,8 +308,7 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
             minutes = np.timedelta64(500 * (n // 3) + 5 * (n % 3) + n % 2, "m")
             file.write(f"user {n // 3 % 5},{np.datetime64('2026-01-01') + minutes}\n")
     for words in commands_of("tmap.md"):
-        if "paper" not in words:  # tests/models/test_papers.py
-            run(words, ["--starts", "1", "--max-iter", "5", "--total", "3"] if " fit " in words else [])
+        run(words, ["--starts", "1", "--max-iter", "5", "--total", "3"] if " fit " in words else [])
     assert {"cdnow.png", "nasa.json", "nasa.png", "simulated.npz"} <= set(os.listdir())
 
 

@@ -13,9 +13,11 @@ import portable as pk
 from portable import roofline
 from portable.models.shared import page
 from portable.models import tmap
+
+sys.path.append(str(Path(__file__).parents[2] / "docs" / "papers"))
 from docs.papers.edm import TABLE_1
 from docs.papers.edm import Paper as EdmPaper
-from portable.models.hawkes import algorithm_2, Likelihood, Parameters
+from portable.models.hawkes import Likelihood, Parameters
 from docs.papers.hawkes import FILES, PRINTED
 from docs.papers.hawkes import Paper as HawkesPaper
 from docs.papers.hawkes_numbers import highest_density, smoothed_share, thin_near, thin_share
@@ -30,6 +32,7 @@ from docs.papers.tmap import ORDERS
 from docs.papers.tmap import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
+from .hawkes import algorithm_2
 from ..conformance.test_ptx import assemble, lower
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +74,10 @@ def test_bad_options_are_named(study, tmp_path, monkeypatch):
     refused("there is no folder", out=str(tmp_path / "none" / "a.html"))
     refused("is no folder", data=str(tmp_path / "none"))
     refused("size is 'huge'", size="huge")
+    monkeypatch.setattr(page, "run", lambda study, options: study)
+    with pytest.raises(SystemExit, match="^0$"):  # whatever `run` returns
+        page.main(study, ["--tiny"])
+    monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     refused("figures want matplotlib")
 

@@ -19,7 +19,6 @@ from portable.models.edm import point_kernels as edm_points
 from portable.models.edm import search as edm_teams
 from portable.models.edm import surrogate_kernels as edm_surrogates
 from portable.models.edm import tree as edm_tree
-from portable.models.hawkes import algorithm_2 as hawkes_printed
 from portable.models.hawkes import backgrounds as hawkes_backgrounds
 from portable.models.hawkes import cell_kernels as hawkes_cells
 from portable.models.hawkes import chain_kernels as hawkes_chains
@@ -58,6 +57,8 @@ from portable.models.tmap import run_kernels as tmap_run_kernels
 from portable.library import algorithms
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.language.kernel import Kernel
+
+from .hawkes import algorithm_2 as hawkes_printed
 
 from ..launching import builds
 

@@ -5,7 +5,7 @@ many targets.
 
 K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos.
 PEARC 2021. `portable.models.edm` keeps no matrix of distances (`edm.bound`, `edm.nearest`) and reads targets
-through caches (`edm.look_up`); `python -m portable.models.edm paper` times both.
+through caches (`edm.look_up`); `python docs/papers/edm.py` times both.
 """
 
 import math

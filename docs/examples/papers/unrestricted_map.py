@@ -6,8 +6,8 @@
 A chain on n states starts by alpha, changes by D0 (without an event) and D1 (with one), and ends with an
 event at the rates d. A gap x with a before it and c behind it needs exp(D0 x) and the integral of exp(D0 (x
 - u)) c a exp(D0 u) over u, the corner of a block matrix's exponential (Van Loan 1978). M. Brazenas, G.
-Horvath, M. Telek say in their section 5 that the special structure ends higher than this does; `python -m
-portable.models.tmap paper --only general` tries it.
+Horvath, M. Telek say in their section 5 that the special structure ends higher than this does; `python
+docs/papers/tmap.py --only general` tries it.
 """
 
 import numpy as np

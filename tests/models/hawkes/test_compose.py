@@ -8,9 +8,10 @@ import pytest
 
 import portable as pk
 from portable.models import hawkes
-from portable.models.hawkes import compose, fit, reference, simulate, Likelihood, exponentials, omori
+from portable.models.hawkes import compose, fit, simulate, Likelihood, exponentials, omori
 from portable.errors import DTypeError, InputError, ShapeError
 
+from . import reference
 from .events import PARAMS, random_events
 
 VALUES = {

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from portable.models.hawkes import reference, Likelihood, Parameters
+from portable.models.hawkes import Likelihood, Parameters
 
+from . import reference
 from .events import assert_agrees, gunfire
 
 ONES = Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=1.0, omega=1.0, h=1.0)

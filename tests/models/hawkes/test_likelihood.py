@@ -9,8 +9,9 @@ import pytest
 
 import portable as pk
 from portable.models import hawkes
-from portable.models.hawkes import kernels, reference, Likelihood
+from portable.models.hawkes import kernels, Likelihood
 
+from . import reference
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events
 

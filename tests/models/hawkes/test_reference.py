@@ -6,8 +6,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from portable.models.hawkes import reference, Parameters
+from portable.models.hawkes import Parameters
 
+from . import reference
 from .closed_forms import two_events
 from .events import PARAMS, assert_agrees, gunfire
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from portable.models.hawkes import reference, simulate, excitation_probabilities
+from portable.models.hawkes import simulate, excitation_probabilities
 
+from . import reference
 from .events import PARAMS
 
 SCENE = {"n_immigrants": 4000.0, "horizon_h": 50_000.0, "box_km": ((-1.0, 4.0), (2.0, 3.0))}

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from portable.models.hawkes import reference, Likelihood, Parameters
+from portable.models.hawkes import Likelihood, Parameters
 from portable.models.hawkes.windows import choose
 
+from . import reference
 from .events import PARAMS, random_events
 
 scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)

@@ -3,8 +3,7 @@
 import numpy as np
 
 import portable as pk
-from portable.models.resampling import reference
-
+from . import reference
 from .cases import SCHEMES, digest, many, many_logs
 from .test_schemes import STEP
 

@@ -5,7 +5,7 @@ import pytest
 
 import portable as pk
 from portable.models import resampling
-from portable.models.resampling import reference
+from . import reference
 
 DRAWS = {
     "one": [0],

@@ -14,6 +14,8 @@ from scipy import integrate
 import portable as pk
 from portable.models.resampling import exact, ready, StateSpaceModel
 
+from . import grids
+
 E = pk.errors
 NAN = math.nan
 LG = ready.linear_gaussian.params(phi=0.9, sigma=0.5, tau=0.7)
@@ -26,28 +28,28 @@ CASES = {
         ready.stochastic_volatility,
         SV,
         [0.6, -1.5, NAN, 0.2, 1.8, -0.3, 0.1],
-        exact.volatility_on_a_grid,
+        grids.volatility_on_a_grid,
         (),
     ),
     "SIR": (
         SIR,
         SIR.params(beta=0.9, gamma=0.3, rho=0.5, i0=2.0),
         [1, 2, NAN, 1, 0],
-        exact.sir_by_sums,
+        grids.sir_by_sums,
         (12, 2, 2.0),
     ),
     "SEIR": (
         SEIR,
         SEIR.params(beta=1.5, sigma=0.8, gamma=0.3, rho=0.7, i0=1.0),
         [1, 0, NAN, 2],
-        exact.seir_by_sums,
+        grids.seir_by_sums,
         (6, 2, 2.0),
     ),
     "Lotka and Volterra": (
         LV,
         LV.params(birth=0.6, predation=0.05, death=0.5, noise=2.0),
         [[8, 5], [10, NAN], [NAN, NAN], [9, 7]],
-        exact.prey_on_a_grid,
+        grids.prey_on_a_grid,
         (8, 5, 0.5, 50),
     ),
 }

@@ -7,8 +7,9 @@ import pytest
 
 import portable as pk
 from portable.models import resampling
-from portable.models.resampling import reference, schemes, weighing
+from portable.models.resampling import schemes, weighing
 
+from . import reference
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
 SEED, STEP = 2**50 + 11, 3

@@ -8,9 +8,10 @@ import pytest
 
 import portable as pk
 from portable.models import resampling
-from portable.models.resampling import launches, reference, spreading
+from portable.models.resampling import launches, spreading
 from portable.models.resampling.weights import Tables, Weights
 
+from . import reference
 from .cases import BIASED, SCHEMES, paper_weights
 
 UNBIASED = [(scheme, options) for scheme, options in SCHEMES if scheme not in BIASED]

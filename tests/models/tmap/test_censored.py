@@ -4,9 +4,10 @@ again."""
 import numpy as np
 import pytest
 
-from portable.models.tmap import fit, reference, Runs, TransientMAP, standard_errors
+from portable.models.tmap import fit, Runs, TransientMAP, standard_errors
 from portable.models.tmap.em import EM
 
+from . import reference
 from .problems import censored_runs, random_model, random_runs
 
 SERIAL = "serial"

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.models.tmap import gap_kernels, packed, reference, Runs, TransientMAP
+from portable.models.tmap import gap_kernels, packed, Runs, TransientMAP
 from portable.models.tmap.em import EM
 
+from . import reference
 from .problems import MODEL, random_model, random_runs
 
 ORDERS = [[1], [3], [1, 2], [1, 1, 2], [1, 2, 3], [1, 2, 3, 5, 8]]

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from portable.models.tmap import reference, Runs, TransientMAP
+from portable.models.tmap import Runs, TransientMAP
 
+from . import reference
 from .problems import MODEL, random_model
 
 MODELS = [MODEL, random_model(1, [1]), random_model(2, [4, 1]), random_model(3, [1, 1, 2, 5])]

@@ -13,7 +13,7 @@ import numpy as np
 
 import portable as pk
 
-from .parameters import Parameters
+from portable.models.hawkes.parameters import Parameters
 
 
 @pk.function

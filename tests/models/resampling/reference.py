@@ -10,8 +10,8 @@ from itertools import accumulate
 
 from portable import random
 
-from .pairing import LANES, SPAN
-from .strata import EXTRA, QUANTILES
+from portable.models.resampling.pairing import LANES, SPAN
+from portable.models.resampling.strata import EXTRA, QUANTILES
 
 
 def quantised(weights, n_draws):
