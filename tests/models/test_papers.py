@@ -3,6 +3,7 @@
 import os
 import runpy
 import sys
+from argparse import Namespace
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_bad_options_are_named(study, tmp_path, monkeypatch):
 
     def refused(match, **bad):
         with pytest.raises(InputError, match=match):
-            page.run(study, type("Options", (), options | bad))
+            page.run(study, Namespace(**options | bad))
         assert not list(tmp_path.iterdir())
 
     refused("--only is 'figure-99'", only=["figure-99"])
