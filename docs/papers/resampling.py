@@ -56,8 +56,8 @@ class Paper(page.Study):
     checkpoint : path, optional
         Keeps each weight set of each cell: the same command goes on from there.
     beside : sequence of path
-        Each a study.json of another machine (`python -m portable.models.resampling experiment`), for Figure 6 of
-        both.
+        Each a study.json of another machine (`python -m portable.models.resampling experiment`), for Figure
+        6 of both.
     """
 
     title = "Parallel resampling in the particle filter: Figures 2 to 6"
