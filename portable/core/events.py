@@ -77,6 +77,9 @@ class Stamp:
     def __init__(self):
         self.time = time.perf_counter()
 
+    def wait(self) -> None:
+        """Return when all before it has finished."""
+
     def seconds_since(self, earlier: Stamp) -> float:
         return self.time - earlier.time
 

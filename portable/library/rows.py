@@ -249,10 +249,18 @@ def looks_of(space):
 
 def _new_looks(space):
     """The same; where kernels reach no memory that the host reads, the host sees nothing."""
-    view, memory = empty(LOOKS, "uint8", space), registry.backend(space.name).pinned(LOOKS)
+    view, elements = read_by_host(space, LOOKS, "uint8")
+    return view, memoryview(bytearray(LOOKS) if elements is None else elements)
+
+
+def read_by_host(space, extent, dtype):
+    """Return a view for kernels of a space, and a NumPy array of the same memory; None in its place where
+    kernels reach no memory that the host reads."""
+    view = empty(extent, dtype, space)
+    memory = registry.backend(space.name).pinned(view.nbytes)
     if memory is not None:
         view = _view(over_new(memory, view.shape, view.dtype), space.memory, str(space))
-    return view, memoryview(view._array if memory or space.memory == HOST else bytearray(LOOKS))
+    return view, view._array if memory or space.memory == HOST else None
 
 
 def seen(space, looks):

@@ -15,12 +15,14 @@ from typing import Literal, overload
 import numpy as np
 
 from .algorithms import _by_teams, _clear, _number, _ordered, _taken, _vector, argsort
+from ..core.events import refuse_while_recording
 from ..core.language.annotations import ArrayLike, SpaceLike
-from ..core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan, reduce_ahead
+from ..core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
 from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import function, kernel
 from ..core.places.policy import AUTO, RangePolicy, TeamPolicy, check_index
 from ..core.language.reducer import Max, Min, Reducer, Sum
+from ..core.places.space import stamp
 from .rows import (
     AHEAD,
     LONG,
@@ -31,6 +33,7 @@ from .rows import (
     find_row,
     looks_of,
     prefixes_of_row,
+    read_by_host,
     reduction_of_rest,
     reduction_of_row,
     row_length,
@@ -756,10 +759,18 @@ def _checked_rows(sizes, offsets, kernel, *args):
     number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
     queued, so that the device goes on: until then nothing may trust the offsets."""
     space, n, n_rows = sizes
-    found = reduce_ahead(_range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check")
+    refuse_while_recording("a look at offsets")
+    if _kept.__dict__.get("look", (None,))[0] != space:
+        _kept.look = space, *read_by_host(space, len(_LOOKED_AT), "int64")
+    _, view, elements = _kept.look
+    out = tuple(view[k : k + 1] for k in range(len(_LOOKED_AT)))
+    policy = _range(space, n_rows)
+    parallel_reduce(policy, kernel, *args, reducer=_LOOKED_AT, out=out, label="segments.check")
+    mark = stamp(space)
 
     def check():
-        least, *ends, longest = found()
+        mark.wait()
+        least, *ends, longest = (view.to_numpy() if elements is None else elements).tolist()
         if n_rows == 0:
             ends = [int(offsets.to_numpy()[0])] * 2
         if ends != [0, n] or n_rows and least < 0:

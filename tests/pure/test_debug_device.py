@@ -101,7 +101,7 @@ def test_a_launch_is_one_call_and_one_wait(fake_cuda):
         pk.parallel_for(policy, copy, k, x, y)
         pk.parallel_reduce(policy, sums, k, x)
     for call, wanted in (
-        (plan, ["cuLaunchKernelEx", "cuStreamSynchronize"]),
+        (plan, ["cuLaunchKernel", "cuStreamSynchronize"]),
         (lambda: pk.parallel_for(policy, copy, k, x, y), ["cuLaunchKernel", "cuStreamSynchronize"]),
         (lambda: pk.parallel_reduce(policy, sums, k, x), ["cuLaunchKernel", "cuStreamSynchronize"]),
     ):

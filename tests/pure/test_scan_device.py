@@ -2,6 +2,7 @@
 
 import struct
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
         call(x, offsets, space="cuda")  # compiles
         fake_cuda.calls.clear()
         call(x, offsets, space="cuda")
-        calls = [c for c in fake_cuda.calls if "Launch" in c or "Event" in c or "Synchronize" in c]
+        calls = [c for c in fake_cuda.calls if "Launch" in c or "Record" in c or "Synchronize" in c]
         first, last = calls.index("cuEventRecord"), len(calls) - 1
         assert calls[last] == "cuEventSynchronize" and calls.count("cuEventSynchronize") == 1
         assert calls[:first] == ["cuLaunchKernel"] and set(calls[first + 1 : last]) == {"cuLaunchKernel"}
@@ -90,12 +91,13 @@ def queued(fake_cuda, monkeypatch):
     def told(found, call):
         longest = segments.MOST + (found == rows.LONG)
 
-        def answer():
-            fake_cuda.launches.append("answer")
-            return 1, 0, n, longest
+        waited = types.SimpleNamespace(wait=lambda: fake_cuda.launches.append("answer"))
+        view, _ = rows.read_by_host(pk.Cuda(), 4, "int64")
+        segments._kept.look = pk.Cuda(), view, np.array([1, 0, n, longest])
 
         monkeypatch.setattr(segments, "looks_of", lambda space: left(found, rows.looks_of(space)))
-        monkeypatch.setattr(segments, "reduce_ahead", lambda *given, **options: answer)
+        monkeypatch.setattr(segments, "parallel_reduce", lambda *given, **options: None)
+        monkeypatch.setattr(segments, "stamp", lambda space: waited)
         fake_cuda.launches.clear()
         call(x, offsets, space="cuda")
         return ["answer" if what == "answer" else what[1][0] for what in fake_cuda.launches]

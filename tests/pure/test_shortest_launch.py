@@ -99,26 +99,6 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
 
 
-def test_a_reduction_ahead_is_one_call_of_the_driver(fake_cuda):
-    """But for its mark, and the wait for that; another policy of the kernel is another launch."""
-    driver.context(0).alone = True
-    x, kernel = pk.zeros(5000, space="cuda"), pk.kernel(entry.fn)
-    for n in (5000, 5000, 300, 5000):
-        fake_cuda.calls.clear()
-        fake_cuda.launches.clear()
-        policy = pk.RangePolicy(0, n, space="cuda")
-        result = pk.core.launch.dispatch.reduce_ahead(policy, kernel, x, reducer=(pk.Sum,))
-        assert fake_cuda.calls[-2:] == ["cuLaunchKernelEx", "cuEventRecord"]
-        assert [launch[1] for launch in fake_cuda.launches] == [(-(-n // 256), 1, 1)]
-        result()
-        assert fake_cuda.calls[-1] == "cuEventSynchronize"
-
-
-@pk.kernel
-def entry(i, x):
-    return x[i]
-
-
 def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
     x = pk.zeros(100, space="cuda")
     pointer, part = x.pointer, x[50:]
@@ -130,8 +110,8 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
     assert again.pointer == pointer and "cuMemAlloc_v2" not in fake_cuda.calls
 
 
-def test_a_policy_that_comes_again_has_a_block_of_its_own(fake_cuda):
-    """From the third launch on; what it holds is what `run_for` puts there."""
+def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
+    """Also behind a launch of another policy."""
     driver.context(0).alone = True
     x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
     scale, other = pk.kernel(scaled.fn), pk.RangePolicy(0, 10, space="cuda")
@@ -147,8 +127,8 @@ def test_a_policy_that_comes_again_has_a_block_of_its_own(fake_cuda):
     assert struct.unpack("=d3q2q", fake_cuda.block) == (5.0, x.pointer, 300, 8, 200, 300)
 
 
-def test_teams_that_come_again_have_a_block_of_their_own(fake_cuda):
-    """From the third launch on, as ranges have; what it holds is what `run_for` puts there."""
+def test_teams_that_come_again_find_their_words(fake_cuda):
+    """As ranges do."""
     driver.context(0).alone = True
     x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled_by_teams.fn)
     policy, other = (pk.TeamPolicy(n, 256, space="cuda", scratch_bytes=128) for n in (7, 5))

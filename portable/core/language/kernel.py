@@ -43,8 +43,6 @@ class _Written:
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # what a backend made of it, by its own key
-        # the policy of the launch before, and what the next one with a policy begins with (dispatch.py)
-        self.seen, self.last, self.ahead = None, (None,) * 5, (None, None)
         functools.update_wrapper(self, fn)
         frontend.keep(fn)
 

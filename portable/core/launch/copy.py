@@ -17,7 +17,7 @@ from .. import events
 from ..places import space as spaces
 from ..language.annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .. import registry
-from .dispatch import bind
+from .dispatch import Launch, again, bind
 from ...errors import DTypeError, InputError, ShapeError
 from ..language.kernel import kernel
 from ..places.policy import RangePolicy
@@ -265,10 +265,10 @@ def _read_over_link(target, source):
             for view in (source, target)
         )
         policy = RangePolicy(0, target.nbytes // width, space=target.space)
-        space, policy, backend, compiled, block = bind(policy, _copy_word, tuple(words), ())
+        bound = bind(policy, _copy_word, tuple(words), ())
         if len(_launched) >= _MOST_LAUNCHED:
             _launched.clear()
-        call = _launched[key] = backend.plan_for(space, compiled, policy, block)
+        call = _launched[key] = again(Launch(policy, _copy_word, (), bound[0], ""), bound)
     call()
 
 

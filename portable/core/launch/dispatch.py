@@ -8,7 +8,6 @@ first one.
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import functools
 import math
@@ -30,7 +29,6 @@ from ..places.policy import (
     WITH_PREFIXES,
     MDRangePolicy,
     RangePolicy,
-    TeamPolicy,
     as_policy,
     kind_of,
     n_indices,
@@ -42,7 +40,6 @@ from ..arrays.view import Spec, View, asview, describe, producer_of
 from ..language.words import static
 
 compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
-_FREE = contextlib.nullcontext()  # in place of a backend's lock
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {
     "int32": struct.Struct("=i4x").pack,
@@ -63,7 +60,6 @@ _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _REFUSED = InputError, struct.error
-_AGAIN = RangePolicy, TeamPolicy  # what a launch that comes again is remembered by
 
 
 def _describe(args, level=0):
@@ -369,13 +365,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
     if hooks is _NOBODY or hooks.recording is None and not hooks.listeners:
-        space, policy, backend, compiled, words = bound
-        if reducers or backend.lock is not None:
-            return _run(*bound, reducers, scan, outs)
-        try:  # the shortest way
-            return backend.run_for(space, compiled, policy, words)
-        except BaseException as error:
-            raise interrupted(error)  # noqa: B904  (the same)
+        return _run(*bound, reducers, scan, outs)
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -389,30 +379,22 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return _run(*bound, reducers, scan, outs)
 
 
-def _remember(policy, kernel, args):
-    """What the next launches with a policy begin with, which comes for the second time. No argument is
-    kept."""
-    space, policy, backend, compiled, _ = bind(policy, kernel, args, ())
-    again = backend.again_for(space, compiled, policy) if backend.lock is None else None
-    specs = _describe(args)[0]
-    known = kernel.compiled.get((type(policy), space.name, space.device, space.debug, specs, ()))
-    lasting = again is not None and known is not None and known[1] is compiled
-    # the keys of views and the block of words of the launch before, if all arguments are views
-    same = [(None, None)] if args and all(a.__class__ is View for a in args) else None
-    kernel.last = (policy, specs, again, known[2], same) if lasting else (policy, *(None,) * 4)
-
-
 def repeat(launch, bound):
     """Run a recorded launch, telling nobody."""
     return _run(*bound, launch.reducers, launch.scan, launch.outs)
 
 
+def again(launch, bound):
+    """Return a function that runs what `bind` gave again, with as little as possible left to do."""
+    space, _, backend, *_ = bound
+    return backend.sequence(space, [(bound, launch)]) or functools.partial(repeat, launch, bound)
+
+
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     try:
-        with backend.lock or _FREE:
-            if not reducers:
-                return backend.run_for(space, compiled, policy, words)
-            return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+        if not reducers:
+            return backend.run_for(space, compiled, policy, words)
+        return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
     except BaseException as error:
         raise interrupted(error)  # noqa: B904  (the same)
 
@@ -528,32 +510,13 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    if type(policy) in _AGAIN and type(kernel) is Kernel and _hooks() is _NOBODY:
-        last, known, again, pack_weak, same = kernel.last
-        if last is not policy:
-            if kernel.seen is policy and policy.space is not None:
-                _remember(policy, kernel, args)
-            kernel.seen = policy
-        else:
-            before, words = same[0] if same else (None, None)
-            try:
-                keys = [a.key for a in args] if same else None
-                if not same or keys != before:
-                    specs, words, weak = _describe(args)
-                    if specs != known:  # arguments of other types than then
-                        words = None
-                    else:
-                        words = _block(words, pack_weak) if weak else b"".join(words)
-                    if same:
-                        same[0] = keys, words
-            except (AttributeError, InputError, struct.error):
-                words = None  # for a reason that is told below
-            if words is not None:
-                try:
-                    return again(words)
-                except BaseException as error:
-                    raise interrupted(error)  # noqa: B904  (the same)
-    return _launch(policy, kernel, args, label)
+    if _hooks() is not _NOBODY:
+        return _launch(policy, kernel, args, label)
+    space, policy, backend, compiled, words = bind(policy, kernel, args, ())
+    try:  # the shortest way: most launches are these
+        return backend.run_for(space, compiled, policy, words)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
 
 
 @overload
@@ -674,26 +637,6 @@ def parallel_reduce(
             _located(policy, result) if r.with_index else result for r, result in zip(reducers, results)
         )
     return results if several else results[0]
-
-
-def reduce_ahead(policy, kernel, *args, reducer, label=None):
-    """A callable that gives what parallel_reduce returns, and waits for it alone: launches that are queued
-    before it is called need not be done."""
-    if events.current() is not events.NONE:  # whoever listens hears of an end when it is there
-        results = parallel_reduce(policy, kernel, *args, reducer=reducer, label=label)
-        return lambda: results
-    specs, words, weak = _describe(args)
-    wanted, (known, ahead) = (policy, reducer, specs), kernel.ahead
-    if weak or known != wanted:
-        space, policy, backend, compiled, words = bind(policy, kernel, args, reducer)
-        ahead = backend.reduce_ahead(space, compiled, policy)
-        kernel.ahead = None if backend.interprets else wanted, ahead
-    else:
-        words = b"".join(words)
-    try:
-        return ahead(words)
-    except BaseException as error:
-        raise interrupted(error)  # noqa: B904  (the same)
 
 
 def parallel_scan(

@@ -20,8 +20,13 @@ class Plan:
 
     __slots__ = ("_call", "_launch", "_bound", "_lock", "_build", "_plain")
 
-    def __init__(self, call, launch, bound):
-        self._call, self._launch, self._bound, self._lock = call, launch, bound, Lock()
+    def __init__(self, launch, bound):
+        self._call, self._launch, self._bound, self._lock = (
+            dispatch.again(launch, bound),
+            launch,
+            bound,
+            Lock(),
+        )
         hooks = current()
         self._build = hooks.redirect, hooks.debug
         # hooks with which nothing else is to be done
@@ -113,7 +118,7 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     >>> x.tolist()
     [2.0, 2.0]
     """
-    bound = space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
+    bound = space, policy, *_ = dispatch.bound(policy, kernel, args, ())
     launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)
     arm()
-    return Plan(backend.plan_for(space, compiled, policy, words), launch, bound)
+    return Plan(launch, bound)

@@ -9,7 +9,6 @@ done when it passes. docs/backends.md shows one.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 from abc import abstractmethod
@@ -181,8 +180,6 @@ class Launches(Protocol):
     but with `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """
 
-    # Held by a launch; None lets those of several threads go side by side.
-    lock: contextlib.AbstractContextManager | None = None
     interprets: bool = False
     builds: tuple[str, ...] = ()  # what `counted` counts, of pk.count's builds
 
@@ -196,11 +193,6 @@ class Launches(Protocol):
     def run_for(self, space: Space, compiled, policy, words):
         """Every index of the policy has run, or is queued on the space's stream, when this returns."""
 
-    def again_for(self, space: Space, compiled, policy) -> Callable | None:
-        """A callable of `words` that does what run_for does with them, in several threads at a time, with as
-        little as possible left to do; None if there is no shorter way.
-        """
-
     def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
         """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
         has several.
@@ -210,37 +202,18 @@ class Launches(Protocol):
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
-    def reduce_ahead(self, space: Space, compiled, policy) -> Callable:
-        """A callable of `words` that gives a callable of what `run` of a "reduce" returns, which waits for it
-        alone: what is queued in the meantime need not be done.
-        """
-
-        def ahead(words):
-            with self.lock or contextlib.nullcontext():
-                results = self.run("reduce", space, compiled, policy, words, ())
-            return lambda: results
-
-        return ahead
-
-    def plan_for(self, space: Space, compiled, policy, words) -> Callable:
-        """A callable that does what run_for does, with as little as possible left to do."""
-
-        def again():
-            with self.lock or contextlib.nullcontext():
-                self.run_for(space, compiled, policy, words)
-
-        return again
-
     def sequence(self, space: Space, recorded: list) -> Callable | None:
-        """A callable that runs recorded launches, pairs of (what dispatch.bind returned, Launch), in order,
-        and keeps them alive; None if there is no shorter way than one by one.
+        """Return a function that runs launches again, in order, and keeps alive what they need: of a plan
+        one, of a graph all. They are pairs of (what dispatch.bind returned, Launch). None if there is no
+        shorter way than one by one.
         """
 
     def fence(self, space: Space):
         """Everything queued before has finished."""
 
     def stamp(self, space: Space):
-        """A mark of the time when everything queued before has finished; `mark.seconds_since(earlier)`."""
+        """A mark of the time when everything queued before has finished: `mark.seconds_since(earlier)`, and
+        `mark.wait()`."""
         return Stamp()
 
     def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:

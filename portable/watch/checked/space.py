@@ -84,7 +84,7 @@ class Compiled:
 
 
 class _Launches(contract.Launches):
-    interprets, lock = True, Lock()
+    interprets, _one = True, Lock()
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
         # Now that nobody forks: its import would stay half done there
@@ -98,13 +98,15 @@ class _Launches(contract.Launches):
     def run_for(self, space, compiled, policy, words):
         from . import interpreter
 
-        interpreter.run(compiled, policy, words)
+        with self._one:
+            interpreter.run(compiled, policy, words)
 
     def run(self, pattern, space, compiled, policy, words, outs):
         from . import interpreter
 
         scan = compiled.entry(DEFAULT_TEAM_SIZE).policy_kind if pattern == "scan" else None
-        return interpreter.run(compiled, policy, words, scan, outs)
+        with self._one:
+            return interpreter.run(compiled, policy, words, scan, outs)
 
     def explain(self, space, kernel, policy, policy_kind, specs):
         tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree

@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-import contextlib
+
 from typing import Any
 
 from ...core.launch import dispatch
@@ -92,5 +92,5 @@ def count(
             f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the"
             " same on all"
         )
-    with backend.lock or contextlib.nullcontext(), _lock, locks.uninterrupted():
+    with _lock, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -219,8 +219,5 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
 
 
 def _launch(space, compiled, policy, policy_kind, reducers, words):
-    if reducers:
-        pattern = "scan" if policy_kind.startswith("scan") else "reduce"
-        launches.run(pattern, space, compiled, policy, words, ())
-    else:
-        launches.plan_for(space, compiled, policy, words)()
+    pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
+    launches.run(pattern, space, compiled, policy, words, ())

@@ -24,6 +24,7 @@ from .pool_code import ROUNDS
 
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
+_FEW_ROWS = 3  # that are called one by one; more in a row, with no Python between them
 # the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
 # as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
@@ -34,7 +35,6 @@ STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; wh
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
-lock = None  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
@@ -157,24 +157,6 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
     if compiled is None:
         compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers, debug)
     return compiled
-
-
-def _watched(compiled, block, call):
-    """A plan's call that raises the first fault, which its launch has left in the block."""
-    words, raise_if = (ctypes.c_int64 * 8).from_buffer(block, compiled.ahead), compiled.sites.raise_if
-
-    def watched():
-        try:
-            call()
-        except BaseException:
-            words[0] = 0  # whether there is one
-            raise
-        if words[0]:
-            found = bytes(words)
-            words[0] = 0
-            raise_if(found)
-
-    return watched
 
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
@@ -345,7 +327,7 @@ def _call(space, block, address, begin, end, chunk):
 
 def run_for(space, compiled, policy, words):
     if compiled.planned:
-        plan_for(space, compiled, policy, words)()
+        run("for", space, compiled, policy, words, ())
         return
     if policy.__class__ is RangePolicy:
         n = policy.end - policy.begin
@@ -364,70 +346,25 @@ def run_for(space, compiled, policy, words):
         compiled.call(words, low, high, 0)
 
 
-def again_for(space, compiled, policy):
-    """A callable of the words that does what run_for does."""
-    if compiled.planned:
-        return None
-    compiled = _fitting(compiled, policy)
-    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if end - begin > STRIP and space.n_threads == 1:
-        return lambda words: run_for(space, compiled, policy, words)
-    alone, run = _is_alone(space, begin, end, chunk), space.n_threads > 1 and _pool(space).run
-    if policy.__class__ is RangePolicy:
-        if alone:
-            return lambda words: compiled.call(words, begin, end, 0)
-        return lambda words: run(compiled.address, words, begin, end, chunk)
-    more = _extra(compiled, policy)
-    if alone:
-        return lambda words: compiled.call(words + more, begin, end, 0)
-    return lambda words: run(compiled.address, words + more, begin, end, chunk)
-
-
 def run(pattern, space, compiled, policy, words, outs):
+    if not copies_fit(compiled, words, space.n_threads):
+        compiled = compiled.plain()
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
+    left = buffer  # where a debug build leaves the first fault
+    if pattern == "for" or len(rows) > _FEW_ROWS:
+        left = block = ctypes.create_string_buffer(block, len(block))
     _in_turn(space, block, rows)
-    if compiled.sites and buffer[compiled.ahead] != b"\0":
-        compiled.sites.raise_if(buffer[compiled.ahead : compiled.ahead + 64])
-    return None if outs else compiled.results.read(buffer)
+    if compiled.sites and left[compiled.ahead] != b"\0":
+        compiled.sites.raise_if(left[compiled.ahead : compiled.ahead + 64])
+    return compiled.results.read(buffer) if compiled.results and not outs else None
 
 
 def _in_turn(space, block, rows):
-    if len(rows) < 4:
+    if len(rows) <= _FEW_ROWS:
         for row in rows:
             _call(space, block, *row)()
-    else:  # with no Python between them
-        kept = ctypes.create_string_buffer(block, len(block))
-        _in_a_row(space, [(ctypes.addressof(kept), row) for row in rows], [])()
-
-
-def reduce_ahead(space, compiled, policy):
-    """A callable of the words that gives a callable of the results, which are there already."""
-
-    def ahead(words):
-        results = run("reduce", space, compiled, policy, words, ())
-        return lambda: results
-
-    return ahead
-
-
-def plan_for(space, compiled, policy, words):
-    """A callable that does what run_for does, with all but the call itself done before."""
-    if not copies_fit(compiled, words, space.n_threads):
-        compiled = compiled.plain()
-    memory, words, rows = _for(compiled, policy, words, (), space.n_threads)
-    block = ctypes.create_string_buffer(words, len(words))
-    calls = [_again(space, block, row) for row in rows]
-    call = calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
-    return _watched(compiled, block, call) if compiled.sites else call
-
-
-def _again(space, block, row):
-    """`_call`, for many times: what the calling thread does alone is a call with one argument, the others
-    of which take as long as the call does."""
-    address, begin, end, chunk = row
-    if _is_alone(space, begin, end, chunk):
-        return _native([(address, ctypes.addressof(block), begin, end, chunk, 0)], 0, block)
-    return _call(space, block, *row)
+    else:
+        _in_a_row(space, [(ctypes.addressof(block), row) for row in rows], [])()
 
 
 def _native(table, pool_run, kept):
@@ -436,15 +373,6 @@ def _native(table, pool_run, kept):
     call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
-
-
-def _each(calls, copies):
-    try:
-        for call in calls:
-            call()
-    except BaseException:
-        _drop([copies])
-        raise
 
 
 def _drop(buffers):
@@ -466,14 +394,14 @@ def sequence(space, recorded):
 
 def _in_a_row(space, rows, kept):
     """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
-    table, pool = [], _pool(space)
-    for block, (address, begin, end, chunk) in rows:
-        handle = 0 if _is_alone(space, begin, end, chunk) else pool.handle
-        table.append((address, block, begin, end, chunk, handle))
-    if not pool.native and space.n_threads > 1:
-        return functools.partial(_one_by_one, pool, table, kept)
-    shared = pool if any(row[-1] for row in table) else None
-    return functools.partial(_replay, shared, _native(table, shared.run_address if shared else 0, kept))
+    shared = [not _is_alone(space, *row[1:]) for _, row in rows]
+    pool = _pool(space) if any(shared) else None
+    if pool and not pool.native:
+        return functools.partial(_one_by_one, pool, rows, kept)
+    places = [pool.handle if among else 0 for among in shared]
+    table = [(row[0], block, *row[1:], place) for (block, row), place in zip(rows, places)]
+    call = _native(table, pool.run_address if pool else 0, kept)
+    return functools.partial(_replay, pool, call) if pool else call
 
 
 def _prepared(space, recorded):
@@ -493,8 +421,6 @@ def _prepared(space, recorded):
 
 def _replay(pool, call):
     try:
-        if pool is None:
-            return call()
         pool.start()
         with pool.lock:
             call()
@@ -503,9 +429,9 @@ def _replay(pool, call):
         raise
 
 
-def _one_by_one(pool, table, kept):
-    for address, block, begin, end, chunk, _ in table:
-        pool.run(address, block, begin, end, chunk)
+def _one_by_one(pool, rows, kept):
+    for block, (address, *share) in rows:
+        pool.run(address, block, *share)
 
 
 def stamp(space):

@@ -24,7 +24,6 @@ from .lower import RANGE_THREADS, Entry
 from .scan import ScanEntry, words_of_tiles
 
 interprets, builds = False, ("executed",)
-lock = None  # the shortest way needs none
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -114,25 +113,6 @@ class Compiled:
             if not cu.launch_as(self.of_shape, handle, self.parameters, None):
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
-
-    def again(self, grid, shared, rest):
-        """A callable of a launch's words, behind which `rest` stands, that queues it on the default stream by
-        one call of the driver, whose code it returns; False where that cannot be."""
-        if not self.context.alone or not cu.launch_as:
-            return False
-        n_bytes, handle = 8 * self.signature.n_words, self.handle
-        block = ctypes.create_string_buffer(bytes(n_bytes) + rest, n_bytes + len(rest))
-        of_shape = ctypes.byref(Shape(grid, 1, 1, self.threads, 1, 1, shared))
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-        arguments, last = memoryview(block).cast("B")[:n_bytes], None
-
-        def again(words):
-            nonlocal last
-            if words is not last:
-                arguments[:] = last = words
-            return cu.launch_as(of_shape, handle, parameters, None)
-
-        return again
 
 
 class _Faults:
@@ -284,28 +264,6 @@ def run_for(space, compiled, policy, words):
         _launch(space, _for(space, compiled, policy, words, (), None))
 
 
-def again_for(space, compiled, policy):
-    """A callable of the words that does what run_for does, as the shortest way does it: each call takes a
-    block that all but the words are in, so that no lock is wanted."""
-    if policy.__class__ is MDRangePolicy or space.stream or space.debug:
-        return None
-    sized, grid, shared = _configure(space, compiled, policy)
-    if not sized.direct or not 0 < grid <= _MAX_GRID:
-        return None
-    rest, spare = _extra(policy, shared), []
-
-    def again(words):
-        try:
-            call = spare.pop()
-        except IndexError:  # the first launch, or one while another thread is at one
-            call = sized.again(grid, shared, rest)
-        if call(words):
-            run_for(space, compiled, policy, words)  # which says why, or knows what a thread's first wants
-        spare.append(call)
-
-    return again
-
-
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
 # memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
@@ -403,60 +361,10 @@ def run(pattern, space, compiled, policy, words, outs):
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def reduce_ahead(space, compiled, policy):
-    """A callable of the words that queues a reduction of a range, and gives a callable of its results, which
-    waits for it alone."""
-    stream = _workspace(space.device, space.stream)
-
-    def ahead(words):
-        try:
-            work = stream.spare.pop()
-        except IndexError:
-            work = _Ahead(stream)
-        if work.known is not ahead or not work.again or work.again(words):
-            with _lock.held:
-                rows = _reduce(space, compiled, policy, words, (), work)
-                _launch(space, rows)
-            ((_, _, grid, shared, block),) = rows  # all but the words stays as it is
-            work.known, direct = ahead, compiled.direct and not space.stream
-            work.again = direct and compiled.again(grid, shared, block[len(words) :])
-        cu.cuEventRecord(work.mark.handle, space.stream or None)
-
-        def results():
-            cu.cuEventSynchronize(work.mark.handle)
-            found = compiled.results.read(work.words)
-            stream.spare.append(work)
-            return found
-
-        return results
-
-    return ahead
-
-
-def plan_for(space, compiled, policy, words):
-    """A callable that does what run_for does, with all but the driver's call done before."""
-    rows = _for(space, compiled, policy, words, (), None)
-    calls = list(_calls(space, rows))
-    call = calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
-    return _watching(rows[0][0].faults, space.stream or None, call) if space.debug and rows else call
-
-
-def _watching(faults, stream, call):
-    """The same of a debug build: alone, as launches of one kernel leave their faults at one place."""
-
-    def watch():
-        with _lock.held:
-            faults.watch(stream, call)
-
-    return watch
-
-
 def _calls(space, rows):
     for compiled, handle, grid, shared, words in rows:
         # its own: other launches of the kernel do not touch it
-        block = ctypes.create_string_buffer(words, len(compiled.block) if compiled.faults else len(words))
-        if compiled.faults:
-            compiled.faults.put(ctypes.addressof(block))
+        block = ctypes.create_string_buffer(words, len(words))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
         call = functools.partial(
             compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
@@ -481,19 +389,23 @@ def _shortest(call, handle, grid, threads, shared, stream, parameters):
 
 
 def sequence(space, recorded):
-    """A callable that replays recorded launches as one CUDA graph on the stream; None of debug builds."""
+    """Return a function that replays recorded launches as one CUDA graph on the stream, or queues the only
+    one; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    context = driver.context(space.device)
-    stream, reduces = context.recording, any(launch.pattern != "for" for _, launch in recorded)
-    recording, work = dataclasses.replace(space, stream=stream), reduces and _Workspace(context)
+    context, patterns = driver.context(space.device), [launch.pattern for _, launch in recorded]
+    alone = patterns == ["for"]
+    queue = space if alone else dataclasses.replace(space, stream=context.recording)
+    work = _Workspace(context) if {"reduce", "scan"} & {*patterns} else None
     made, calls = {}, []  # made once, of launches that come again
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in made:
-            rows = _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work)
-            made[id(launch)] = list(_calls(recording, rows))
+            rows = _STEPS[launch.pattern](queue, compiled, policy, words, launch.outs, work)
+            made[id(launch)] = list(_calls(queue, rows))
         calls += made[id(launch)]
-    with context.capture(stream) as graph:
+    if alone:
+        return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
+    with context.capture(queue.stream) as graph:
         for call in calls:
             call()
     replay = functools.partial(graph.launch, space.stream or None)
@@ -512,7 +424,6 @@ class _Workspace:
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
         self.partials, self.scans = [], []
-        self.spare = []  # workspaces of reductions whose results are read later, that nobody waits for
 
     def room(self, n_bytes):
         return self._last(self.partials, n_bytes)
@@ -525,19 +436,6 @@ class _Workspace:
         if not kept or n_bytes > kept[-1].nbytes:
             kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
         return kept[-1].pointer
-
-
-class _Ahead:
-    """A workspace with results of its own, which later reductions leave alone, and a mark behind them."""
-
-    def __init__(self, work):
-        self.room, self.counter = work.room, work.counter
-        self.results, self.mark = (
-            work.context.allocate_pinned(512),
-            driver.Event(work.context, 2),
-        )  # of no time
-        self.words = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
-        self.known = self.again = None  # whose it was last, and what launches that again
 
 
 @once
