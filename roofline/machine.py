@@ -2,28 +2,37 @@
 
 import contextlib
 import datetime
-import os
 import platform
 import subprocess
-import time
 from importlib import metadata
 from pathlib import Path
+
+import psutil
 
 # Everything whose version can change a time.
 PACKAGES = ("portable-kernels", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
 
 
 def cpu_model():
-    """The processor's name, from the kernel's table where there is one."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as table:
-            for line in table:
-                key, _, value = line.partition(":")
-                if key.strip().lower() == "model name":
-                    return value.strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
+    """Return the processor's name, from the kernel's table where there is one."""
+    return _table().get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_id(table=None):
+    """Return the processor's family, model and stepping, as "6/143/8", which a virtual machine tells where
+    it hides the name; None where nothing does."""
+    table = _table() if table is None else table
+    names = "cpu family", "model", "stepping"
+    return "/".join(table[name] for name in names) if all(name in table for name in names) else None
+
+
+def _table():
+    """The Linux kernel's facts of the first processor."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+        return {key.strip().lower(): value.strip() for key, _, value in lines}
+    return {}
 
 
 def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
@@ -45,37 +54,31 @@ def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
     return names[number].strip() if number < len(names) else None
 
 
+def _ours():
+    """The numbers of the cores that this process may use, of which a container or a batch system may leave
+    fewer than there are."""
+    asked = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
+    return asked() if asked else list(range(psutil.cpu_count() or 1))
+
+
 def usable_cores():
-    """Cores that this process may use, which a container or a batch system may hold below the machine's."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many cores this process may use."""
+    return len(_ours())
 
 
-def busy_cores(seconds=0.1, stat="/proc/stat"):
-    """How many of our cores other processes keep busy, watched for a moment in which we sleep; None where
-    nobody tells.
+def busy_cores(seconds=0.1):
+    """Return how many of our cores other processes keep busy, watched for a moment in which we sleep; None
+    where the system does not tell.
 
     On two cores with one of them taken, numba's parallel dispatch went from 1.5 microseconds to 7
     milliseconds: the ratios of such a run are about the neighbours.
     """
-    ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    names = {f"cpu{core}" for core in ours}
-
-    def ticks():
-        lines = [line.split() for line in Path(stat).read_text(encoding="utf-8").splitlines()]
-        counts = [[int(v) for v in fields[1:9]] for fields in lines if fields and fields[0] in names]
-        idle = sum(c[3] + c[4] for c in counts)  # idle and waiting for input or output
-        return sum(map(sum, counts)), idle
-
     try:
-        total, idle = ticks()
-        time.sleep(seconds)
-        total_after, idle_after = ticks()
-    except (OSError, ValueError, IndexError):
-        return None  # not Linux
-    passed = total_after - total
-    return round(len(names) * (1 - (idle_after - idle) / passed), 2) if passed > 0 else None
+        each = psutil.cpu_times_percent(seconds, percpu=True)
+        shares = [100.0 - each[k].idle - getattr(each[k], "iowait", 0.0) for k in _ours()]
+    except (OSError, RuntimeError, IndexError, psutil.Error):
+        return None
+    return round(sum(shares) / 100.0, 2)
 
 
 def versions():
@@ -105,6 +108,7 @@ def facts(space):
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "system": platform.platform(),
         "cpu": cpu_model(),
+        "cpu_id": cpu_id(),
         "cores": usable_cores(),
         "busy_cores": busy_cores(),
         "space": space,

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import os
 import re
 import subprocess
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
@@ -395,11 +395,8 @@ def _ones(space, *shapes):
 
 
 def _memory():
-    """Bytes of the machine's memory, or 2 GiB where it does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 2 << 30
+    """Bytes of the machine's memory."""
+    return psutil.virtual_memory().total
 
 
 def _long(space, level, n):

@@ -25,7 +25,7 @@ from typing import Any
 from portable.roofline import against
 from portable.roofline.grid import grid
 from portable.roofline.revision import HERE
-from portable.roofline.scoreboard import headlines
+from portable.roofline.scoreboard import headlines, records
 from portable.roofline.timing import Samples
 from portable.roofline.units import scaled, times
 
@@ -151,11 +151,16 @@ class Row:
             "date": facts.get("date", "")[:10],
             "commit": commit,
             "busy_cores": facts.get("busy_cores"),
+            **({"host": records.host(facts)} if self.headline.of_host else {}),
         }
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object of a row."""
-        seen = self.as_record("", {}, "") if self.sittings else {"name": self.headline.name}
+        seen = (
+            self.as_record("", dict.fromkeys(("cpu", "cpu_id")), "")
+            if self.sittings
+            else {"name": self.headline.name}
+        )
         told = {
             "verdict": self.verdict,
             "absent": self.absent,

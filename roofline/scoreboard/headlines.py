@@ -31,6 +31,9 @@ class Headline:
         As in `portable.roofline.cases.Case`.
     swapped : bool
         What the duel calls the peer is ours, for a duel that tells what more costs.
+    of_host : bool
+        A good part of either side's time is the host's, beside a GPU: only records made with the same CPU
+        are compared.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Headline:
     n: int | None = None
     quick: bool = False
     swapped: bool = False
+    of_host: bool = False
 
     @property
     def group(self) -> tuple[str, int | None, bool]:
@@ -74,8 +78,8 @@ class Headline:
         return replace(duel, peers=peers)
 
 
-def _rows(case, *rows, **size):
-    return [Headline(name, case, *parts, **size) for name, *parts in rows]
+def _rows(case, *rows, **more):
+    return [Headline(name, case, *parts, **more) for name, *parts in rows]
 
 
 ON_CPU = [
@@ -166,6 +170,7 @@ ON_GPU = [
         ("launch", "the caller's time", "CUDA C++", "parallel_for"),
         ("launch of a plan", "the caller's time", "CUDA C++", "plan"),
         ("launch of a graph", "ten launches", "CUDA C++", "graph"),
+        of_host=True,
     ),
     *_rows(
         "tmap",
@@ -217,6 +222,7 @@ ON_GPU = [
         ("calls, tmap", "TMAP, 3 EM iterations", "copies"),
         ("calls, filter", "particle filter", "there"),
         ("calls, predict", "mixture, predict,", "copies"),
+        of_host=True,
     ),
     *_rows(
         "mixture_em",

@@ -1,6 +1,7 @@
 """`python -m portable.roofline measured`: the page docs/measured.md, made from the records.
 
-A table for each kind of machine, with one row for each headline and each claim.
+A table for each kind of machine, with one row for each headline and each claim, and a sentence for each
+headline that lies below the best figure ever seen of it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Made from [the records](records) by `python -m portable.roofline measured`. Figu
 ours where both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles
 or what several runs gave. Both sides ran in turn in one process. Rows of `python -m portable.roofline
 scoreboard` are headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were
-seen at their commit.
+seen at their commit. In brackets behind a GPU stands the CPU of its host (family/model/stepping), where the
+row depends on it.
 
 Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a GPU with
 `pip install "jax[cuda13]"`; particles, which asks for NumPy below 2 but runs with NumPy 2, with
@@ -34,8 +36,9 @@ def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
     for row in document["headlines"]:
         spread = row["ratio"]
         ends = f" ({times(spread['lower'])} to {times(spread['upper'])})"
+        host = f" ({row['host']})" if " " not in row.get("host", " ") else ""  # names are long
         figures = {
-            "question": f"{row['title']}, {row['space']}, beside {row['peer']}",
+            "question": f"{row['title']}, {row['space']}{host}, beside {row['peer']}",
             "figure": scaled(row["ours_seconds"]["median"], "s"),
             "ratio": times(spread["median"]) + ends,
         }
@@ -63,6 +66,10 @@ def page(found: list[dict[str, Any]]) -> str:
     for document in found:
         parts.append(f"\n## {document['machine']['kind']}\n\n{head}")
         parts += [f"| {' | '.join(_cell(row, name) for name in COLUMNS)} |\n" for row in rows_of(document)]
+        notes = [f"* {row['name']}: {row['note']}\n" for row in document["headlines"] if row.get("note")]
+        parts += ["\nRows below the best figure that was ever seen of them, and why:\n\n", *notes] * bool(
+            notes
+        )
     return "".join(parts)
 
 

@@ -2,7 +2,8 @@
 
 One JSON file for each kind of machine, named after it: `headlines`, which a run of the scoreboard is held
 against, and `claims`, which nothing is held against: figures with the command, date and commit by which they
-were seen.
+were seen. A row whose figure depends on the host beside a GPU has its CPU, `host`; there is one for each. A
+`note` says why a row lies below the best figure that was ever seen of it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def kind(facts: dict[str, Any]) -> str:
             " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
         )
     return facts["device"] or f"{facts['cpu']}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
+
+
+def host(facts: dict[str, Any]) -> str:
+    """Return what tells the CPU beside a GPU from others: family, model and stepping, else its name."""
+    return facts["cpu_id"] or facts["cpu"]
 
 
 def path_of(machine: str, folder: Path) -> Path:
@@ -100,6 +106,8 @@ def _check(row):
                 raise ValueError(f"{name}, {part}: {value} is not positive")
     if not isinstance(row["seconds"], (int, float)):
         raise TypeError("seconds: no number")
+    for name in row.keys() & {"host", "note"}:
+        _text(row, name)
     _text(row["identity"], "source")
     dict(row["identity"]["versions"])
 
@@ -120,19 +128,26 @@ def empty(machine: str) -> dict[str, Any]:
     }
 
 
-def find(document: dict[str, Any], space: str, name: str) -> dict[str, Any] | None:
-    """What is on record of a headline on a space."""
-    return next((r for r in document["headlines"] if (r["space"], r["name"]) == (space, name)), None)
+def find(document: dict[str, Any], space: str, name: str, host: str) -> dict[str, Any] | None:
+    """Return the record of a headline on a space; of one that depends on the host, with this CPU."""
+    wanted = space, name, host
+    return next((r for r in document["headlines"] if _key(r) in (wanted, (space, name, ""))), None)
+
+
+def _key(row):
+    return row["space"], row["name"], row.get("host", "")
 
 
 def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document with these rows in place of what was on record of their headlines."""
-    fresh = {(row["space"], row["name"]) for row in rows}
-    kept = [row for row in document["headlines"] if (row["space"], row["name"]) not in fresh]
+    """Return the document with these rows in place of what was on record of their headlines; notes stay."""
+    fresh = {_key(row) for row in rows}
+    kept = [row for row in document["headlines"] if _key(row) not in fresh]
+    notes = {_key(row): {"note": row["note"]} for row in document["headlines"] if row.get("note")}
+    rows = [row | notes.get(_key(row), {}) for row in rows]
     machine = {"kind": document["machine"]["kind"], **facts}
     return document | {
         "machine": machine,
-        "headlines": sorted([*kept, *rows], key=lambda row: (row["space"], row["name"])),
+        "headlines": sorted([*kept, *rows], key=_key),
     }
 
 

@@ -109,7 +109,8 @@ def command(options: Any, space: str, warn: Callable[[dict], None], say: Callabl
         files.check_writable("--records", path)
     warn(facts)
     sort = scoreboard.machine_of(space)
-    rows = [scoreboard.Row(h, records.find(document, on, h.name), scoreboard.LIMITS[sort]) for h in found]
+    limit = scoreboard.LIMITS[sort]
+    rows = [scoreboard.Row(h, records.find(document, on, h.name, records.host(facts)), limit) for h in found]
     seconds = 60.0 * (options.minutes or scoreboard.MINUTES[sort])
     passes, interrupted = scoreboard.RECORDED if options.record else 1, False
     try:

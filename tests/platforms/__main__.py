@@ -24,6 +24,7 @@ WHEELS = (
     "platformdirs",
     "rich",
     "greenlet",
+    "psutil",
     "pytest",
     "hypothesis",
     "mpmath",

@@ -13,6 +13,7 @@ def machine(**changes):
         "date": "2026-01-01T00:00:00+00:00",
         "system": "Linux",
         "cpu": "A processor",
+        "cpu_id": None,
         "cores": 2,
         "busy_cores": 0.0,
         "space": "threads",

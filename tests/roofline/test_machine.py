@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -30,26 +31,21 @@ def test_no_driver_means_no_name(tmp_path):
     assert machine.gpu_model("cuda", tmp_path / "nowhere") is None
 
 
-def test_busy_cores_counts_our_cores_only(tmp_path, monkeypatch):
-    stat = tmp_path / "stat"
-
-    def write(busy, idle):
-        lines = [
-            "cpu  9 9 9 9 9 9 9 9 0 0",
-            f"cpu0 {busy} 0 0 {idle} 0 0 0 0 0 0",
-            "cpu1 0 0 0 5 5 0 0 0 0 0",
-            "intr 1 2",
-        ]
-        stat.write_text("\n".join(lines))
-
-    write(0, 0)
-    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: {0}, raising=False)
-    monkeypatch.setattr(machine.time, "sleep", lambda seconds: write(75, 25))
-    assert machine.busy_cores(stat=stat) == 0.75
+def test_busy_cores_counts_our_cores_only(monkeypatch):
+    monkeypatch.setattr(machine, "_ours", lambda: [0, 2])
+    each = [
+        types.SimpleNamespace(idle=idle, iowait=wait)
+        for idle, wait in ((20.0, 5.0), (0.0, 0.0), (100.0, 0.0))
+    ]
+    monkeypatch.setattr(machine.psutil, "cpu_times_percent", lambda seconds, percpu: each)
+    assert machine.busy_cores() == 0.75
+    monkeypatch.setattr(machine, "_ours", lambda: [7])
+    assert machine.busy_cores() is None
 
 
-def test_busy_cores_is_unknown_where_nobody_tells(tmp_path):
-    assert machine.busy_cores(stat=tmp_path / "nowhere") is None
+def test_a_processor_is_told_by_its_numbers():
+    assert machine.cpu_id({"cpu family": "6", "model": "143", "stepping": "8"}) == "6/143/8"
+    assert machine.cpu_id({"model name": "Neoverse"}) is None
 
 
 ALONE = """

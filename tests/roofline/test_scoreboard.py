@@ -12,7 +12,7 @@ from portable.errors import InputError
 from portable.roofline import __main__ as cli
 from portable.roofline import cases, machine, peers, scoreboard
 from portable.roofline.contract import Contender, Duel
-from portable.roofline.scoreboard import headlines, identity, records, sitting, standing
+from portable.roofline.scoreboard import headlines, identity, measured, records, sitting, standing
 from portable.roofline.scoreboard.headlines import Headline
 
 from .fakes import machine as facts_of
@@ -273,6 +273,27 @@ def test_a_record_is_written_and_held_against(quiet, capsys):
     after = records.read(path)
     assert [r["commit"] for r in after["headlines"]] == ["1234abcd", "5678abcd", "1234abcd"]
     assert before != path.read_text() and not list(quiet.glob(".*"))
+
+
+def test_a_row_of_the_host_is_held_against_the_same_processor(quiet, monkeypatch, capsys):
+    """Beside another one it has no record, which is no pass and no loss, and then one of its own."""
+    quiet.mkdir()
+    known = [Headline("fine", "launch", "", ""), Headline("calls", "calls", "", "", of_host=True)]
+    monkeypatch.setattr(headlines, "of", lambda space: known)
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0
+    (path,) = quiet.iterdir()
+    document = records.read(path)
+    assert [r.get("host") for r in document["headlines"]] == ["A processor", None]
+    document["headlines"][0] |= {"host": "1/2/3", "note": "there 11"}
+    document["headlines"][0]["ratio"]["median"] = 20.0
+    records.write(path, document)
+    assert scored(quiet) == 0 and "1 holds, 1 no record" in capsys.readouterr().out
+    assert scored(quiet, "--record", "--commit", "1234abcd") == 0
+    assert scored(quiet) == 0 and "2 holds" in capsys.readouterr().out
+    document = records.read(path)
+    assert [r.get("host") for r in document["headlines"]] == ["1/2/3", "A processor", None]
+    page = measured.page([document])
+    assert "(1/2/3)" in page and "* calls: there 11\n" in page
 
 
 def test_a_peer_that_changed_is_no_pass_until_it_is_recorded(quiet, capsys):
