@@ -395,7 +395,7 @@ def _measured(options):
 
 
 def _validate(options, space):
-    validate = listed.beside("validate")
+    validate = listed.beside("truth.validate")
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     _warn_if_busy(facts)
     rates = functools.cache(lambda: validate.rates(space, options.quick))
@@ -443,7 +443,7 @@ def _diff(options):
 
 
 def _counters(options):
-    counters = listed.beside("counters")
+    counters = listed.beside("truth.counters")
     found = counters.rows()
     _console().print(counters.table(found))
     launches = [row.as_dict() for row in found]

@@ -8,7 +8,7 @@ arithmetic      flops of the text, or of the code where it has fewer, at the FMA
                 the largest counts
 integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
                 on a GPU of kernels without floating-point work
-memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
+memory LEVEL    compulsory bytes at the bandwidth of the nearest level that was seen to hold as much
 requested       executed loads and stores at the first level's bandwidth (CPU)
 atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch in a graph of many, the least that one can cost
@@ -133,7 +133,7 @@ def moving(counts, ceilings, level=None):
 def _level_that_held(counts, ceilings):
     """Where bytes come from: of several cores one may write what another wrote the launch before, which goes
     by way of the cache that they share."""
-    level, shared = ceilings.level_that_held(counts.compulsory), ceilings.measured_at("L3")
+    level, shared = ceilings.level_of(counts.compulsory), ceilings.measured_at("L3")
     written = any(written for _, written in counts.arrays.values())
     several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1
     return "L3" if level in ("L1", "L2") and written and shared and several else level

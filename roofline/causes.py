@@ -9,27 +9,18 @@ launch            the cost of a launch (measured; up to twice that), of a kernel
                   without, its part of a launch ten times as dear, with bytes from where so many lie
 divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
                   time; without, the share of the lanes that took part, beside the bytes that are moved
-executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
-                  cycle; without, those of the text
-instructions      all instructions that ran, at four a cycle and core; without, the arithmetic alone
-memory LEVEL      compulsory bytes from a farther level than the nearest that could hold them
-reread            bytes from a memory level that nearer caches did not keep, by the sampled accesses; where
-                  none were sampled, all loads and stores at the level that delivers as much; without, each
-                  byte once
-scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
-scattered         elements gathered or scattered one by one, two a cycle; without, by packs
+scattered         elements gathered or scattered one by one, two a cycle; without, by packs. Where each index
+                  goes along a row of its own, all of the time; without, packs of what lies side by side
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
                   accesses, of those that they come from (on a GPU a sector each); without, the elements
                   alone, side by side; at places that data tell they stay gathered, from the nearest cache
-integer division  at its rate, which is that of one lane at a time
 conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
 spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
                   on a GPU those of each thread, once at least, and with each operation at most
 banks             accesses to scratch, as often as the bank with most words is asked (GPU)
 together          atomic operations on so few places (of a CPU lines, of a GPU elements) that they meet; what
                   that costs lies between nothing and the slowest rate at one place; without, each to its own
-integer           integer operations of the text beside arithmetic (GPU)
 parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
 
 special           special functions, where nothing else was found: they are part of the roof, most of its
@@ -53,30 +44,22 @@ from portable.roofline import compiled
 from portable.roofline.attainable import atomics, moving
 from portable.roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
 from portable.roofline.counting import WARP
-from portable.roofline.mix import FLOPS, lanes_and_type
+from portable.roofline.mix import lanes_and_type
 from portable.roofline.touched import SIZES, accesses
-from portable.roofline.units import scaled, times
+from portable.roofline.units import scaled
 
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 # instructions, and loads or scalar operations, that a core starts in a cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
-QUARTER = 0.25  # of the time: what is less no bytes hide
-MORE = 1.3  # times what a text has: its code does more
-IN_A_CHAIN = 8  # times as long, of two that start in a cycle: an addition or product takes four
 LARGE = 10  # times a launch's cost: so long takes one that is about its own work
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
 
 
 def causes(kernel, ceilings):
     """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first;
-    at least one: waiting.
-
-    That many instructions are started says less than what makes them many, so it stands last; that lines come
-    again less than that each element brings one, if the gain is the same.
-    """
+    at least one: waiting."""
     n = len(kernel.times)
     took = kernel.seconds / n
     least = max(kernel.bound.seconds, moving(kernel.counts, ceilings))
@@ -88,7 +71,7 @@ def causes(kernel, ceilings):
     ]
     found = sorted(
         (c for c in found if c.gain >= WORTH),
-        key=lambda c: (c.name == "instructions", -round(c.gain, 2), c.name == "reread", -c.seconds),
+        key=lambda c: (-round(c.gain, 2), -c.seconds),
     )
     if not found and (cause := compiled.special(kernel, ceilings, took)):
         return [cause]
@@ -97,7 +80,7 @@ def causes(kernel, ceilings):
         return [waiting.without(took, least, launch) if waiting.ideal else waiting]
     kinds = {}
     for c in found:
-        kinds.setdefault(c.name.partition(" ")[0] if c.name.startswith("memory ") else c.name, c)
+        kinds.setdefault(c.name, c)
     return list(kinds.values())
 
 
@@ -132,16 +115,11 @@ def candidates(kernel, ceilings, took):
         alone = min(compiled.alone(counts, ceilings), took)
         ideal = math.hypot((1.0 - idle) * (took - alone), moving(counts, ceilings))
         found.append(Cause("divergence", took, text, ideal=ideal, alone=alone))
-    found += _of_divisions(counts, ceilings, took)
     if counts.executed and counts.ptx is None and ceilings.clock:
-        found += _of_instructions(kernel, ceilings, took)
+        found += _of_gathers(kernel, ceilings, took)
     found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
     found += _of_atomics(counts, ceilings, took)
-    if counts.ptx is not None and counts.integer and not kernel.bound.wants["integer"]:
-        text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
-        seconds = counts.integer / ceilings.rate("integer int64")
-        found.append(Cause("integer", seconds, text, ideal=compiled.converting(counts, ceilings)))
     return [*found, *_of_parallelism(kernel, ceilings, took)]
 
 
@@ -168,7 +146,7 @@ def _of_atomics(counts, ceilings, took):
         else:  # and so many places of their own have to be moved
             own = sum(2 * m * SIZES[dtype] for (_, dtype), m in counts.atomics.items())
             moved = counts.compulsory + own
-            apart = max(apart, moved / ceilings.bandwidth(ceilings.level_that_held(moved)))
+            apart = max(apart, moved / ceilings.bandwidth(ceilings.level_of(moved)))
         yield Cause("together", max(apart, min(took, together)), text, ideal=apart)
 
 
@@ -186,77 +164,60 @@ def _meeting(counts, ceilings):
     return min(1.0, others / places) if places else 0.0
 
 
-def _of_divisions(counts, ceilings, took):
-    """Integer divisions of the code, which no unit does in one step; at most they take as long beside the
-    bytes that are moved, if neither hides the other."""
-    seconds = sum(
-        n * lanes_and_type(of)[0] / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
-        for (_, name, of), n in (counts.executed or {}).items()
-        if name in DIVISIONS
-    )
-    if seconds > QUARTER * took:
-        moved = moving(counts, ceilings)
-        seconds, ideal = (
-            min(max(took, seconds), seconds + moved),
-            math.hypot(moved, compiled.started(counts, ceilings)),
-        )
-        text = "its integer divisions want that time"
-        yield Cause("integer division", seconds, text, ideal=ideal, fixed=True)
-
-
-def _of_instructions(kernel, ceilings, took):
-    """What the optimised code does more, or other, than the text."""
-    counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
-    scalar, total, scattered, written = 0, 0, 0, 0
-    for (_, name, of), n in counts.executed.items():
-        lanes, dtype, _ = lanes_and_type(of)
-        scalar += n * (name.startswith("inside ") and lanes == 1)
-        if name.startswith(("special ", "inside ")):
-            continue
-        total += n
+def _of_gathers(kernel, ceilings, took):
+    """What a CPU's code gathers or scatters element by element."""
+    counts, gathered, written = kernel.counts, collections.Counter(), 0
+    for (place, name, of), n in counts.executed.items():
         if name in ("masked.gather", "masked.scatter"):
-            scattered += n * lanes
-            written += n * lanes * (name == "masked.scatter")
-        scalar += n * (lanes == 1 and dtype.startswith("float") and name in FLOPS)
-    vector = compiled.vectors(counts, ceilings)
-    special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
-    wanted = kernel.bound.wants["arithmetic"]
-    ran, flops = sum(counts.executed_totals["flops"].values()), counts.flops
-    more = ran > MORE * flops or special > MORE * kernel.bound.special
-    if (more or one_by_one > vector + special) and vector + special + one_by_one > MORE * wanted:
-        seconds = vector + special + one_by_one
-        if one_by_one > vector + special:  # of a chain each waits for the one before, whatever could start
-            text = f"its {scaled(scalar)} operations run one lane at a time"
-            seconds = min(max(took, seconds), IN_A_CHAIN * seconds)
-            ideal = math.hypot(max(wanted, seconds / LANES), moving(counts, ceilings))
-            yield Cause("executed", seconds, text, ideal=ideal)
-        elif counts.masked <= IDLE:  # else it is that of idle lanes
-            text = "the compiled code does more arithmetic than the text"
-            yield Cause("executed", seconds, text, ideal=wanted)
-    text = f"its {scaled(total)} instructions, of which arithmetic is a part, want that time to be started"
-    yield Cause("instructions", total / (PER_CYCLE * cycles), text, ideal=wanted)
-    if scattered:
-        text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
-        seconds = scattered / (LOADS_PER_CYCLE * cycles)
-        yield Cause("scattered", seconds, text, ideal=seconds / LANES)
-        moves, reach, others = _jumps(counts)
-        level = ceilings.level_that_held(reach)  # what is touched stays there
-        elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
-        each = _lines_from(kernel, ceilings, others) if elements else {}
-        found = []
-        if rate and elements:
-            found.append((elements / rate, level))
-        if each:
-            found.append((sum(each.values()), max(each, key=each.get)))
-        ideal = max(kernel.bound.seconds, _in_order(counts, ceilings, scattered))
-        for once, level in found:
-            text = (
-                f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
-                f" line of {LINE} bytes from {level}"
-            )
-            # a line that is written is read before, and goes back, for which nobody need wait
-            twice = (1.0 + written / scattered) * once
-            yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
+            elements = n * lanes_and_type(of)[0]
+            if name == "masked.gather":
+                gathered[place] += elements
+            else:
+                written += elements
+    if not (scattered := gathered.total() + written):
+        return
+    text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
+    seconds = scattered / (LOADS_PER_CYCLE * ceilings.clock * _threads(ceilings))
+    one_by_one = Cause("scattered", seconds, text, ideal=seconds / LANES)
+    yield _across(counts, ceilings, gathered, took) or one_by_one
+    moves, reach, others = _jumps(counts)
+    level = ceilings.level_of(reach)  # what is touched stays there
+    elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
+    each = _lines_from(kernel, ceilings, others) if elements else {}
+    found = []
+    if rate and elements:
+        found.append((elements / rate, level))
+    if each:
+        found.append((sum(each.values()), max(each, key=each.get)))
+    ideal = max(kernel.bound.seconds, _in_order(counts, ceilings, scattered))
+    for once, level in found:
+        text = (
+            f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
+            f" line of {LINE} bytes from {level}"
+        )
+        # a line that is written is read before, and goes back, for which nobody need wait
+        twice = (1.0 + written / scattered) * once
+        yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
+
+
+def _across(counts, ceilings, gathered, took):
+    """Rows across lanes: each index goes along a row of its own, so that its neighbour's element is a row
+    away, and a pack gathers what an index alone would find side by side."""
+    place, elements = max(gathered.items(), key=lambda one: one[1], default=("", 0))
+    loads = {
+        operation.rpartition(" ")[2]: n
+        for (line, operation, _), n in counts.text.items()
+        if line == place and accesses(operation, "load ")
+    }
+    rows = [name for name in loads.keys() - counts.by_data if 2 * counts.moves.get(name, 0) < loads[name]]
+    if rows and elements > HALF * sum(loads.values()):
+        text = (
+            f"line {place.rpartition(':')[2]}: neighbouring indices are a row of {' and '.join(sorted(rows))}"
+            f" apart (strided), so that {scaled(elements)} elements are gathered one by one"
+        )
+        ideal = math.hypot(compiled.vectors(counts, ceilings), moving(counts, ceilings))
+        return Cause("scattered", took, text, ideal=ideal)
+    return None
 
 
 def _in_order(counts, ceilings, scattered):
@@ -327,47 +288,18 @@ def _busy_arithmetic(kernel, ceilings):
 
 
 def _of_memory(kernel, ceilings, took):
-    """Bytes that come from farther than the roof assumes, or more often."""
-    levels, counts = [name for name, _ in ceilings.levels], kernel.counts
-    moved, level, scratch = counts.compulsory, kernel.bound.level, counts.scratch
-    for farther in levels[levels.index(level) + 1 :]:
-        text = f"its {scaled(moved, 'B')} would fit into {level}, and come from {farther} at the rate seen"
-        yield Cause(
-            f"memory {farther}",
-            moved / ceilings.bandwidth(farther),
-            text,
-            ideal=moved / ceilings.bandwidth(level),
-        )
+    """Bytes that are moved beside those that are wanted."""
+    counts, level = kernel.counts, kernel.bound.level
+    moved = counts.compulsory
     lines = counts.line_bytes
     if lines > 1.5 * moved:
-        where = ceilings.level_that_held(lines)
+        where = ceilings.level_of(lines)
         text = (
             f"the elements that it needs, {scaled(moved, 'B')}, lie apart, in lines of {scaled(lines, 'B')}"
             f" that come from {where}"
         )
         ideal = moving(counts, ceilings)
         yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=ideal, fixed=True)
-    asked = kernel.near_bytes - scratch
-    behind = list(kernel.level_bytes(ceilings).items())[1:]
-    for name, passed in behind:
-        if passed > 1.5 * max(moved, lines):  # lines that come once are overfetch
-            text = (
-                f"nearer caches do not keep what it reads again: {scaled(passed, 'B')} come from {name},"
-                f" {times(passed / moved)} times what it must move"
-            )
-            ideal = _in_order(counts, ceilings, math.inf)
-            yield Cause("reread", passed / ceilings.bandwidth(name), text, ideal=ideal)
-    if moved and asked > 1.5 * moved and (counts.ptx is not None or not behind):
-        nearer = [name for name in levels[: levels.index(level) + 1] if name not in dict(behind)]
-        at = [(asked / ceilings.bandwidth(name), name) for name in nearer]
-        if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
-            at.append((asked / ceilings.bandwidth("shared"), "the first cache"))
-        seconds, name = min(at, key=lambda one: abs(math.log(one[0] / took)))
-        text = (
-            f"its loads and stores ask for {scaled(asked, 'B')}, {times(asked / moved)} times what it must"
-            f" move, about what {name} delivers in that time"
-        )
-        yield Cause("reread", seconds, text, ideal=moved / ceilings.bandwidth(level))
     if counts.apart:
         sectors = SECTOR * counts.apart
         text = (
@@ -384,12 +316,6 @@ def _of_memory(kernel, ceilings, took):
                 f" {SECTOR} bytes from {level}"
             )
             yield Cause("overfetch", elements / rate, text, ideal=ideal, fixed=True)
-    if scratch and "bandwidth shared" in ceilings.items:
-        text = (
-            f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory"
-            " delivers in that time"
-        )
-        yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
 
 
 def _packed(counts):

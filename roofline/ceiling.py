@@ -168,19 +168,6 @@ class Ceilings:
         return [*first, *self.levels]
 
     def level_of(self, n_bytes: float) -> str:
-        """The nearest memory level that holds so many bytes.
-
-        Parameters
-        ----------
-        n_bytes : float
-
-        Returns
-        -------
-        str
-        """
-        return _holding(self.levels, n_bytes)
-
-    def level_that_held(self, n_bytes: float) -> str:
         """The nearest memory level that was seen to hold so many bytes, where that was looked for: what other
         guests of a machine leave of a cache that they share.
 

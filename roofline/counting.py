@@ -23,6 +23,8 @@ import functools
 import math
 from typing import Any, Literal
 
+import numpy as np
+
 import portable as pk
 from portable.errors import InputError, LoweringError
 from portable.roofline.arguments import Data
@@ -40,12 +42,12 @@ from portable.roofline.touched import (
     scattered,
     summed,
 )
-from portable.roofline.traffic import blocks_of
 
 WARP, MEMBERS = 32, 1024  # members that a GPU's smallest team has, and its largest
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 # of a launch, that are timed alone; launches of each in a graph, and replays, of which the fastest counts
 BLOCKS, IN_A_ROW, REPEATS = 4, 20, 3
+SOME = 32  # blocks of a launch that stand for all
 
 
 def count(
@@ -181,6 +183,45 @@ def _alone(policy, kernel, args):
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     parts, _ = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
     return max((in_a_graph(part, kernel, args) for part in parts[:BLOCKS]), default=0.0)
+
+
+def blocks_of(policy, grid, threads):
+    """(some of the blocks of a launch, as launches of their own; how many there are). Of teams the first one
+    stands for all.
+
+    Parameters
+    ----------
+    policy : RangePolicy, MDRangePolicy or TeamPolicy
+    grid : int or tuple of int, or None
+        Blocks along each axis, the one of the last index first; None of a space without blocks.
+    threads : int
+        Of a block.
+
+    Returns
+    -------
+    (list of policies, int)
+    """
+    if not grid:
+        return [], 0
+    if isinstance(policy, pk.TeamPolicy):
+        return [dataclasses.replace(policy, league_size=1)], policy.league_size
+    total = math.prod(grid) if isinstance(grid, tuple) else grid
+    few = np.random.default_rng(0).permutation(total)[:SOME] if total > SOME else range(total)
+    if isinstance(policy, pk.RangePolicy):
+        width = -(-(policy.end - policy.begin) // total)
+        starts = (policy.begin + width * int(k) for k in few)
+        return [dataclasses.replace(policy, begin=s, end=min(s + width, policy.end)) for s in starts], total
+    extents = policy.extents
+    width = 1 << max(-(-extents[-1] // grid[0]) - 1, 0).bit_length()
+    sides = (*[1] * (len(extents) - 2), threads // width, width)
+    tiles = [-(-n // side) for n, side in zip(extents, sides)]
+    found = []
+    for k in few:
+        at = [int(t) * side for t, side in zip(np.unravel_index(int(k), tiles), sides)]
+        begin = tuple(b + a for b, a in zip(policy.begin, at))
+        end = tuple(min(b + side, e) for b, side, e in zip(begin, sides, policy.end))
+        found.append(dataclasses.replace(policy, begin=begin, end=end))
+    return found, total
 
 
 def in_a_graph(policy, kernel, args, times=IN_A_ROW):

@@ -34,7 +34,6 @@ _CONSTANTS = {
     "fma": (0.999, 0.001),
     "no fma": (1.0, 1e-6),
     "integer": (5, 3),
-    "integer division": (7, 1),
     "special": (2.0, 1e-9),
 }  # of order one
 
@@ -172,15 +171,6 @@ def _arithmetic(space, quick):
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
         yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")
-        yield plan(
-            "integer division",
-            kernels.integer_divisions,
-            kernels.FEW,
-            dtype,
-            few,
-            f"{kernels.FEW} divisions a trip",
-            "op",
-        )
 
 
 def _conversions(space, quick):

@@ -239,19 +239,6 @@ def element_at(i, place, x):
 
 
 @pk.kernel
-def integer_divisions(i, trips, b, c, out):
-    """FEW integer divisions a trip that do not wait for each other, by a number of its own each: the
-    reciprocal of one number for all would be taken once, before the loop. Quotients stay below 1,000."""
-    x, first = pk.local(FEW, out.dtype), b + out[i]
-    for k in range(pk.static(FEW)):
-        x[k] = out[i] + k
-    for trip in range(trips):
-        for k in range(pk.static(FEW)):
-            x[k] ^= 1000 * (trip + k) // (first + trip + k)
-    out[i] = (x[0] ^ x[1] ^ x[2] ^ x[3]) & c
-
-
-@pk.kernel
 def triad_again(team, trips, s, b, c, a):
     """The triad on a team's own rows, over and over: the rows stay in the cache that holds them."""
     row = team.league_rank

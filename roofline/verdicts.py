@@ -12,7 +12,6 @@ WORDS = {
     "atomics": "its atomic operations",
     "launch": "the cost of launches",
     "requested": "its loads and stores from the nearest cache",
-    "scratch": "its loads and stores of scratch",
 }
 CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and what it means or what helps
     "neighbours": (
@@ -40,38 +39,13 @@ CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and w
         "idle lanes",
         "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
     ),
-    "executed": (
-        "more operations than the text has",
-        "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
-    ),
-    "instructions": (
-        "instructions beside arithmetic",
-        "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
-    ),
     "overfetch": (
         "more data fetched than used",
         "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
     ),
     "scattered": (
         "elements fetched one by one",
-        "Neighbouring indices that read neighbouring elements are served by one load.",
-    ),
-    "reread": (
-        "the same data read again",
-        "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
-    ),
-    "memory": (
-        "data from farther than they have to be",
-        "What was used last is found in the nearest cache: work on pieces that fit it.",
-    ),
-    "scratch": ("scratch", "What stays in registers (pk.local) is read from scratch less often."),
-    "integer": ("integer operations", "Indices computed once, and in int32 where they fit, cost less."),
-    "integer division": (
-        "integer divisions",
-        (
-            "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs"
-            " less."
-        ),
+        "A team for each row, or the other layout, lets neighbouring indices read neighbouring elements by one load.",
     ),
     "conversions": (
         "conversions between types",
@@ -97,12 +71,11 @@ CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and w
     "launch": ("the cost of a launch", "Larger launches, pk.plan or pk.capture."),
 }
 # What a reason ends with; of these there is nothing to be done in the kernel's text.
-HELP = {name: help for name, (_, help) in CAUSES.items() if name not in ("neighbours", "several", "memory")}
+HELP = {name: help for name, (_, help) in CAUSES.items() if name not in ("neighbours", "several")}
 
 
 def titled(name):
-    """(name, title) of a cause; "memory L2" is "memory"."""
-    name = "memory" if name.startswith("memory ") else name
+    """(name, title) of a cause."""
     return name, CAUSES[name][0] if name in CAUSES else name
 
 

@@ -9,7 +9,7 @@ import pytest
 import portable as pk
 from portable.errors import SpaceUnavailableError
 from portable.roofline import __main__ as cli
-from portable.roofline import counters
+from portable.roofline.truth import counters
 from portable.roofline.cases import counters as workload
 
 # That every launch of the workload can be counted is seen where counting builds are lowered: test_ptx.py

@@ -10,7 +10,8 @@ from portable.watch.counts.cuda import ptx as counting_ptx
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.launch.dispatch import describe_launch
 from portable.core.places.space import resolve
-from portable.roofline import measuring, microkernels, peers, truth, validate
+from portable.roofline import measuring, microkernels, peers, truth
+from portable.roofline.truth import validate
 from portable.roofline.cases import counters, layer
 
 from ..launching import builds

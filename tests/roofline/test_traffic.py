@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.roofline import traffic
+from portable.roofline.truth import traffic
 from portable.roofline.cases import layer
 from portable.roofline.microkernels import copy
 from portable.roofline.truth import pairs
-from portable.roofline.traffic import LINE, SECTOR, blocks_of, predicted
+from portable.roofline import counting
+from portable.roofline.counting import blocks_of
+from portable.roofline.truth.traffic import LINE, SECTOR, predicted
 
 
 def on_lines(*arrays):
@@ -104,6 +106,6 @@ def test_blocks_are_the_launch_in_parts(policy, grid, threads, total):
 
 def test_of_many_blocks_some_are_looked_at():
     parts, n = blocks_of(pk.MDRangePolicy((0, 0), (4096, 4096)), (128, 512, 1), 256)
-    assert n == 128 * 512 and len(parts) == traffic.SOME
+    assert n == 128 * 512 and len(parts) == counting.SOME
     assert {p.extents for p in parts} == {(8, 32)}
     assert blocks_of(pk.RangePolicy(0, 9), None, None) == ([], 0)

@@ -11,7 +11,8 @@ import portable as pk
 from portable import roofline
 from portable.errors import InputError
 from portable.roofline import __main__ as cli
-from portable.roofline import timing, truth, validate
+from portable.roofline import timing, truth
+from portable.roofline.truth import validate
 from portable.roofline.timing import Samples
 from portable.roofline.truth import pairs, Pair
 

@@ -77,7 +77,7 @@ def test_advice_names_its_evidence(result, changes, words):
 
 def test_every_resource_has_words(counts, quick_ceilings):
     bound = roofline.attainable.bound(counts, quick_ceilings("serial"))
-    assert all(re.fullmatch(r"[\w' ]+", resource(name)) for name in (*bound.wants, "scratch"))
+    assert all(re.fullmatch(r"[\w' ]+", resource(name)) for name in bound.wants)
 
 
 def test_the_median_share_is_told_and_each_row_far_below_with_its_reason(quick_ceilings):

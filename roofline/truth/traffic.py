@@ -16,12 +16,12 @@ import numpy as np
 
 import portable as pk
 from portable.roofline.arguments import Data
+from portable.roofline.counting import blocks_of
 from portable.roofline.touched import SIZES, accesses, beyond, by_names
 
 SECTOR, LINE = 32, 64  # bytes that a GPU's caches move at least, and of the lines that are counted
 FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
 AGAIN = 1.1  # times what is touched: so much is asked for where blocks, or their threads, share it
-SOME = 32  # blocks that are looked at
 TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
 
 
@@ -113,42 +113,3 @@ def of_memory(whole, second):
     sizes, passed = np.log(list(whole.beyond)), np.log(np.maximum(list(whole.beyond.values()), 1))
     fetched, back = (float(np.exp(np.interp(math.log(second), sizes, passed[:, way]))) for way in (0, 1))
     return fetched + back - min(second * back / (fetched + back), written)
-
-
-def blocks_of(policy, grid, threads):
-    """(some of the blocks of a launch, as launches of their own; how many there are). Of teams the first one
-    stands for all.
-
-    Parameters
-    ----------
-    policy : RangePolicy, MDRangePolicy or TeamPolicy
-    grid : int or tuple of int, or None
-        Blocks along each axis, the one of the last index first; None of a space without blocks.
-    threads : int
-        Of a block.
-
-    Returns
-    -------
-    (list of policies, int)
-    """
-    if not grid:
-        return [], 0
-    if isinstance(policy, pk.TeamPolicy):
-        return [replace(policy, league_size=1)], policy.league_size
-    total = math.prod(grid) if isinstance(grid, tuple) else grid
-    few = np.random.default_rng(0).permutation(total)[:SOME] if total > SOME else range(total)
-    if isinstance(policy, pk.RangePolicy):
-        width = -(-(policy.end - policy.begin) // total)
-        starts = (policy.begin + width * int(k) for k in few)
-        return [replace(policy, begin=s, end=min(s + width, policy.end)) for s in starts], total
-    extents = policy.extents
-    width = 1 << max(-(-extents[-1] // grid[0]) - 1, 0).bit_length()
-    sides = (*[1] * (len(extents) - 2), threads // width, width)
-    tiles = [-(-n // side) for n, side in zip(extents, sides)]
-    found = []
-    for k in few:
-        at = [int(t) * side for t, side in zip(np.unravel_index(int(k), tiles), sides)]
-        begin = tuple(b + a for b, a in zip(policy.begin, at))
-        end = tuple(min(b + side, e) for b, side, e in zip(begin, sides, policy.end))
-        found.append(replace(policy, begin=begin, end=end))
-    return found, total

@@ -21,7 +21,7 @@ from portable.roofline.cases import counters as workload
 from portable.roofline import measuring
 from portable.roofline.counting import count
 from portable.roofline.counts import Counts
-from portable.roofline.traffic import SECTOR, predicted
+from portable.roofline.truth.traffic import SECTOR, predicted
 from portable.roofline.units import scaled
 
 _OPERATION = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
