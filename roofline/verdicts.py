@@ -45,7 +45,7 @@ CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and w
     ),
     "scattered": (
         "elements fetched one by one",
-        "A team for each row, or the other layout, lets neighbouring indices read neighbouring elements by one load.",
+        "A team for each row, or the other layout, lets neighbours read neighbouring elements by one load.",
     ),
     "conversions": (
         "conversions between types",

@@ -1,8 +1,8 @@
 """A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it
 time.
 
-What `portable.roofline.reasons` says of them is held against the clock by `portable.roofline.truth.validate`. Sizes
-and data are drawn when a pair is made, so that no rule can be fitted to them.
+What `portable.roofline.reasons` says of them is held against the clock by `portable.roofline.truth.validate`.
+Sizes and data are drawn when a pair is made, so that no rule can be fitted to them.
 """
 
 from collections.abc import Callable
