@@ -11,8 +11,8 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
+from .core import locks  # first: it refuses a subinterpreter, which NumPy would refuse without a remedy
 from . import former, errors, numba, random
-from .core import locks
 from .core.language import words
 from .core.texts.elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .core.language.annotations import ArrayLike, Number, SpaceLike
