@@ -34,11 +34,18 @@ _FREE = {
 def tokens(text):
     """The size of a text: each name, number and operator is one, a string its words; comments and docstrings
     are free."""
-    free, n = set(docstrings(ast.parse(text))), 0
+    free, n, begun = set(docstrings(ast.parse(text))), 0, []
+    lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        string = token.type == tokenize.STRING or tokenize.tok_name[token.type].startswith("FSTRING_MIDDLE")
-        if token.type not in _FREE and not (string and token.start in free):
-            n += max(1, len(token.string.split())) if string else 1
+        kind = tokenize.tok_name[token.type]
+        if kind.endswith("STRING_START"):  # from Python 3.12 on the parts of an f-string are tokens
+            begun.append(token.start)
+        if kind.endswith("STRING_END"):
+            (row, column), (last, end) = begun.pop(), token.end
+            whole = "".join(lines[row - 1 : last])[column : end - len(lines[last - 1]) or None]
+            n += 0 if begun else max(1, len(whole.split()))
+        elif not begun and token.type not in _FREE and not (kind == "STRING" and token.start in free):
+            n += max(1, len(token.string.split())) if kind == "STRING" else 1
     return n
 
 
@@ -67,3 +74,5 @@ def test_a_room_stays_below_its_cap(room):
 def test_words_of_strings_count_and_docstrings_do_not():
     text = 'def f():\n    """One two three."""\n    return "four five six", 7  # eight\n'
     assert tokens(text) == len(["def", "f", "(", ")", ":", "return", "four", "five", "six", ",", "7"])
+    assert tokens("x = f'one {two!r:>3} {f\"{three} four\"} five'\n") == len(["x", "=", *range(5)])
+    assert tokens('x = f"""one\n{two} three""", 4\n') == len(["x", "=", *range(3), ",", "4"])

@@ -64,9 +64,10 @@ class Effects(Grammar):
             [("add", "1"), ("max", "{i} % 99"), ("min", "{i} % 99"), ("or", "{i} % 64"), ("xor", "i")]
         )
         if self.chance(3):
-            return [
-                f"pk.atomic_{self.pick(['max', 'min'])}(top, {self.fill('{I} % 3', 1)}, {self.expr('f', 1)})"
-            ]
+            # the largest in the first three elements, the smallest in the others: both in one would depend on
+            # the order of the indices
+            word, first = self.pick([("max", ""), ("min", "3 + ")])
+            return [f"pk.atomic_{word}(top, {first}{self.fill('{I} % 3', 1)}, {self.expr('f', 1)})"]
         cells = "total" if word == "add" else f"shared_{word}"
         return [f"pk.atomic_{word}({cells}, {self.fill('{I} % 2', 1)}, {self.fill(value, 1)})"]
 
@@ -121,7 +122,7 @@ def programs(draw):
         own.astype(dtypes["i"]),
         top.astype(dtypes["f"]),
         *two,
-        np.zeros(3, dtypes["f"]),
+        np.zeros(6, dtypes["f"]),
         draw(st.integers(0, 9)),
         np.zeros(1, np.int32),
     ]
