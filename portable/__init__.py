@@ -21,7 +21,7 @@ from .core.machines.cpu import Threads
 from .core.machines.cuda import Cuda
 from .core.machines.contract import register
 from .watch.checked.check import Report, check
-from .core.launch.copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
+from .library.copies import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .watch.counts.count import count
 from .core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import (
@@ -48,7 +48,7 @@ from .errors import (
     WrongSpaceError,
 )
 from .core.events import listening
-from .core.launch.explain import explain, listing
+from .watch.counts.explain import explain, listing
 from .core.launch.graph import capture
 from .core.language.kernel import Function, Kernel, function, kernel
 from .core.launch.plan import plan

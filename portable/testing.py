@@ -14,7 +14,7 @@ from .core import events
 from .core.places import space as spaces
 from .core.language.annotations import AnyPolicy
 from .core import registry
-from .core.launch.copy import copy_of
+from .library.copies import copy_of
 from .core.language.kernel import Kernel
 from .core.places.policy import as_policy
 from .core.language.reducer import Reducers

@@ -96,9 +96,11 @@ def memory(name):
 
 
 def first(question, argument):
-    """The first answer but None of a backend, of those known so far, to its method `question`."""
-    answers = (getattr(backend(name), question)(argument) for name in list(_loaders))
-    return next((answer for answer in answers if answer is not None), None)
+    """The method `question` of the first backend, of those known so far, whose answer is not None, and the
+    answer; None if there is none."""
+    methods = (getattr(backend(name), question) for name in list(_loaders))
+    answers = ((method, method(argument)) for method in methods)
+    return next((found for found in answers if found[1] is not None), None)
 
 
 def memory_of(device, number):

@@ -289,6 +289,7 @@ def _forget_everything():
     known = library._load, library.devices, space._first_choice, dispatch._space, registry.memory
     for function in (*known, driver.context, driver.context.__wrapped__.__wrapped__):  # of `locks.once`
         function.cache_clear()
+    driver.known.clear()
 
 
 @contextlib.contextmanager

@@ -171,7 +171,7 @@ def test_mirrors(fake_cuda, space):
     assert mirror.pointer != view.pointer and mirror.strides == (8, 4)
     device = pk.create_mirror(view, "cuda:1")
     assert device.memory == "cuda:1" and device.pointer != view.pointer
-    from portable.core.launch.copy import create_mirror_view
+    from portable.library.copies import create_mirror_view
 
     assert (create_mirror_view(view) is view) == (view.memory == "host")
     assert (create_mirror_view(view, "cuda:1") is view) == (view.memory == "cuda:1")
@@ -286,7 +286,7 @@ def test_arrays_like_the_view_are_copied_without_a_view_of_their_own(fake_cuda, 
     array, back = np.arange(12).reshape(3, 4).astype(dtype), np.empty((3, 4), dtype)
     view = pk.empty((3, 4), dtype, space="cuda:1")
     heard = []
-    monkeypatch.setattr("portable.core.launch.copy.asview", None)
+    monkeypatch.setattr("portable.library.copies.asview", None)
     with pk.listening(lambda phase, what, copy: heard.append((phase, copy)), copies=True):
         pk.deep_copy(view, array)
         pk.deep_copy(back, view)

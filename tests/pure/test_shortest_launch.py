@@ -10,7 +10,7 @@ from fake_cuda import fake_cuda  # noqa: F401
 import portable as pk
 from portable.core.machines.cuda import driver
 from portable.core.machines.cuda import space as launches
-from portable.errors import DeviceError
+from portable.errors import DeviceError, DTypeError, InputError, ReadOnlyError, ShapeError
 
 
 @pk.kernel
@@ -97,6 +97,56 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
     wanted = words + launches._extra(policy, 0)
     assert compiled.block.raw == wanted.ljust(len(compiled.block), b"\0")
     assert struct.unpack_from("=2q", compiled.block, len(words)) == (200, 300)
+
+
+class Foreign:
+    """Another library's array on a device, whose description may change."""
+
+    def __init__(self, view, **changes):
+        self.__cuda_array_interface__ = {**view.__cuda_array_interface__, "strides": None, **changes}
+
+
+def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
+    """What was seen of an array's type, layout and address is not asked again; what changed is."""
+    driver.context(0).alone = True
+    x, policy, scale = (
+        pk.zeros(300, space="cuda"),
+        pk.RangePolicy(200, 300, space="cuda"),
+        pk.kernel(scaled.fn),
+    )
+    array = Foreign(x)
+    pk.parallel_for(policy, scale, 2.0, array)
+    fake_cuda.block_bytes = 8 * 4
+    for changed in (x, x, x[:250]):
+        array.__cuda_array_interface__ = Foreign(changed).__cuda_array_interface__
+        fake_cuda.calls.clear()
+        pk.parallel_for(policy, scale, 2.0, array)
+        assert fake_cuda.calls == ["cuLaunchKernelEx"]
+        assert fake_cuda.block[8:] == changed.words
+    array.__cuda_array_interface__ = Foreign(x[1:]).__cuda_array_interface__
+    pk.parallel_for(policy, scale, 2.0, array)
+    assert fake_cuda.block[8:] == x[1:].words
+
+
+@pytest.mark.parametrize(
+    "changes, error, words",
+    [
+        (lambda x: {"data": (1, False)}, InputError, "CUDA does not know the memory"),
+        (lambda x: {"typestr": "<M8[s]"}, DTypeError, "argument 'x': dtype 'datetime64"),
+        (lambda x: {"shape": (1,) * 7}, ShapeError, "argument 'x': .* has 7 dimensions"),
+        (lambda x: {"mask": object()}, DTypeError, "masked arrays are not supported"),
+        (lambda x: {"data": (x.pointer + 4, False)}, InputError, "argument 'x': .* no multiple of 8"),
+        (lambda x: {"data": (x.pointer, True)}, ReadOnlyError, "'x' is read-only here"),
+    ],
+)
+def test_arrays_of_other_libraries_are_looked_at_each_time(fake_cuda, changes, error, words):
+    driver.context(0).alone = True
+    x, policy, scale = pk.zeros(300, space="cuda"), pk.RangePolicy(0, 3, space="cuda"), pk.kernel(scaled.fn)
+    array = Foreign(x)
+    pk.parallel_for(policy, scale, 2.0, array)
+    array.__cuda_array_interface__ |= changes(x)
+    with pytest.raises(error, match=words):
+        pk.parallel_for(policy, scale, 2.0, array)
 
 
 def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):

@@ -10,7 +10,7 @@ from rich.console import Console
 import portable as pk
 from portable import roofline
 from portable.errors import InputError, LanguageError, LoweringError
-from portable.core.launch.explain import Explanation
+from portable.watch.counts.explain import Explanation
 from portable.roofline import counting
 from portable.roofline.arguments import Data
 from portable.roofline.cases import layer

@@ -9,7 +9,7 @@ import pytest
 
 import portable as pk
 from portable import roofline
-from portable.core.launch.explain import Explanation
+from portable.watch.counts.explain import Explanation
 from portable.roofline import counting, touched
 from portable.roofline.attainable import LOW, Analysis, atomics, bound, moving
 from portable.roofline.cases import layer

@@ -543,7 +543,12 @@ class _Over:
 
 def over(interface, owner, producer=None):
     """The NumPy array over an interface's memory; on a device only its metadata may be used."""
-    return _over(check_dtype(interface["typestr"]), dict(interface), owner, producer)
+    dtype, (place, readonly) = check_dtype(interface["typestr"]), interface["data"]
+    wanted = {name: interface.get(name) for name in ("shape", "strides", "version")}
+    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
+    wanted |= {"data": (place or 64, readonly), "typestr": dtype.str}
+    array = np.asarray(_Over(wanted, owner, producer))
+    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
 
 
 class _New(ctypes.c_char * _MAX_BYTES):
@@ -559,12 +564,36 @@ def over_new(memory, shape, dtype):
     return np.ndarray(shape, dtype, buffer)
 
 
-def _over(dtype, interface, owner, producer):
-    address, readonly = interface["data"]
-    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
-    interface["data"], interface["typestr"] = (address or 64, readonly), dtype.str
-    array = np.asarray(_Over(interface, owner, producer))
-    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
+def describe_adopted(array):
+    """Return the spec and the words of another library's array on a device, as of its view but in a fraction
+    of the time; None where no array of its type has been seen, or it wants a closer look."""
+    adopted = _adopting.get(type(array), _nothing)(array)
+    if adopted is None:
+        return None
+    interface, memory = adopted
+    place, readonly = interface["data"]
+    try:
+        layout = interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory
+        spec, aligned, behind = _layout(*layout)
+    except (InputError, TypeError):  # which say more of a view
+        return None
+    return None if place % aligned else (spec, _pack_word(place or 64) + behind)
+
+
+_adopting: dict[type, Any] = {}  # what a backend adopts arrays of a type by
+
+
+def _nothing(array):
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(typestr, shape, strides, readonly, memory):
+    """The spec, the multiple at which the memory must begin, and the words behind the address."""
+    interface = {"typestr": typestr, "shape": shape, "strides": strides, "data": (64, readonly)}
+    array = over(interface | {"version": 3}, None)
+    spec, words = describe(array)
+    return _spec(*spec[:4], memory), array.dtype.alignment, words[8:]
 
 
 def producer_of(view):
@@ -581,7 +610,8 @@ def _foreign(array):
     producer = f"{type(array).__module__}.{kind}"
     try:
         if (adopted := registry.first("adopt", array)) is not None:
-            interface, memory = adopted
+            adopt, (interface, memory) = adopted
+            _adopting[type(array)] = adopt
             return over(interface, array, producer), memory
         if hasattr(array, "__dlpack__"):
             interface, device, owner = dlpack.read(array)

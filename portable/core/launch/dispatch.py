@@ -36,7 +36,7 @@ from ..places.policy import (
 from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
-from ..arrays.view import Spec, View, asview, describe, producer_of
+from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import static
 
 compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
@@ -104,6 +104,8 @@ def _whole_static(number):
 
 
 def _describe_rare(a, kind, level):
+    if (adopted := describe_adopted(a)) is not None:
+        return adopted
     if kind is bool:
         return _NUMBER["bool"], _pack_int(a)
     if kind is ScatterView:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import functools
 
 
 from ...core import locks
@@ -21,6 +22,7 @@ from .recording import Recorder
 from ...core.compiler.writing.block import EXTRA
 from ...core.compiler.reading.signature import without_scatter
 from ...core.language.types import UNIFORM, VARYING
+from ...core.compiler.reading.shown import shown
 from ...core.compiler.reading.tree import flat
 from ...core.compiler.writing.values import I64, PTR, Value, ViewValue
 from .executed import Executed
@@ -221,3 +223,28 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
 def _launch(space, compiled, policy, policy_kind, reducers, words):
     pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
     launches.run(pattern, space, compiled, policy, words, ())
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    return _assembly(kernel, policy_kind, specs, reducers)
+
+
+@functools.lru_cache(16)  # who counts launch after launch reads it each time
+def _assembly(kernel, policy_kind, specs, reducers):
+    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs, reducers)
+    return engine.assembly(entry.text, kernel.name)
+
+
+def explain(space, kernel, policy, policy_kind, specs):
+    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs)
+    assembly = engine.assembly(entry.text, kernel.name)
+    packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
+    return (
+        {
+            "code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
+            "spills in the assembly": assembly.count("Spill"),
+            "scratch, bytes": entry.scratch_static,
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )

@@ -11,6 +11,7 @@ import ctypes
 import functools
 
 from ...core.compiler.writing.optimise import optimise, verified
+from ...core.compiler.reading.shown import shown
 from ...core.compiler.reading.signature import without_scatter
 from ...core.locks import once
 from .executed import Executed
@@ -113,3 +114,29 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         made.launch(grid, block, shared, space.stream, handle)
     launches.fence(space)
     return made.counted()
+
+
+def explain(space, kernel, policy, policy_kind, specs):
+    compiled, grid, shared = launches._configure(
+        space, launches.prepare(space, kernel, policy_kind, specs), policy
+    )
+    f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
+    device = compiled.context.device
+    entry = launches._emitted(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
+    each = compiled.indices // compiled.threads
+    return (
+        {
+            "code": "one thread a lane" if each == 1 else f"one thread for {each} indices",
+            "blocks": grid,
+            "threads a block": compiled.threads,
+            "registers a thread": f.registers,
+            "spills and local arrays, bytes a thread": f.local_bytes,
+            "scratch, bytes": shared,
+            "occupancy": (
+                f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor"
+                " can hold"
+            ),
+        },
+        entry.accesses,
+        shown(entry.tree),
+    )

@@ -446,28 +446,9 @@ def counted(*launch):
     return registry.part("counts of a CPU").counted(*launch)
 
 
-def listing(space, kernel, policy, policy_kind, specs, reducers):
-    return _assembly(kernel, policy_kind, specs, reducers)
+def listing(*launch):
+    return registry.part("counts of a CPU").listing(*launch)
 
 
-@functools.lru_cache(16)  # who counts launch after launch reads it each time
-def _assembly(kernel, policy_kind, specs, reducers):
-    entry = _emitted(policy_kind)(kernel, policy_kind, specs, reducers)
-    return engine.assembly(entry.text, kernel.name)
-
-
-def explain(space, kernel, policy, policy_kind, specs):
-    from ...compiler.reading.shown import shown
-
-    entry = _emitted(policy_kind)(kernel, policy_kind, specs)
-    assembly = engine.assembly(entry.text, kernel.name)
-    packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
-    return (
-        {
-            "code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
-            "spills in the assembly": assembly.count("Spill"),
-            "scratch, bytes": entry.scratch_static,
-        },
-        entry.accesses,
-        shown(entry.tree),
-    )
+def explain(*launch):
+    return registry.part("counts of a CPU").explain(*launch)

@@ -26,6 +26,7 @@ from .library import attribute, available, cu, device_of, devices, error, versio
 __all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
 
 _INVALID_CONTEXT, _INVALID_HANDLE, _ENABLED_ALREADY = 201, 400, 704  # the driver's codes
+_MOST_KNOWN = 4096
 _UNTIMED = 2  # a mark that has no time
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 # Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
@@ -44,6 +45,17 @@ def context(ordinal=0):
     return Context(ordinal)
 
 
+known: dict[int, "Context"] = {}  # the only device, by addresses of arrays of which its driver was asked
+
+
+def know(pointer, context):
+    """Remember where an address is, if it can be nowhere else: asking takes as long as a short launch."""
+    if context.alone:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[pointer] = context
+
+
 class Context(contract.Memory):
     """One device: memory, copies, programs and launches. Get it from `context(ordinal)`.
 
@@ -54,7 +66,8 @@ class Context(contract.Memory):
 
     def __init__(self, ordinal):
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
-        self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
+        self.ordinal, self.name, self.device = ordinal, f"cuda:{ordinal}", devices()[ordinal]
+        self.dlpack = dlpack.CUDA, ordinal
         self.alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock, self._few = None, Lock(), _FEW
         self.capturing = Lock()  # waiting for the whole context ends captures of other threads

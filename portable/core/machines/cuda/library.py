@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import os
+import threading
 import types
 from ctypes import byref
 
@@ -252,6 +253,14 @@ def version():
 # The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that it does not know, and
 # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
 _KIND_AND_ORDINAL = (ctypes.c_int * 2)(2, 9)
+_answer = threading.local()  # where the driver puts it
+
+
+def _new_answer():
+    found = (ctypes.c_int * 2)()
+    where = ctypes.addressof(found)
+    _answer.of_driver = found, (ctypes.c_void_p * 2)(where, where + 4)
+    return _answer.of_driver
 
 
 def device_of(pointer):
@@ -261,7 +270,7 @@ def device_of(pointer):
     """
     if _load():  # a foreign array may be this process's first use of CUDA
         return None
-    kind, ordinal = ctypes.c_uint(), ctypes.c_int()
-    places = (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(ordinal))
+    found, places = _answer.__dict__.get("of_driver") or _new_answer()
     code = cu.pointer_attributes(2, _KIND_AND_ORDINAL, places, pointer)
-    return None if code or not kind.value else ordinal.value
+    kind, ordinal = found
+    return None if code or not kind else ordinal

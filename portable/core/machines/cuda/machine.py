@@ -53,18 +53,22 @@ class _Cuda(Backend):
             return None
         if given.get("mask") is not None:
             raise DTypeError("asview: masked arrays are not supported")
-        pointer, readonly = given["data"]
-        ordinal = driver.device_of(pointer) if pointer else 0
-        if ordinal is None:
-            raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
+        pointer = given["data"][0]
+        context = driver.known.get(pointer)
+        if context is None:
+            ordinal = driver.device_of(pointer) if pointer else 0
+            if ordinal is None:
+                raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
+            context = driver.context(ordinal)
+            driver.know(pointer, context)
         if given.get("stream") not in (None, 1):  # work queued on another stream must be done before we look
-            driver.context(ordinal).synchronize()
-        driver.context(ordinal).share()
-        interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
-        return {"data": (pointer or 0, readonly), "version": 3, **interface}, f"cuda:{ordinal}"
+            context.synchronize()
+        if not context.parallel:
+            context.share()
+        return given, context.name
 
     def pinned(self, nbytes):
-        return driver.context().allocate_pinned(nbytes) if self.unavailable(Cuda()) is None else None
+        return driver.context(0).allocate_pinned(nbytes) if self.unavailable(Cuda()) is None else None
 
 
 BACKENDS = {"cuda": _Cuda()}

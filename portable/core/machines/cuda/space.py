@@ -12,7 +12,6 @@ import struct
 from ... import cache
 from ....errors import InputError
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
-from ...compiler.reading.shown import shown
 from ...compiler.reading.signature import without_scatter
 from ...locks import Lock, once
 from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
@@ -454,32 +453,12 @@ def fence(space):
     driver.cu.cuStreamSynchronize(space.stream or None)
 
 
-def explain(space, kernel, policy, policy_kind, specs):
-    compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
-    f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
-    device = compiled.context.device
-    entry = _emitted(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
-    each = compiled.indices // compiled.threads
-    return (
-        {
-            "code": "one thread a lane" if each == 1 else f"one thread for {each} indices",
-            "blocks": grid,
-            "threads a block": compiled.threads,
-            "registers a thread": f.registers,
-            "spills and local arrays, bytes a thread": f.local_bytes,
-            "scratch, bytes": shared,
-            "occupancy": (
-                f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor"
-                " can hold"
-            ),
-        },
-        entry.accesses,
-        shown(entry.tree),
-    )
-
-
 def counted(*launch):
     return registry.part("counts of a GPU").counted(*launch)
+
+
+def explain(*launch):
+    return registry.part("counts of a GPU").explain(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import dispatch
-from ..language.annotations import AnyPolicy, Scan
-from ..language.kernel import Kernel
-from ..language.reducer import Reducers
+from ...core.launch import dispatch
+from ...core.language.annotations import AnyPolicy, Scan
+from ...core.language.kernel import Kernel
+from ...core.language.reducer import Reducers
 
 
 class Access(NamedTuple):

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import events
-from ..places import space as spaces
-from ..language.annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
-from .. import registry
-from .dispatch import Launch, again, bind
-from ...errors import DTypeError, InputError, ShapeError
-from ..language.kernel import kernel
-from ..places.policy import RangePolicy
-from ..places.space import HOST
-from ..language.types import PARTS, held, is_float
-from ..arrays.view import View, _view, address, asview, check_dtype, empty, lowest, over_new, span
+from ..core import events
+from ..core.places import space as spaces
+from ..core.language.annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
+from ..core import registry
+from ..core.launch.dispatch import Launch, again, bind
+from ..errors import DTypeError, InputError, ShapeError
+from ..core.language.kernel import kernel
+from ..core.places.policy import RangePolicy
+from ..core.places.space import HOST
+from ..core.language.types import PARTS, held, is_float
+from ..core.arrays.view import View, _view, address, asview, check_dtype, empty, lowest, over_new, span
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 _MOST_LAUNCHED = 64
@@ -106,7 +106,7 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     found = registry.first("pinned", array.nbytes) if array.nbytes else None
     if found is None:
         return array
-    return over_new(found, array.shape, array.dtype)
+    return over_new(found[1], array.shape, array.dtype)
 
 
 def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
