@@ -251,7 +251,7 @@ class Launch:
 
     def _facts(self):
         """The last arguments of `_ranged` and `_blocks`."""
-        entry, simple = self.entry, not self.written.portable_text.has_loops
+        entry, simple = self.entry, not self.entry.has_loops
         scratch = int(entry.scratch_open), cpu.MOST_SCRATCH - entry.scratch_static
         most = cpu.REDUCE_BLOCKS
         if entry.policy_kind == "team":

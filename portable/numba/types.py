@@ -41,6 +41,8 @@ def specs_of(written, names, args, weak=False):
 def _spec(kind, weak):
     if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)):
         return "static", kind.literal_value, repr(kind.literal_value)
+    if hasattr(kind, "written"):
+        return kind.written.spec
     if isinstance(kind, types.BaseTuple):
         return "tuple", tuple(_spec(part, weak) for part in kind), tuple(getattr(kind, "fields", ()))
     if isinstance(kind, types.Record):
@@ -59,7 +61,7 @@ def _spec(kind, weak):
 
 def words(context, builder, kind, value, make_array=arrayobj.make_array):
     """The LLVM values of an argument, one after the other."""
-    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)):
+    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)) or hasattr(kind, "written"):
         return []
     if isinstance(kind, types.BaseTuple):
         return [

@@ -9,7 +9,6 @@ from numba.core import types
 from numba.core.typing.templates import infer_global
 
 from ..core.language import words
-from ..core.compiler.reading.known import WORDS
 from ..core.language.kernel import Function, from_text
 from .functions import Linked, callable_as
 
@@ -27,6 +26,6 @@ def _linked(word, n):
 
 
 for _word in {getattr(words, name) for name in words.__all__}:
-    if not isinstance(_word, np.ufunc) and WORDS[_word].reads[0] not in _NOT_ALONE:
+    if not isinstance(_word, np.ufunc) and words.MEANT[_word].reads[0] not in _NOT_ALONE:
         _own = functools.cache(functools.partial(_linked, _word))
         infer_global(_word, types.Function(callable_as(_word, _own)))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.core.language.frontend import has_loops
 from portable.errors import InputError, LoweringError, SpaceError
 
 N = 1003  # neither a multiple of 8 nor of 16 lanes
@@ -387,7 +388,7 @@ def calls_none(i, x):
 def test_a_loop_in_a_function_is_the_kernels_too():
     """By that a reduction decides how many copies of the text it runs side by side; the layer's own functions
     do not count."""
-    assert calls_a_loop.portable_text.has_loops and not calls_none.portable_text.has_loops
+    assert has_loops(calls_a_loop.portable_text, ()) and not has_loops(calls_none.portable_text, ())
 
 
 @pk.kernel

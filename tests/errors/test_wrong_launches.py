@@ -116,7 +116,7 @@ WRONG_ARGUMENTS = [
     ((1.0,), InputError, ["2", "1"]),
     ((1.0, np.ones(3), 2.0), InputError, ["2", "3"]),
     ((1.0, "text"), DTypeError, ["'x'", "str"]),
-    ((1.0, None), DTypeError, ["'x'", "NoneType"]),
+    ((1.0, None), LoweringError, ["`x` is None"]),
     ((1.0, [1.0, 2.0, 3.0]), DTypeError, ["'x'", "list"]),
     ((1.0, {"a": 1}), DTypeError, ["'x'", "dict"]),
     ((1 + 2j, np.ones(3)), LoweringError, ["'x'", "complex"]),

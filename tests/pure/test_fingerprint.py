@@ -299,6 +299,22 @@ def test_what_is_changed_in_a_reducer_is_compiled(what, config, values, built, t
     assert [result(value) for value in values] == first and built == ["f", "f"]
 
 
+def test_what_is_changed_in_a_function_among_the_arguments_is_compiled(built, tmp_path):
+    def result(value):
+        config = f"@pk.function\ndef f(x): return {value} * x\n@pk.function\ndef g(x): return 5.0 * x"
+        functions = imported(tmp_path, "config", config)
+        kernel = imported(tmp_path, "kernels", "@pk.kernel\ndef f(i, g, out): out[i] = g(i)").f
+        found = []
+        for function in (functions.f, functions.g):
+            pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), kernel, function, out := np.zeros(3))
+            found.append(out[2])
+        return found
+
+    for _ in range(2):
+        assert [result(value) for value in (2.0, 3.0)] == [[4.0, 10.0], [6.0, 10.0]]
+        assert built == ["f"] * 4
+
+
 def test_arguments_options_and_machines_have_their_own(built, tmp_path, monkeypatch):
     """Types of arguments, static values, the kind of the policy, reducers, what the decorator was given, the
     CPU."""

@@ -69,12 +69,6 @@ class Text:
         self.nodes = walk(self.tree)
 
     @property
-    def has_loops(self):
-        """Whether this text, or a function of the user's that it calls, has a loop."""
-        loops = ast.For, ast.While
-        return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in reached(self))
-
-    @property
     def returns_something(self):
         """The first return of a value; None if there is none."""
         returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
@@ -204,33 +198,41 @@ def scope_of(fn):
     return _scopes[fn]
 
 
+def has_loops(text, given):
+    """True if a text, or a function of the user's that it mentions or is given, has a loop."""
+    loops = ast.For, ast.While
+    texts = reached(text, given)
+    return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in texts)
+
+
 def writes(text):
-    """Whether a text, or a function of the user's that it calls, may change memory."""
-    return any(found is None or any(map(_changes, found.nodes)) for found in reached(text))
+    """True if a text, or a function of the user's that it mentions, may change memory."""
+    texts = reached(text)
+    return any(found is None or any(_changes(node, text.params) for node in found.nodes) for found in texts)
 
 
-def _changes(node):
-    """Whether a node of a tree stores to an element, is an atomic, or a call for its effect."""
+def _changes(node, params):
+    """True if a node stores to an element, is an atomic, or a call for its effect or of an argument."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-    return stored or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
+    effect = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
+    return stored or effect or isinstance(node, ast.Call) and getattr(node.func, "id", None) in params
 
 
-def reached(text):
-    """A text, and those of the user's functions that it reaches by calls; None for one that numba compiles,
-    which may do anything."""
+def reached(text, given=()):
+    """Yield a text, and those of the user's functions that it mentions or is `given`; None for one that numba
+    compiles, which may do anything."""
     found = [text]
     for text in found:
         yield text
-        for node in text.nodes:
-            callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
-            if hasattr(callee, "py_func"):
+        for fn in (*given, *(_meant(node, text.scope) for node in text.nodes)):
+            if hasattr(fn, "py_func"):
                 yield None
-            elif hasattr(callee, "portable_text") and not callee.__module__.startswith(
+            elif hasattr(fn, "portable_text") and not fn.__module__.startswith(
                 ("portable.core.", "portable.library.", "portable.random")
             ):
-                if callee.portable_text not in found:
-                    found.append(callee.portable_text)
+                if fn.portable_text not in found:
+                    found.append(fn.portable_text)
 
 
 def _meant(node, scope):

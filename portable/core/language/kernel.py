@@ -17,6 +17,7 @@ import numpy as np
 from . import frontend
 from .. import locks
 from .annotations import Arguments, Result
+from .types import Known
 from ...errors import InputError
 
 Parameters = ParamSpec("Parameters")
@@ -75,6 +76,11 @@ class _Written:
             self.options,
             fn.__defaults__,
         )
+
+    @locks.kept
+    def spec(self):
+        """The type of this function as an argument (compiler/reading/signature.py)."""
+        return "known", Known(self)
 
     @property
     def name(self) -> str:

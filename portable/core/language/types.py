@@ -279,6 +279,25 @@ def named(name, n, names):
     return [f"{name}.{field}" for field in names] or [f"{name}[{k}]" for k in range(n)]
 
 
+class Known:
+    """A Python object that a kernel mentions, or is given, but that has no run-time value: a module, a
+    function, a dtype, None. Two of the same object are equal."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return other.__class__ is Known and other.value is self.value
+
+    def __hash__(self):
+        return id(self.value)
+
+    def __repr__(self):
+        return f"known {getattr(self.value, '__name__', type(self.value).__name__)}"
+
+
 class Number:
     """What a text calls a number: an operation of the typed tree, or its value where code is emitted."""
 

@@ -14,7 +14,7 @@ import builtins as _builtins  # this module's any and all shadow the builtins
 import inspect
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, Union
 
 import numpy as np
 
@@ -25,7 +25,7 @@ Unary: TypeAlias = Callable[[Number], float]
 Binary: TypeAlias = Callable[[Number, Number], float]
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 Kind = TypeVar("Kind", bound=type)
-Value = TypeVar("Value", bound=Number)
+Value = TypeVar("Value", bound=Union[Number, Callable[..., Any], None])
 
 
 class Word(NamedTuple):
@@ -58,6 +58,17 @@ class Word(NamedTuple):
 
 ROWS: list[Word] = []
 NAMES: list[str] = []  # that pk has
+MEANT: dict[Any, Word] = {}  # rows by the callables that mean them
+
+
+def _enter(row):
+    ROWS.append(row)
+    MEANT.update(dict.fromkeys((row.plain, *row.also), row))
+
+
+def meant(value: Any) -> Word | None:
+    """Return the row that a callable means; None if there is none."""
+    return MEANT.get(value) if value.__hash__ is not None else None
 
 
 def word(
@@ -67,7 +78,7 @@ def word(
 
     def enter(fn: Operation) -> Operation:
         says = line or " ".join((fn.__doc__ or "").split("\n\n")[0].split())  # python -OO keeps no docstrings
-        ROWS.append(Word(fn.__name__, fn, reads, says, also))
+        _enter(Word(fn.__name__, fn, reads, says, also))
         NAMES.extend([fn.__name__] * (fn.__module__ == __name__))
         return fn
 
@@ -77,11 +88,11 @@ def word(
 def python(*reads: Any, of: tuple[Any, ...], line: str) -> None:
     """Enter a row for what only Python, or math, has."""
     name = of[0].__name__ if of[0].__module__ == "builtins" else f"{of[0].__module__}.{of[0].__name__}"
-    ROWS.append(Word(name, of[0], reads, line, tuple(of[1:])))
+    _enter(Word(name, of[0], reads, line, tuple(of[1:])))
 
 
 def cast(dtype: Kind, line: str, *reads: str) -> Kind:
-    ROWS.append(Word(dtype.__name__, dtype, reads or ("cast", dtype.__name__), line))
+    _enter(Word(dtype.__name__, dtype, reads or ("cast", dtype.__name__), line))
     NAMES.append(dtype.__name__)
     return dtype
 
@@ -100,7 +111,7 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
             return (np.float64 if np.float64 in kinds else kinds[0])(result) if kinds else float(result)
 
     call.__name__, call.__doc__ = name, f"{line[0].upper()}{line[1:]}."
-    ROWS.append(
+    _enter(
         Word(
             name,
             plain if isinstance(plain, np.ufunc) else call,
@@ -285,7 +296,8 @@ else:
         """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))`
         inside.
 
-        Loops over it unroll, and each value compiles its own code.
+        Loops over it unroll, and each value compiles its own code. What can be called, a `@pk.function` or
+        `np.exp`, is a constant as it is.
         """
 
         __slots__ = ("value",)
@@ -294,9 +306,12 @@ else:
             if value.__class__ is not int:  # as most are
                 if isinstance(value, static):
                     return value
+                if callable(value) or value is None:
+                    return value
                 if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
                     raise LanguageError(
-                        f"static: a number is wanted, got {value!r} of type {type(value).__name__}"
+                        f"static: a number or a function is wanted, got {value!r} of type"
+                        f" {type(value).__name__}"
                     )
                 value = value.item() if isinstance(value, np.generic) else value
             self = object.__new__(cls)
@@ -389,7 +404,7 @@ def modulo64(n: int) -> np.uint64:
     return np.uint64(n % 2**64 if isinstance(n, int) else n)
 
 
-ROWS.append(Word("modulo64", modulo64, ("cast", "uint64"), ""))
+_enter(Word("modulo64", modulo64, ("cast", "uint64"), ""))
 
 
 @word("inline", also=(math.isnan, np.isnan))

@@ -20,10 +20,10 @@ import numpy as np
 from .. import events, locks
 from ..language.annotations import Arguments, Out, Policy
 from .. import registry
-from ..language.types import COMPLEX, HELD, held
+from ..language.types import COMPLEX, HELD, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from ..language.frontend import by_users_names, writes
-from ..language.kernel import Kernel
+from ..language.kernel import Function, Kernel
 from ..places.policy import (
     KINDS,
     WITH_PREFIXES,
@@ -37,7 +37,7 @@ from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
-from ..language.words import static
+from ..language.words import meant, static
 
 compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
@@ -103,7 +103,27 @@ def _whole_static(number):
     return "static", number, repr(number)
 
 
+@functools.lru_cache(_MOST_STATICS)
+def _known(value):
+    return "known", Known(value)
+
+
+def _describe_known(a, kind):
+    """The spec of what has no run-time value; DTypeError for what is no argument."""
+    if a is None or kind is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
+        return _known(a)
+    if callable(a) and hasattr(a, "__code__"):
+        raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
+    raise DTypeError(
+        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number,"
+        " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
+        " (pk.asview takes arrays of other libraries)"
+    )
+
+
 def _describe_rare(a, kind, level):
+    if kind is Function or kind is Kernel:
+        return a.spec, b""
     if (adopted := describe_adopted(a)) is not None:
         return adopted
     if kind is bool:
@@ -124,11 +144,7 @@ def _describe_rare(a, kind, level):
     if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
         view = asview(a)
         return view.spec, view.words
-    raise DTypeError(
-        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number,"
-        " pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of"
-        " other libraries)"
-    )
+    return _describe_known(a, kind), b""
 
 
 def _describe_record(a, level):
@@ -184,7 +200,7 @@ def _compiler_specs(specs, space, kernel, names):
                 )
             )
             continue
-        if spec[0] in ("number", "static"):
+        if spec[0] in ("number", "static", "known"):
             result.append(tuple(spec))
             continue
         what, spec = spec if spec[0] == "scatter" else ("view", spec)
@@ -491,7 +507,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
         An integer n means the indices 0..n-1 on the default space.
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
-    *args : views, NumPy arrays (host spaces), numbers, pk.static(number), tuples of these
+    *args : views, NumPy arrays (host spaces), numbers, pk.static(number), functions, None, tuples of these
         A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel:
         `state.x[i]`.
     label : str, optional

@@ -21,7 +21,7 @@ from ...core import depth
 from ...core.language import words
 from ...core.language import types as t
 from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
-from ...core.language.types import UNIFORM
+from ...core.language.types import UNIFORM, Known
 from ...core.compiler.reading.typing import refuse
 from ...core.compiler.writing.values import Ops
 from ...core.locks import kept
@@ -175,9 +175,12 @@ class Code:
         self.scope, self.places = dict(_SCOPE), []
         self.scope[PLACES] = self.places
         self.leaves = flat(tuple(tree.inputs))
-        for leaf in self.leaves:
-            self.names[leaf] = self.new("p") if isinstance(leaf, (Operation, View)) else "team"
-        self.say(f"def kernel(run, {', '.join(map(self.names.get, self.leaves))}):")
+        params = [
+            f"p{k}" if isinstance(leaf, (Operation, View, Known)) else "team"
+            for k, leaf in enumerate(self.leaves)
+        ]
+        self.names = dict(zip(self.leaves, params))
+        self.say(f"def kernel(run, {', '.join(params)}):")
         with self.inside():
             self.block(tree.root.body)
             self.result([] if tree.result is None else flat(tree.result), to)

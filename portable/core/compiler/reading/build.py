@@ -12,7 +12,6 @@ from ....errors import LanguageError
 from ...language.frontend import walk
 from ...locks import look
 from ...language import types as t
-from .known import Known
 from .names import Names
 from .team import TeamHandle
 from .tree import (
@@ -33,7 +32,7 @@ from .tree import (
     flat,
     mapped,
 )
-from ...language.types import UNIFORM
+from ...language.types import UNIFORM, Known
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
 # costs more than a jump

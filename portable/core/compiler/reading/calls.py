@@ -17,8 +17,9 @@ from ...language import words
 from ....errors import LanguageError, ReadOnlyError
 from . import foreign
 from ...language import types as t
+from ...language.types import Known
 from .expressions import Expressions
-from .known import DTYPES, WORDS, Known, layers_own, text_of
+from .known import DTYPES, layers_own, text_of
 from .tree import Operation, Seen, View
 
 _TO_NUMBA = (
@@ -40,9 +41,11 @@ class Calls(Expressions):
                 return base.method(self, node)
             if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
                 return self.conjugate(base)
-            if not isinstance(base, Known):
+            if not isinstance(base, (Known, t.Record)):
                 self.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
-        callee = self.expr(node.func)
+            callee = self.attribute_of(base, node.func)
+        else:
+            callee = self.expr(node.func)
         if not isinstance(callee, Known):
             self.fail(
                 node,
@@ -52,7 +55,7 @@ class Calls(Expressions):
         return self.call_known(callee.value, node)
 
     def call_known(self, fn, node):
-        word = WORDS.get(fn) if fn.__hash__ is not None else None
+        word = words.meant(fn)
         fn = word.plain if word else fn
         inlined = getattr(fn, "portable_text", None)
         if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
@@ -162,8 +165,8 @@ class Calls(Expressions):
         )
 
     def word_static(self, node):
-        (v,) = self.arguments(node, 1)
-        if v.const is None:
+        (v,) = self.arguments(node, 1, read=self.expr)
+        if not isinstance(v, Known) and getattr(v, "const", None) is None:
             self.fail(
                 node,
                 f"`{ast.unparse(node.args[0])}` is not known at compile time; pk.static wants a constant, "

@@ -13,9 +13,9 @@ from ....errors import LanguageError, LoweringError
 from ...language.frontend import MOST_TABLE, by_users_names, walk
 from ...language import types as t
 from .complexes import BINARY, Complexes
-from .known import Known, constant_tuple
+from .known import constant_tuple
 from .tree import Block, Operation, View, mapped
-from ...language.types import UNIFORM
+from ...language.types import UNIFORM, Known
 
 _NO_INDEX = "`{}` is not an integer; indices are integers"
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -142,7 +142,9 @@ class Expressions(Complexes):
         return self.table(node, array.dtype.name, array.shape, numbers.tolist())
 
     def expr_Attribute(self, node):
-        base = self.expr(node.value)
+        return self.attribute_of(self.expr(node.value), node)
+
+    def attribute_of(self, base, node):
         if isinstance(base, Known):
             if not hasattr(base.value, node.attr):
                 self.fail(node, f"`{ast.unparse(node)}` does not exist", LanguageError)

@@ -36,7 +36,6 @@ _PLAIN = bool, int, float, complex, type(None), type(...), type(NotImplemented)
 _WRITTEN = types.FunctionType, type(np.sum)  # in Python; the latter wraps functions of NumPy's
 _BUILTIN = types.BuiltinFunctionType, np.ufunc  # whose attributes nobody changes
 _IMMUTABLE = 1 << 8  # the flag of such types
-_WORDS = {fn: number for number, row in enumerate(words.ROWS) for fn in (row.plain, *row.also)}
 _COARSEST_SECONDS = 2  # by which known file systems tell times
 
 
@@ -44,11 +43,12 @@ class _Unknown(Exception):
     """An object that only its address tells from others."""
 
 
-def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], *launch: str) -> str | None:
+def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *launch: str) -> str | None:
     """A name for what a kernel's code is made from; None if that cannot be told.
 
     Parameters
     ----------
+    known : functions and the like among the arguments
     launch : what else decides the code, as texts
     """
     compiler = _compiler()
@@ -58,6 +58,7 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], *launch: str) -> 
     try:
         writer.add(kernel)
         writer.add(reducers)
+        writer.add(known)
     except Exception:  # noqa: BLE001  (_Unknown, and whatever objects raise where attributes are read)
         return None
     return cache.key("fingerprint", compiler, *launch, *writer.parts)
@@ -152,8 +153,9 @@ class _Writer:
 
     def named(self, value, kind):
         """A word, or what stands under its name in a module; and the attributes of it that can be read."""
-        if kind is not types.ModuleType and value in _WORDS:
-            self.parts.append(f"word {_WORDS[value]}")
+        if kind is not types.ModuleType and value in words.MEANT:
+            row = words.MEANT[value]
+            self.parts.append(f"word {row.name} {row.reads}")
             return
         if kind is types.ModuleType:
             module, path, found = value.__name__, "", sys.modules.get(value.__name__)

@@ -11,24 +11,13 @@ from ...texts import elementary, elementary_c99, elementary_gamma
 from ...language import frontend, words
 
 
-class Known:
-    """A Python object that a kernel mentions but that has no run-time value: a module, a function, a
-    dtype."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
-
-
 @functools.cache
 def text_of(fn):
     """The text of one of the layer's own functions."""
     return frontend.read(fn, "function")
 
 
-WORDS = {fn: row for row in words.ROWS for fn in (row.plain, *row.also)}
-DTYPES = {fn: row.reads[1] for fn, row in WORDS.items() if row.reads[0] == "cast"}
+DTYPES = {fn: row.reads[1] for fn, row in words.MEANT.items() if row.reads[0] == "cast"}
 DTYPES |= {int: "int64", complex: "complex128"}
 
 

@@ -15,7 +15,7 @@ from ...language import types as t
 from ...language.types import UNIFORM
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
-# dtype), ("static", value, its text) or ("tuple", specs, names of the fields, if any)
+# dtype), ("static", value, its text), ("known", Known) or ("tuple", specs, names of the fields, if any)
 
 
 def flatten(specs):
@@ -24,6 +24,11 @@ def flatten(specs):
             yield from flatten(s[1])
         else:
             yield s
+
+
+def known(specs):
+    """The functions, and other objects without a run-time value, among the arguments."""
+    return tuple(s[1].value for s in flatten(specs) if s[0] == "known")
 
 
 def without_scatter(specs):
@@ -74,6 +79,8 @@ class Signature:
                     "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
                 )
                 return "constant", dtype, repr(spec[1]), spec[1]
+            if spec[0] == "known":
+                return spec
             if spec[0] == "number":
                 return "number", spec[1], UNIFORM, 0, False
             return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""

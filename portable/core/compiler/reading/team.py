@@ -8,9 +8,9 @@ from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
 from ...language import types as t
-from .known import Known, layers_own
+from .known import layers_own
 from .tree import Operation, View, mapped
-from ...language.types import UNIFORM
+from ...language.types import UNIFORM, Known
 
 ALIGN = 64
 WORDS = [name for name in vars(Team) if not name.startswith("_")]

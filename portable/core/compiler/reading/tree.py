@@ -11,7 +11,7 @@ between its home and the assignment keeps the old value in the other lanes, and 
 
 from __future__ import annotations
 
-from ...language.types import PARTS, UNIFORM, Number, Record
+from ...language.types import PARTS, UNIFORM, Known, Number, Record
 
 
 def node(cls):
@@ -285,6 +285,8 @@ def described_number(value):
     """What `typing.typed` has to know of a number, or of a tuple of them."""
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *map(described_number, value)
+    if value.__class__ is Known:
+        return "known", value
     if value.const is not None:
         return "constant", value.dtype, repr(value.const), value.const
     return "number", value.dtype, value.kind, value.step, value.aligned

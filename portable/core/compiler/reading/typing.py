@@ -56,6 +56,8 @@ def _input(build, name, described):
         )
     if what == "constant":
         return build.strong_const(more[2], more[0])
+    if what == "known":
+        return more[0]
     if what == "number":
         dtype, kind, step, aligned = more
         return Operation("input", dtype=dtype, kind=kind, step=step, aligned=aligned)
@@ -70,7 +72,7 @@ def _input(build, name, described):
 
 
 class _Types:
-    """One method for each operation: (dtype, kind) of its result from those of its arguments."""
+    """Finds (dtype, kind) of operations from those of their arguments, and what statements make of both."""
 
     def __init__(self, build, step, float_dtype):
         self.build, self.W, self.step, self.float_dtype, self.changed = (
@@ -89,7 +91,7 @@ class _Types:
         work = []
         for node in self.build.order:
             if node.__class__ is Operation:
-                work.append((self.operation, node, getattr(self, "of_" + node.op)))
+                work.append((self.operation, node, _RULES[node.op]))
             elif node.__class__ in rules:
                 work.append((rules[node.__class__], node, None))
         while self.changed:
@@ -107,7 +109,7 @@ class _Types:
         for a in o.args:
             if a.dtype is None:
                 return  # another sweep will know
-        o.dtype, o.kind = rule(o, *o.args)
+        o.dtype, o.kind = rule(self, o, *o.args)
 
     def learn(self, node, fact):
         if not getattr(node, fact):
@@ -115,10 +117,7 @@ class _Types:
             self.changed = True
 
     # ---- operations
-    def of_get(self, o):
-        return o.attr.dtype, o.attr.kind
-
-    def of_binary(self, o, a, b):
+    def binary(self, o, a, b):
         op, dtype = o.attr, t.arithmetic(a.dtype, b.dtype, o.attr)
         t.check_operator(op, dtype)
         if t.in_rows(op, a, b, self.W):
@@ -129,11 +128,7 @@ class _Types:
         o.aligned = t.stays_aligned(op, a, b, dtype, kind, self.W)
         return dtype, kind
 
-    def of_compare(self, o, a, b):
-        promote(a.dtype, b.dtype)
-        return "bool", kind_of(a, b)
-
-    def of_cast(self, o, a, dtype=None):
+    def cast(self, o, a, dtype=None):
         dtype = dtype or o.attr
         if a.dtype == dtype:
             o.step, o.aligned = a.step, a.aligned
@@ -143,116 +138,39 @@ class _Types:
             return dtype, LINEAR
         return dtype, kind_of(a)
 
-    def of_settle(self, o, a):
-        return self.of_cast(o, a, "int64" if a.dtype == "bool" else self.strong(a.dtype))
-
-    def of_rounded(self, o, a):
-        return self.of_cast(o, a, a.dtype)
-
-    def of_not(self, o, a):
-        return "bool", kind_of(a)
-
-    def of_negate(self, o, a):
-        return "int" if a.dtype == "bool" else a.dtype, kind_of(a)
-
-    def of_invert(self, o, a):
+    def invert(self, o, a):
         if t.is_float(a.dtype):
             raise t.TypeClash(f"'~' needs integers, got {a.dtype}")
         return a.dtype, kind_of(a)
 
-    def of_one(self, o, a):
-        return a.dtype, UNIFORM
-
-    def of_select(self, o, condition, a, b):
+    def select(self, o, condition, a, b):
         dtype, chosen = promote(a.dtype, b.dtype), a if condition.const else b
         if condition.const is None:
             return dtype, kind_of(condition, a, b)
-        return (dtype, UNIFORM) if chosen.const is not None else self.of_cast(o, chosen, dtype)
+        return (dtype, UNIFORM) if chosen.const is not None else self.cast(o, chosen, dtype)
 
-    def of_extreme(self, o, a, b):
-        return promote(a.dtype, b.dtype), kind_of(a, b)
-
-    def of_intrinsic(self, o, *args):
-        return t.common_float(args), kind_of(*args)
-
-    of_math = of_intrinsic
-
-    def of_abs(self, o, a):
+    def abs(self, o, a):
         if a.dtype in t.UNSIGNED:
-            return self.of_cast(o, a, a.dtype)
-        return "int" if a.dtype == "bool" else a.dtype, a.kind if t.is_float(a.dtype) else kind_of(a)
+            return self.cast(o, a, a.dtype)
+        return _counted(a), a.kind if t.is_float(a.dtype) else kind_of(a)
 
-    def of_whole(self, o, a):
-        return (
-            ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
-        )
+    def whole(self, o, a):
+        return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.cast(o, a, a.dtype)
 
-    def of_bits(self, o, a):
-        return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
-
-    def of_from_bits(self, o, a):
-        return o.attr, kind_of(a)
-
-    def of_lanes(self, o, a):
-        return "bool", a.kind if self.W == 1 else UNIFORM
-
-    def of_load(self, o, *indices):
+    def load(self, o, *indices):
         varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
         return t.held(o.view.dtype), VARYING if varies else UNIFORM
 
-    def of_store(self, o, *args):
-        return None, UNIFORM
-
-    of_together = of_barrier = of_assert = of_print = of_breakpoint = of_store
-
-    def of_combine(self, o, *state):
-        return state[0].dtype, UNIFORM
-
-    def of_item(self, o, whole):
-        return whole.args[o.attr].dtype, whole.kind
-
-    def of_foreign(self, o, *args):
+    def foreign(self, o, *args):
         dtypes = o.attr.results([self.strong(a.dtype) for a in args])
         return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
 
-    def of_part(self, o, whole):
-        return whole.attr.dtypes[o.attr], VARYING
-
-    def of_atomic(self, o, *args):
-        return o.view.dtype, VARYING
-
-    def of_extent(self, o, *bounds):
-        return "int", kind_of(*bounds)
-
-    def of_counter(self, o, *bounds):
-        return "int", kind_of(*bounds)
-
-    def of_member(self, o):
-        o.step, o.aligned = self.step, self.W > 1 and o.attr.start.in_packs(self.W)
+    def member(self, o):
+        """The rank of a member, or what it has of a range."""
+        o.step, o.aligned = self.step, self.W > 1 and (o.op == "rank" or o.attr.start.in_packs(self.W))
         return "int", LINEAR if self.W > 1 else VARYING
 
-    def of_rank(self, o):
-        o.step, o.aligned = self.step, self.W > 1
-        return "int", LINEAR if self.W > 1 else VARYING
-
-    def of_league_rank(self, o):
-        return "int", UNIFORM
-
-    of_league_size = of_league_rank
-
-    def of_broadcast(self, o, a, rank):
-        return a.dtype, UNIFORM
-
-    def of_append(self, o, at, value, keep):
-        return "int", UNIFORM
-
-    def of_tally(self, o, index):
-        return o.view.dtype, VARYING
-
-    def of_before(self, o, *state):
-        return state[0].dtype, VARYING
-
-    def of_junction(self, o, condition, left):
+    def junction(self, o, condition, left):
         right = o.parts[0][1]
         if right.dtype is None:
             return left.dtype, kind_of(condition, left)
@@ -266,7 +184,7 @@ class _Types:
             return dtype, kind_of(left, right)
         return dtype, kind_of(condition, left, right)
 
-    def of_choice(self, o, condition):
+    def choice(self, o, condition):
         (_, a), (_, b) = o.parts
         if a.dtype is None or b.dtype is None:
             return (a.dtype or b.dtype), UNIFORM
@@ -350,6 +268,74 @@ class _Types:
                 and not s.block.parted_from(loop.body)
             ):
                 loop.free = [*loop.free, s.variable]
+
+
+def _counted(a):
+    """The dtype of a number of which a bool counts as 0 or 1."""
+    return "int" if a.dtype == "bool" else a.dtype
+
+
+def _floats(types, o, *args):
+    return t.common_float(args), kind_of(*args)
+
+
+def _nothing(types, o, *args):
+    return None, UNIFORM
+
+
+def _of(dtype, kind=None):
+    """The rule of results of a dtype, of a kind or of that of the arguments."""
+    return lambda types, o, *args: (dtype, kind or kind_of(*args))
+
+
+def _of_first(kind=None):
+    return lambda types, o, a, *more: (a.dtype, kind or kind_of(a))
+
+
+def _of_view(types, o, *args):
+    return o.view.dtype, VARYING
+
+
+_RULES = {
+    "get": lambda types, o: (o.attr.dtype, o.attr.kind),
+    "binary": _Types.binary,
+    "compare": lambda types, o, a, b: (promote(a.dtype, b.dtype) and "bool", kind_of(a, b)),
+    "cast": _Types.cast,
+    "settle": lambda types, o, a: types.cast(o, a, "int64" if a.dtype == "bool" else types.strong(a.dtype)),
+    "rounded": lambda types, o, a: types.cast(o, a, a.dtype),
+    "not": _of("bool"),
+    "negate": lambda types, o, a: (_counted(a), kind_of(a)),
+    "invert": _Types.invert,
+    "one": _of_first(UNIFORM),
+    "select": _Types.select,
+    "extreme": lambda types, o, a, b: (promote(a.dtype, b.dtype), kind_of(a, b)),
+    "intrinsic": _floats,
+    "math": _floats,
+    "abs": _Types.abs,
+    "whole": _Types.whole,
+    "bits": lambda types, o, a: ("int32" if types.strong(a.dtype) == "float32" else "int64", kind_of(a)),
+    "from_bits": lambda types, o, a: (o.attr, kind_of(a)),
+    "lanes": lambda types, o, a: ("bool", a.kind if types.W == 1 else UNIFORM),
+    "load": _Types.load,
+    **dict.fromkeys(("store", "together", "barrier", "assert", "print", "breakpoint"), _nothing),
+    "combine": _of_first(UNIFORM),
+    "item": lambda types, o, whole: (whole.args[o.attr].dtype, whole.kind),
+    "foreign": _Types.foreign,
+    "part": lambda types, o, whole: (whole.attr.dtypes[o.attr], VARYING),
+    "atomic": _of_view,
+    "extent": _of("int"),
+    "counter": _of("int"),
+    "member": _Types.member,
+    "rank": _Types.member,
+    "league_rank": _of("int", UNIFORM),
+    "league_size": _of("int", UNIFORM),
+    "broadcast": _of_first(UNIFORM),
+    "append": _of("int", UNIFORM),
+    "tally": _of_view,
+    "before": _of_first(VARYING),
+    "junction": _Types.junction,
+    "choice": _Types.choice,
+}
 
 
 def refuse(kernel_name, node, clash):

@@ -140,7 +140,7 @@ class Emitter(Instructions):
                 self.bind(n, v)
         elif isinstance(node, (Operation, View)):
             self.values[node] = value
-        else:
+        elif node.__class__ is not t.Known:
             self.team = value
 
     def value(self, node):

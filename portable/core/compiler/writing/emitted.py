@@ -37,11 +37,16 @@ def _value(lower, take, name, spec):
         return t.Record((_value(lower, take, *part) for part in parts), spec[2])
     if spec[0] == "static":
         return lower.const(spec[1])
+    if spec[0] == "known":
+        return spec[1]
     if spec[0] == "number":
         if spec[1] == "bool":
             return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), I64(0)))
         return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
-    what, dtype, ndim, contiguous_last, readonly = spec
+    return _view(take, name, *spec)
+
+
+def _view(take, name, what, dtype, ndim, contiguous_last, readonly):
     pointer = take(PTR)
     shape = [take(I64) for _ in range(ndim)]
     strides = [take(I64) for _ in range(ndim)]

@@ -8,13 +8,13 @@ import math
 
 from ...depth import room
 from ....errors import DTypeError, LanguageError, ShapeError
-from ...language.frontend import reached
+from ...language.frontend import has_loops, reached
 from ...places.policy import WITH_PREFIXES, n_indices
 from ...language.reducer import Sum
 from ...language import types as t
 from .block import Launched, Results
 from ..reading.keys import sources, written
-from ..reading.signature import flatten
+from ..reading.signature import flatten, known
 from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
 from ...language.types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
@@ -53,6 +53,7 @@ class Entry(Launched):
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         super().__init__(kernel, policy_kind, specs, reducers)
+        self._texts = kernel.portable_text, known(specs)
         with self.room():
             self._read_text()
 
@@ -60,13 +61,13 @@ class Entry(Launched):
         """Room for the levels of the kernel's text."""
 
         def trees():
-            return [text.tree for text in reached(self.kernel.portable_text) if text is not None]
+            return [text.tree for text in reached(*self._texts) if text is not None]
 
         return room(f"kernel '{self.kernel.name}' ({self.kernel.place})", trees)
 
     def _read_text(self):
         kernel, policy_kind = self.kernel, self.policy_kind
-        self.has_loops = kernel.portable_text.has_loops
+        self.has_loops = has_loops(*self._texts)
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
         self.width = self.lanes(self.signature)

@@ -12,7 +12,7 @@ import struct
 from ... import cache
 from ...compiler.writing.block import EXTRA, Launched, scratch_of
 from ...compiler.reading.fingerprint import fingerprint
-from ...compiler.reading.signature import without_scatter
+from ...compiler.reading.signature import known, without_scatter
 from ....errors import InputError
 from ...events import Stamp
 from ...locks import alone, once
@@ -93,7 +93,7 @@ class Compiled:
 
 
 def _fingerprint(kernel, policy_kind, specs, reducers):
-    return fingerprint(kernel, reducers, policy_kind, repr((specs, engine.target())))
+    return fingerprint(kernel, reducers, known(specs), policy_kind, repr((specs, engine.target())))
 
 
 @alone

@@ -1,0 +1,162 @@
+"""Step 33, functions as arguments: each makes code of its own, as if the text named it."""
+
+import dataclasses
+import math
+
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.core.launch import dispatch
+from portable.core.machines.cuda.space import lower_to_ptx
+from portable.errors import DTypeError, LanguageError
+
+from ..launching import launch_for, launch_reduce, move
+
+X = np.linspace(0.5, 3.0, 21)
+
+
+@pk.function
+def square(x):
+    return x * x
+
+
+@pk.function
+def cubic(x, n=3):
+    total = 1.0
+    for _ in range(n):
+        total *= x
+    return total
+
+
+@pk.function
+def twice(f, x):
+    return f(f(x))
+
+
+@pk.kernel
+def applied(i, f, x, y):
+    y[i] = f(x[i])
+
+
+@pk.kernel
+def combined(i, f, g, x, y):
+    if g is None:
+        y[i] = twice(f, x[i])
+    else:
+        y[i] = twice(f, x[i]) + pk.static(g)(x[i])
+
+
+@pk.kernel
+def value(i, f, x):
+    return f(x[i])
+
+
+@pk.kernel
+def rows(team, f, reducer, x, y):
+    found = 0.0
+    for j in team.thread_range(x.shape[0]):
+        found = found + f(x[j])
+    found = team.reduce(found, reducer)
+    if team.single():
+        y[team.league_rank] = found
+
+
+@dataclasses.dataclass
+class Model:
+    rate: float
+    link: object
+
+
+@pk.kernel
+def modelled(i, model, x, y):
+    y[i] = model.link(model.rate * x[i])
+
+
+def made(power):
+    @pk.function
+    def f(x):
+        return x**power
+
+    return f
+
+
+FUNCTIONS = square, cubic, pk.static(square), np.exp, pk.sqrt, math.sin, made(2), made(4)
+
+
+@pytest.fixture(autouse=True)
+def close():
+    """The layer's elementary functions are within two units of NumPy's."""
+    return lambda got, wanted: np.testing.assert_allclose(got, wanted, rtol=1e-15)
+
+
+def test_each_function_has_its_own_code(space, close):
+    for f in FUNCTIONS:
+        close(launch_for(space, len(X), applied, f, X, np.zeros_like(X))[1], [f(v) for v in X])
+        close(
+            launch_for(space, len(X), modelled, Model(0.5, f), X, np.zeros_like(X))[1], [f(v / 2) for v in X]
+        )
+    for f, g in ((square, square), (square, cubic), (cubic, square), (square, None)):
+        wanted = [twice(f, v) + (g(v) if g else 0.0) for v in X]
+        close(launch_for(space, len(X), combined, f, g, X, np.zeros_like(X))[1], wanted)
+
+
+def test_reductions_scans_and_teams_take_functions(space, close):
+    x = move(X, space)
+    for f in (square, cubic, np.exp):
+        wanted = np.array([f(v) for v in X])
+        close(launch_reduce(space, len(X), value, f, X), wanted.sum())
+        out = move(np.zeros_like(X), space)
+        close(pk.parallel_scan(pk.RangePolicy(0, len(X), space=space), value, f, x, out=out), wanted.sum())
+        close(out.to_numpy() if isinstance(out, pk.View) else out, np.cumsum(wanted))
+    for reducer, numbers in ((pk.Sum, X), (pk.Max, X[-1:])):  # of one number the other members have 0
+        got = launch_for(space, pk.TeamPolicy(1, 32), rows, square, reducer, numbers, np.zeros(1))[1]
+        close(got, [np.sum(numbers * numbers)])
+
+
+def test_plans_captures_and_debug_builds_take_functions(space, close):
+    policy, x, y = pk.RangePolicy(0, len(X), space=space), move(X, space), move(np.zeros_like(X), space)
+    host = lambda: y.to_numpy() if isinstance(y, pk.View) else y  # noqa: E731
+    for f in (square, cubic):
+        plan = pk.plan(policy, applied, f, x, y)
+        with pk.capture(space=space) as graph:
+            pk.parallel_for(policy, applied, f, x, y)
+        for run in (plan, graph.replay, graph.replay):
+            run()
+            close(host(), [f(v) for v in X])
+    with pk.use(debug=True):
+        pk.parallel_for(policy, applied, square, x, y)
+    close(host(), X * X)
+    if not space.startswith("checked"):  # which counts nothing
+        assert pk.count(policy, applied, cubic, x, y) != pk.count(policy, applied, square, x, y)
+
+
+def test_functions_lower_for_a_gpu():
+    policy = pk.RangePolicy(0, len(X), space="serial")
+    found = set()
+    for f in (square, cubic, np.exp, made(2), made(5)):
+        *_, kind, specs, reducers, _ = dispatch.describe_launch(policy, applied, (f, X, X.copy()))
+        found.add(lower_to_ptx(applied, kind, specs, reducers))
+    assert len(found) == 4  # one text for `square` and `made(2)`
+
+
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        (lambda v: v, DTypeError, "argument 'f': '<lambda>' is a plain function; mark it with @pk.function"),
+        (sum, DTypeError, "argument 'f': .*sum.* is no argument for kernels"),
+        (2.0, LanguageError, "`f` is a number and cannot be called"),
+    ],
+)
+def test_what_is_no_function_of_kernels_is_refused(given, error, message):
+    with pytest.raises(error, match=message):
+        pk.parallel_for(len(X), applied, given, X, np.zeros_like(X))
+
+
+def test_a_repeated_launch_with_a_function_finds_its_code():
+    x, y = pk.asview(X.copy()), pk.asview(np.zeros_like(X))
+    policy = pk.RangePolicy(0, len(X), space="serial")
+    for f in (square, square, square, cubic, cubic, cubic, square):
+        pk.parallel_for(policy, applied, f, x, y)
+        np.testing.assert_array_equal(y.to_numpy(), [f(v) for v in X])
