@@ -1,12 +1,15 @@
-"""`python -m portable`: what this machine offers. `python -m portable cache`: the compiled kernels on disk.
+"""The command `portable`, which `python -m portable` is too: a word for each method and tool.
 
-`python -m portable cache program.py its arguments` runs a program first: hits and misses are then the
-program's.
+`portable cache program.py its arguments` runs a program first: hits and misses are then the program's.
 """
 
 from __future__ import annotations
 
+import difflib
+import importlib
+import os
 import platform
+import re
 import runpy
 import sys
 from importlib import metadata
@@ -18,7 +21,26 @@ from .core import cache
 from .core.places import space
 from . import __version__
 from .core import registry
-from .errors import SpaceUnavailableError
+from .errors import SpaceUnavailableError, printable
+
+HELP = "usage: portable COMMAND ...\n       portable COMMAND --help\n\n"
+COMMANDS = {
+    "info": "what this machine offers: execution spaces, versions",
+    "hawkes": "events in place and time: is there triggering, and who triggers whom",
+    "tmap": "event sequences that stop: how long they go on",
+    "edm": "time series: how well one finds another, which says who drives whom",
+    "resampling": "the study of resampling schemes; calibration of particle filters",
+    "mixture": "cells or points: how many kinds there are, and which is which",
+    "roofline": "how near kernels come to what this machine can do",
+    "cache": "compiled kernels on disk, and a program's hits and misses",
+}
+EXAMPLE = """
+
+example: portable hawkes fit events.csv
+exit codes: 0 done; 1 a check failed; 2 the request cannot be met; 130 interrupted
+"""
+# What a method's tables have at least.
+_COLUMNS = {"hawkes": {"x_km", "y_km", "t_hours"}, "tmap": {"run", "gap"}}
 
 
 def _table(title, rows):
@@ -36,33 +58,73 @@ def _spaces():
             yield name, str(error)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    arguments, console = sys.argv[1:] if arguments is None else arguments, Console()
-    if arguments[:1] == ["cache"]:
-        if arguments[1:]:
-            sys.argv = arguments[1:]
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        console.print(_table("compiled kernels", cache.statistics().items()))
-    elif not arguments:
-        console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
-        console.print(
-            _table(
-                "versions",
-                [
-                    ("portable", __version__),
-                    ("python", platform.python_version()),
-                    *((p, metadata.version(p)) for p in ("numpy", "llvmlite")),
-                ],
-            )
-        )
-        console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
-    elif arguments == ["--version"]:
-        print(f"portable {__version__}")
-    else:
-        print("usage: python -m portable [--version | cache [program.py ...]]", file=sys.stderr)
-        return 2
+def _info(arguments):
+    """Print what this machine offers."""
+    console = Console()
+    versions = [("portable", __version__), ("python", platform.python_version())]
+    versions += [(name, metadata.version(name)) for name in ("numpy", "llvmlite")]
+    console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
+    console.print(_table("versions", versions))
+    console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
     return 0
 
+
+def _cache(arguments):
+    """Print hits and misses of this process, after a program if one is named."""
+    if arguments:
+        sys.argv = arguments
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    Console().print(_table("compiled kernels", cache.statistics().items()))
+    return 0
+
+
+def _whose(name, arguments):
+    """Say of tables on the command line whose columns they have, where that is another method's."""
+    for path in arguments:
+        if path.endswith(".csv") and os.path.isfile(path):
+            with open(path, encoding="utf-8-sig", errors="replace") as file:
+                found = {column.strip().strip('"') for column in re.split("[,;]", file.readline())}
+            for other, columns in _COLUMNS.items():
+                if other != name and columns <= found:
+                    told = f"'{path}' has the columns of 'portable {other}': {', '.join(sorted(columns))}"
+                    print(f"{name}: {printable(told)}", file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Those of the process if None.
+
+    Returns
+    -------
+    int
+        The exit code: 2 where there is no such command, else that of the command.
+    """
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if name in ("-h", "--help"):
+        print(HELP + "\n".join(f"  {command:12}{does}" for command, does in COMMANDS.items()) + EXAMPLE)
+    elif name == "--version":
+        print(f"portable {__version__}")
+    elif name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        told = f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(COMMANDS)}."
+        print(f"portable: there is no command '{printable(name)}'. {told}", file=sys.stderr)
+        return 2
+    elif name in _OWN:
+        return _OWN[name](rest)
+    else:
+        place = "roofline" if name == "roofline" else f"models.{name}"
+        code = importlib.import_module(f"portable.{place}.__main__").main(rest)
+        if code == 2 and name != "roofline":
+            _whose(name, rest)
+        return code
+    return 0
+
+
+_OWN = {"info": _info, "cache": _cache}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -183,7 +183,7 @@ OPTIONS = (
 def parser():
     """The parser of the command line; `command` of what it gives is the command's name."""
     made = argparse.ArgumentParser(
-        prog="python -m portable.roofline", description="How fast the methods run here, and against what."
+        prog="portable roofline", description="How fast the methods run here, and against what."
     )
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND", dest="command")

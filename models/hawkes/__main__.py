@@ -340,7 +340,6 @@ def _params_or_mode(options, likelihood, start, fixed, found):
 def run_fit(options):
     """Estimate; write fit.json, posterior.nc and figures."""
     folder, _, likelihood, start, fixed, _ = _prepare(options)
-    written = ""
     said = ()
     if options.method in ("likelihood", "mode"):
         found = fit(
@@ -368,10 +367,8 @@ def run_fit(options):
         params, bound = posterior.mean(), posterior.attained_error
         said = notes(likelihood, params, posterior.free, n_simulations=options.n_simulations)
         posterior.save(folder / "posterior.nc")
-        written = ", posterior.nc"
         if options.figures != "none":
             _save(figures.posterior_densities(posterior), folder, "posterior", options)
-            written += f", posterior.{options.figures}"
     _print_rows(rows, type(params))
     console.print(
         f"largest bound of a log-likelihood's relative error: {bound:.1e}; last sums: {likelihood.method}"
@@ -388,7 +385,6 @@ def run_fit(options):
     if params.spec:
         values["triggering"] = params.spec
     write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--out")
-    console.print(f"written to {printable(folder)}: fit.json, params.json{written}", markup=False)
 
 
 def run_probabilities(options):
@@ -473,7 +469,6 @@ def run_forecast(options):
     limits = {"mean": ahead.mean, "level": options.level, "interval": (low, high)}
     command.write_json(options, begin=until[0], end=until[1], n_events=limits, check=check)
     _write_csv(folder / "forecast.csv", ["draw", "n_events"], enumerate(ahead.counts.tolist()))
-    console.print(f"written to {printable(folder)}: forecast.csv", markup=False)
 
 
 def run_compare(options):

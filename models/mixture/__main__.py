@@ -132,8 +132,6 @@ def _fit(options):
     console = Console()
     console.print(_table(found, labels))
     console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
-    what = "tables, figures, labels" if drawn else "tables, labels"
-    console.print(f"{what} and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
 
 
 def _written(found, samples, folder, kinds, options):
@@ -177,9 +175,7 @@ def _predict(options):
     found, samples = _loaded(options)
     folder.mkdir(parents=True, exist_ok=True)
     labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    console = Console()
-    console.print(_table(found, labels))
-    console.print(f"labels and shares.csv are in {printable(folder)}", soft_wrap=True, markup=False)
+    Console().print(_table(found, labels))
 
 
 def _merge(options):
@@ -189,9 +185,7 @@ def _merge(options):
     folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
     tables.write_populations(folder / "populations.csv", found)
-    console = Console()
-    console.print(_table(found, [found.predict(sample) for sample in samples]))
-    console.print(f"{_MODEL} and populations.csv are in {printable(folder)}", soft_wrap=True, markup=False)
+    Console().print(_table(found, [found.predict(sample) for sample in samples]))
 
 
 def _figures(options):
@@ -202,7 +196,6 @@ def _figures(options):
     labels = [found.predict(sample) for sample in samples]
     folder.mkdir(parents=True, exist_ok=True)
     figures.draw(folder, found, samples, labels, _pairs(options))
-    print(f"{', '.join(_FIGURES)} are in {printable(folder)}")
 
 
 def _checked(options, files):

@@ -165,7 +165,7 @@ def experiment(options):
     else:
         _say(known)
         print(
-            f"wrote {printable(table)}; figures want matplotlib, here or elsewhere: python -m"
+            f"figures want matplotlib, here or elsewhere: python -m"
             f" portable.models.resampling figures {printable(table)}"
         )
 
@@ -175,8 +175,8 @@ def figures(options):
 
 
 def _show(cells, folder):
-    for path in [save(cells, folder), *draw(cells, folder)]:
-        print(f"wrote {printable(path)}")
+    save(cells, folder)
+    draw(cells, folder)
     _say(cells)
 
 

@@ -27,7 +27,7 @@ import portable as pk
 from portable.errors import PortableError, printable
 
 from .cluster import asked_for
-from .files import write
+from .files import write, written
 
 _NUMBERS = int, float
 # These mean the same in every command.
@@ -43,7 +43,7 @@ _TOLD = UserWarning, RuntimeWarning
 
 def parser(family: str, description: str):
     """The parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
-    made = argparse.ArgumentParser(prog=f"python -m portable.models.{family}", description=description)
+    made = argparse.ArgumentParser(prog=f"portable {family}", description=description)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     return made, made.add_subparsers(required=True, metavar="COMMAND")
 
@@ -65,10 +65,12 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
         What `options.act` returned, 0 for None: 1 means that a check failed; 2 if the request cannot be met;
         130 after Ctrl-C.
     """
-    options = made.parse_args(argv)
+    options, before = made.parse_args(argv), len(written)
     try:
         with _warned(family), asked_for(options):
-            return options.act(options) or 0
+            code = options.act(options) or 0
+            _tell_written(options, written[before:])
+            return code
     except OSError as error:
         why = f"{error.strerror}: '{error.filename}'" if error.filename else error
         print(f"{family}: {printable(why)}", file=sys.stderr)
@@ -79,6 +81,14 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
     except KeyboardInterrupt:
         print(f"{family}: stopped", file=sys.stderr)
         return 130
+
+
+def _tell_written(options, paths):
+    """Print which files a run wrote, or the option that writes one."""
+    if paths:
+        print("wrote", ", ".join(dict.fromkeys(printable(str(path)) for path in paths)))
+    elif option := next((name for name in ("out", "json") if name in options), ""):
+        print(f"wrote no file; --{option} FILE does")
 
 
 @contextlib.contextmanager

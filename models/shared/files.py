@@ -45,6 +45,7 @@ _BROKEN = (
     zipfile.BadZipFile,
     csv.Error,
 )  # what readers raise at bytes that are not theirs
+written: list[Path] = []  # files that took their place, in order: a command tells those of its run
 MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for no number, in capitals
 
 
@@ -322,6 +323,8 @@ def replacing(
         else:
             _appear(beside, target, name, path)
         sync(target.parent)
+        if follow:  # parts of a store do not
+            written.append(named)
     except OSError as error:
         raise cannot_write(name, path, error) from error
     finally:

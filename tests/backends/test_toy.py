@@ -74,7 +74,7 @@ for refused in (lambda: pk.parallel_for(policy, double, np.ones(5)), lambda: np.
         print(error)
     else:
         raise AssertionError("not refused")
-assert b"as an example" in subprocess.run([sys.executable, "-m", "portable"], capture_output=True).stdout
+assert b"as an example" in subprocess.run([sys.executable, "-m", "portable", "info"], capture_output=True).stdout
 """
 
 

@@ -325,3 +325,39 @@ def test_commands_of_the_page_of_cytometry_run(folder, capsys):
         run(words, few)
     assert "shares.csv" in os.listdir("new") and "mixture.npz" in os.listdir("merged")
     assert "figures.pdf" in os.listdir("pages")
+
+
+def portable_(*arguments):
+    return importlib.import_module("portable.__main__").main(list(arguments))
+
+
+def test_one_command_leads_to_all(capsys):
+    assert portable_() == 0
+    told = capsys.readouterr().out
+    assert (
+        all(f"\n  {name} " in told for name in (*FAMILIES, "roofline", "info"))
+        and "example: portable" in told
+    )
+    for name in (*FAMILIES, "roofline"):
+        with pytest.raises(SystemExit) as end:
+            portable_(name, "--help")
+        assert end.value.code == 0 and f"usage: portable {name} [-h]" in capsys.readouterr().out
+    assert portable_("--version") == 0 and portable_("info") == 0
+    capsys.readouterr()
+    for wrong, words in (("hawks", "Did you mean 'hawkes'?"), ("qqq", "There are info, hawkes")):
+        assert portable_(wrong) == 2 and words in capsys.readouterr().err
+
+
+def test_a_table_of_another_method_says_whose_it_looks_like(tmp_path, capsys):
+    (tmp_path / "events.csv").write_text("x_km;y_km;t_hours\n1;2;3\n")
+    assert portable_("tmap", "fit", str(tmp_path / "events.csv"), "--orders", "1") == 2
+    assert "has the columns of 'portable hawkes': t_hours, x_km, y_km" in capsys.readouterr().err
+
+
+def test_a_run_tells_the_files_that_it_wrote(tmp_path, capsys):
+    table, out = tmp_path / "runs.csv", tmp_path / "model.json"
+    table.write_text("run,gap\n" + "".join(f"{k},{0.5 + k % 3}\n{k},1.0\n" for k in range(9)))
+    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial") == 0
+    assert capsys.readouterr().out.endswith("wrote no file; --out FILE does\n")
+    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial", "--out", str(out)) == 0
+    assert capsys.readouterr().out.endswith(f"wrote {out}\n")
