@@ -15,11 +15,10 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.calibration import Ranks, rank_truths
 from ..shared.checks import check_choice, check_count, check_seed
-from ..shared.extras import need
 from ..shared.posteriors import mixing_looked_at
-from ..shared.processes import map_numbers, space_of
-from ..shared.shown import Shown
+from ..shared.processes import space_of
 from .likelihood import Likelihood
 from .nuts import sample_nuts
 from .parameters import Background, Parameters
@@ -35,28 +34,19 @@ PRIORS = {
     "1/h": log_normal(5.0, 0.4),
 }
 _SIDE_KM, _HORIZON_H, _IMMIGRANTS = 10.0, 1000.0, 250.0
-_BOXES = 20  # of the histogram of ranks
 
 
 @dataclass(frozen=True)
-class Calibration(Shown):
-    """Ranks of true parameters among posterior draws.
+class Calibration(Ranks):
+    """Ranks of true parameters among posterior draws, and of how many events and draws.
 
     Attributes
     ----------
-    ranks : ndarray of int, shape (n_sets, n_free), 0 to n_kept
-    n_kept : int
-        Draws that each rank is among, thinned to be nearly independent.
-    p_values : dict
-        Of the chi-square test that ranks are uniform, by parameter.
     least_ess : float
         The smallest effective sample size of any data set and parameter.
     least_events : int
     """
 
-    ranks: np.ndarray
-    n_kept: int
-    p_values: dict[str, float]
     least_ess: float
     least_events: int
 
@@ -102,32 +92,13 @@ def calibrate(
     ------
     DTypeError, InputError
         An argument of a wrong type or out of range; ArviZ or SciPy are not installed.
-
-    References
-    ----------
-    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with
-    simulation-based calibration. arXiv:1804.06788 (2018).
     """
     check_choice(method, "method", ("metropolis", "nuts"))
-    n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
-    stats = need("scipy.stats", "stats", "the test of ranks")
+    n_kept, seed = check_count(n_kept, "n_kept", 9), check_seed(seed)
     one = functools.partial(_ranks, method, n_kept, least_ess, seed, space_of(space, jobs, client))
-    found = map_numbers(
-        one,
-        n_sets,
-        jobs=jobs,
-        description=f"{n_sets} data sets, {method}",
-        progress=progress,
-        client=client,
-        space=space,
-    )
-    ranks, effective, sizes = (np.array(column) for column in zip(*found))
-    boxes = max(b for b in range(2, _BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
-    p_values = {
-        name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
-        for name, column in zip(FREE, ranks.T)
-    }
-    return Calibration(ranks, n_kept, p_values, float(min(effective)), int(min(sizes)))
+    how = {"jobs": jobs, "progress": progress, "client": client, "space": space}
+    fields, (effective, sizes) = rank_truths(one, FREE, method, n_sets, n_kept, **how)
+    return Calibration(**fields, least_ess=float(min(effective)), least_events=int(min(sizes)))
 
 
 def _ranks(method, n_kept, least_ess, seed, space, k):

@@ -114,17 +114,16 @@ def sample_nuts(
     draws = np.exp(trace.posterior["z"].to_numpy())
     acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
     found = Posterior(
-        type(start),
-        mode,
-        free,
-        draws,
-        trace.posterior["value"].to_numpy()[..., 0],
-        acceptance,
-        target.worst,
-        in_words(cut, type(start), free),
-        "NUTS (nutpie)",
-        seed,
-        draws.shape[1] == n_draws,
+        start=mode,
+        names=free,
+        draws=draws,
+        log_likelihood=trace.posterior["value"].to_numpy()[..., 0],
+        acceptance=acceptance,
+        attained_error=target.worst,
+        priors=in_words(cut, type(start), free),
+        method="NUTS (nutpie)",
+        seed=seed,
+        complete=draws.shape[1] == n_draws,
     )
     if not found.complete:  # nutpie takes Ctrl-C for itself, and gives what all chains have
         raise stopped(KeyboardInterrupt(), found)

@@ -201,17 +201,16 @@ def _collect(arrays, start, free, n_warmup, thin, seed, complete, priors):
     draws = arrays["draws"][:, min(n_warmup, n_kept - 1) : n_kept]
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
     return Posterior(
-        type(start),
-        start,
-        free,
-        draws[:, :, :-1],
-        draws[:, :, -1],
-        arrays["tallies"][:, :, ck.ACCEPTED] / tried,
-        float(arrays["state"][:, ck.WORST].max()),
-        in_words(priors, type(start), free),
-        "Algorithm 1",
-        seed,
-        complete,
+        start=start,
+        names=free,
+        draws=draws[:, :, :-1],
+        log_likelihood=draws[:, :, -1],
+        acceptance=arrays["tallies"][:, :, ck.ACCEPTED] / tried,
+        attained_error=float(arrays["state"][:, ck.WORST].max()),
+        priors=in_words(priors, type(start), free),
+        method="Algorithm 1",
+        seed=seed,
+        complete=complete,
     )
 
 

@@ -23,11 +23,11 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.calibration import Ranks, rank_truths
 from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.extras import need
 from ..shared.posteriors import mixing_looked_at
-from ..shared.processes import map_numbers, space_of
-from ..shared.shown import Shown
+from ..shared.processes import space_of
 from . import priors, ready
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
@@ -39,37 +39,26 @@ PRIORS = {
     "sigma": priors.log_normal(0.6, 0.4),
     "tau": priors.log_normal(0.6, 0.4),
 }
-BOXES = 20
 # Steps at first: after warming up some 30 autocorrelation times of most data sets
 STEPS = {"pmmh": 1000, "correlated": 1000, "gibbs": 500}
 LONG_ENOUGH = 20  # autocorrelation times of a chain after warming up
 
 
 @dataclass(frozen=True)
-class Calibration(Shown):
-    """Ranks of true parameters among posterior draws.
+class Calibration(Ranks):
+    """Ranks of true parameters among posterior draws, and how long chains were.
 
     Attributes
     ----------
-    method : str
-    ranks : ndarray of int, shape (n_sets, n_params), 0 to n_kept
-    n_kept : int
-    p_values : dict
-        Of the chi-square test that ranks are uniform, by parameter.
     shortest : float
         The least that any data set's chains, after warming up, held of autocorrelation times of any
         parameter.
     """
 
-    method: str
-    ranks: np.ndarray
-    n_kept: int
-    p_values: dict
     shortest: float
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name} p = {p:.3g}" for name, p in self.p_values.items())
-        return f"{self.method}: {values}; chains of at least {self.shortest:.0f} autocorrelation times"
+        return f"{super().__str__()}; chains of at least {self.shortest:.0f} autocorrelation times"
 
 
 def calibrate(
@@ -117,29 +106,15 @@ def calibrate(
         A p-value below 0.001 / 3 happens by chance once in a thousand calibrations.
     """
     check_choice(method, "method", tuple(STEPS))
-    n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
+    n_kept, seed = check_count(n_kept, "n_kept", 9), check_seed(seed)
     n_steps = check_count(STEPS[method] if n_steps is None else n_steps, "n_steps", 20)
-    stats = need("scipy.stats", "stats", "calibration")
     need("arviz_stats", "arviz", "autocorrelation times")
     one = functools.partial(
         _ranks, method, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs, client)
     )
-    found = map_numbers(
-        one,
-        n_sets,
-        jobs=jobs,
-        description=f"{n_sets} data sets, {method}",
-        progress=progress,
-        client=client,
-        space=space,
-    )
-    ranks = np.array([row for row, _ in found])
-    boxes = max(b for b in range(2, BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
-    p_values = {
-        name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
-        for name, column in zip(PRIORS, ranks.T)
-    }
-    return Calibration(method, ranks, n_kept, p_values, min(length for _, length in found))
+    how = {"jobs": jobs, "progress": progress, "client": client, "space": space}
+    fields, (lengths,) = rank_truths(one, PRIORS, method, n_sets, n_kept, **how)
+    return Calibration(**fields, shortest=min(lengths))
 
 
 def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):

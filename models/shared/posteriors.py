@@ -4,11 +4,13 @@ NetCDF files, by ArviZ."""
 from __future__ import annotations
 
 import contextlib
+import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from portable.errors import InputError
 from .annotations import PathLike
 from .extras import need
 from .files import replacing
+from .shown import Shown
 
 
 MOST_R_HAT, LEAST_ESS_A_CHAIN = 1.01, 100  # Vehtari et al. (2021)
@@ -152,6 +155,227 @@ def summary(draws: np.ndarray) -> dict[str, float]:
     return {key: float(value) for key, value in found.items()}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Posterior(Shown):
+    """Draws of parameters by chains, as NetCDF, ArviZ and pandas have them; a family adds what it knows.
+
+    A family's class has a name, `family`, and a property or field `fixed`, the values of parameters that were
+    not sampled. What else it has to write is in `about`, and read by `known`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the parameters that were sampled.
+    draws : ndarray, shape (n_chains, n_draws, n_names), in the parameters' units
+    log_likelihood : ndarray, shape (n_chains, n_draws)
+    acceptance : ndarray, shape (n_chains,) or (n_chains, n)
+        Share of accepted proposals.
+    priors : dict
+        The priors in words, by coordinate.
+    method : str
+    seed : int
+    complete : bool
+        False if sampling was stopped.
+    notes : tuple of str
+        What to know before the draws are used: that they have not converged.
+    """
+
+    family: ClassVar[str]
+    names: tuple[str, ...]
+    draws: np.ndarray = field(repr=False)
+    log_likelihood: np.ndarray = field(repr=False)
+    acceptance: np.ndarray = field(repr=False)
+    priors: dict[str, str] = field(repr=False)
+    method: str
+    seed: int
+    complete: bool
+    notes: tuple[str, ...] = ()
+
+    def about(self) -> dict[str, Any]:
+        """Return what JSON can hold and only the family knows."""
+        raise NotImplementedError
+
+    @classmethod
+    def known(
+        cls, about: dict[str, Any], fixed: dict[str, float]
+    ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
+        """Return all parameters' names, and what gives the family's own fields by a first draw."""
+        raise NotImplementedError
+
+    def units(self) -> Mapping[str, str]:
+        """Return the units of parameters that have any, by name."""
+        return {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The draws of a parameter; of '1/omega' the reciprocals.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray, shape (n_chains, n_draws), in the parameter's unit
+
+        Raises
+        ------
+        InputError
+            The parameter was not sampled.
+        """
+        plain = name.removeprefix("1/")
+        if plain not in self.names:
+            raise InputError(f"'{plain}' was not sampled; wanted one of {', '.join(self.names)}")
+        draws = self.draws[:, :, self.names.index(plain)]
+        return draws if plain == name else 1.0 / draws
+
+    def rows(self, n_draws: int) -> np.ndarray:
+        """Return draws evenly spaced over all chains.
+
+        Parameters
+        ----------
+        n_draws : int
+            About how many; all of them, where there are fewer.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_names)
+        """
+        flat = self.draws.reshape(-1, len(self.names))
+        return flat[np.unique(np.linspace(0, len(flat) - 1, min(n_draws, len(flat))).astype(int))]
+
+    def summary(self, names: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Parameters or their reciprocals, such as '1/omega'; all that were sampled, if not given.
+
+        Returns
+        -------
+        dict of dicts
+            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ
+            (arviz-stats).
+
+        Raises
+        ------
+        InputError
+            A parameter was not sampled; ArviZ is not installed.
+        """
+        return {name: summary(self[name]) for name in names or self.names}
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame of the draws, a row each, by chain and draw.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns of the parameters and `log_likelihood`.
+
+        Raises
+        ------
+        InputError
+            pandas is not installed.
+        """
+        pandas = need("pandas", "files", "data frames")
+        n_chains, n_draws = self.log_likelihood.shape
+        columns = {name: self[name].ravel() for name in self.names}
+        columns["log_likelihood"] = self.log_likelihood.ravel()
+        ranges = [range(n_chains), range(n_draws)]
+        index = pandas.MultiIndex.from_product(ranges, names=["chain", "draw"])
+        return pandas.DataFrame(columns, index=index)
+
+    def to_arviz(self) -> Any:
+        """An ArviZ DataTree: group posterior with the unit at each parameter that has one, group sample_stats
+        with the log-likelihood.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        InputError
+            ArviZ is not installed.
+        """
+        base = need("arviz_base", "arviz", "ArviZ objects")
+        tree = base.from_dict(
+            {
+                "posterior": {name: self[name] for name in self.names},
+                "sample_stats": {"log_likelihood": self.log_likelihood},
+            }
+        )
+        for name, unit in self.units().items():
+            if name in self.names:
+                tree["posterior"][name].attrs["units"] = unit
+        told = {"acceptance": self.acceptance.tolist(), "notes": self.notes, **self.about()}
+        tree["posterior"].attrs.update(
+            {"family": self.family, "method": self.method, "seed": str(self.seed)}
+            | {"complete": int(self.complete)}
+            | {name: json.dumps(value) for name, value in told.items()}
+            | {f"prior of {name}": text for name, text in self.priors.items()}
+            | {f"fixed {name}": value for name, value in self.fixed.items()}
+        )
+        return tree
+
+    def save(self, path: PathLike) -> None:
+        """Write NetCDF that ArviZ reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that is there is replaced.
+
+        Raises
+        ------
+        InputError
+            ArviZ or h5netcdf are not installed.
+        StorageError
+            The file cannot be written; one that was there stays.
+        """
+        write(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """The Posterior that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or holds something else; parameters of a user's own triggering function, which
+            a file cannot hold.
+        """
+        with read(path, cls.family) as (draws, told, stats):
+            fixed, priors = (
+                {name.removeprefix(mark): value for name, value in told.items() if name.startswith(mark)}
+                for mark in ("fixed ", "prior of ")
+            )
+            fixed = {name: float(value) for name, value in fixed.items()}
+            names, own = cls.known(told, fixed)
+            names = tuple(name for name in names if name not in fixed)
+            values = np.stack([draws[name].to_numpy() for name in names], axis=-1)
+            return cls(
+                names=names,
+                draws=values,
+                log_likelihood=stats["log_likelihood"].to_numpy(),
+                acceptance=np.array(json.loads(told["acceptance"])),
+                priors=priors,
+                method=str(told["method"]),
+                seed=int(told["seed"]),
+                complete=bool(told["complete"]),
+                notes=tuple(json.loads(told.get("notes", "[]"))),
+                **own(values[0, 0]),
+            )
+
+
 def write(posterior: Any, path: PathLike) -> None:
     """Write what `posterior.to_arviz()` gives; a file that is there is replaced when all is written.
 
@@ -169,8 +393,8 @@ def write(posterior: Any, path: PathLike) -> None:
 
 @contextlib.contextmanager
 def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any]]:
-    """The draws (an xarray Dataset), what was told of them, and the Dataset of their log-likelihoods, of a
-    file that `write` wrote; what goes wrong while they are used is the file's fault, too.
+    """Yield (draws, attributes, log_likelihood) of a file that `write` wrote; errors inside the block are
+    reported as a bad file.
 
     Raises
     ------
@@ -184,6 +408,11 @@ def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any
     try:
         with xarray.open_datatree(path, engine="h5netcdf") as tree:
             draws, told = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
+            if (whose := told.get("family", family)) != family:
+                raise InputError(
+                    f"'{path}' holds draws of portable.models.{whose}, whose Posterior loads them;"
+                    f" draws of portable.models.{family} are wanted"
+                )
             stats = tree["sample_stats"].dataset.load()
         yield draws, told, stats
     except InputError:

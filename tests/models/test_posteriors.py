@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from portable.errors import InputError
 from portable.models import hawkes, resampling
 from portable.models.shared import posteriors
 from portable.models.mixture import DirichletMixture
@@ -84,6 +85,30 @@ def test_every_sampler_says_that_draws_have_not_converged(sample, tmp_path):
     assert found.notes == (str(told[0].message),) and told[0].filename == __file__
     found.save(tmp_path / "draws.nc")
     assert type(found).load(tmp_path / "draws.nc").notes == found.notes
+
+
+@pytest.mark.parametrize("sample", [pmmh, metropolis], ids=lambda call: call.__name__)
+def test_files_of_before_load_and_those_of_another_family_say_whose_they_are(sample, tmp_path):
+    """A file of before has no family, and numbers where there is JSON now."""
+    for module in ("h5netcdf", "arviz_base"):
+        pytest.importorskip(module)
+    with posteriors.mixing_looked_at():
+        found = sample(n_draws=9, n_warmup=2, seed=1)
+    tree = found.to_arviz()
+    del tree["posterior"].attrs["family"]
+    if sample is metropolis:
+        tree["posterior"].attrs["attained_error"] = found.attained_error
+    tree.to_netcdf(tmp_path / "before.nc", engine="h5netcdf")
+    again, frame = type(found).load(tmp_path / "before.nc"), found.to_pandas()
+    for name in ("names", "fixed", "priors", "method", "seed", "complete"):
+        assert getattr(again, name) == getattr(found, name)
+    assert getattr(again, "attained_error", 0.0) == getattr(found, "attained_error", 0.0)
+    np.testing.assert_array_equal(frame[found.names[0]].to_numpy(), again.draws[:, :, 0].ravel())
+    np.testing.assert_array_equal(frame["log_likelihood"].loc[1], again.log_likelihood[1])
+    found.save(tmp_path / "now.nc")
+    other = hawkes.Posterior if sample is pmmh else resampling.Posterior
+    with pytest.raises(InputError, match=f"holds draws of portable.models.{found.family}, whose Posterior"):
+        other.load(tmp_path / "now.nc")
 
 
 @pytest.fixture
