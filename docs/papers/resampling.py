@@ -13,7 +13,6 @@ import portable as pk
 from portable.models.shared import page
 from portable.models.shared.checks import check_count
 from portable.models.resampling import figures
-from portable.models.resampling.prefix_sums import PEERS
 from portable.models.resampling.study import (
     SCHEMES,
     Design,
@@ -26,6 +25,7 @@ from portable.models.resampling.study import (
 )
 from portable.models.resampling.weights import effective_sample_size, metropolis_steps
 
+PEERS = page.example("prefix_sums", "tests/models/resampling").PEERS
 STEPS = tuple(f"metropolis / {c}" for c in (1, 2, 4, 8))
 
 
@@ -104,11 +104,13 @@ class Paper(page.Study):
         self.beside = [cell for path in beside for cell in load(path)]
 
     def _cells(self, names, exponents, ys, part):
-        if self.checkpoint is not None:
+        if self.checkpoint:
             self.checkpoint.mkdir(exist_ok=True)
         folder = self.checkpoint and self.checkpoint / part
         sizes = [1 << e for e in exponents]
-        return list(study([self.space], sizes, ys, self.size.design, checkpoint=folder, names=names))
+        return list(
+            study([self.space], sizes, ys, self.size.design, checkpoint=folder, names=names, peers=PEERS)
+        )
 
     @functools.cached_property
     def cells(self):

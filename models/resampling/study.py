@@ -23,7 +23,7 @@ import pathlib
 import statistics
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,6 @@ from ..shared.files import read_json, write
 from ..shared.processes import map_numbers
 from ..shared.store import Store
 from . import schemes
-from .prefix_sums import PEERS
 from .weights import metropolis_steps
 
 SCHEMES = (
@@ -116,6 +115,7 @@ def study(
     checkpoint: object = None,
     names: Sequence[str] = SCHEMES,
     client: object = None,
+    peers: Mapping[str, Callable] | None = None,
 ) -> Iterator[dict]:
     """The cells of the study, one after another.
 
@@ -132,11 +132,12 @@ def study(
         A folder that keeps each cell as it is finished, and each set of one that takes long: the same study
         goes on from there, one with more cells adds to it.
     names : list of str
-        Schemes of SCHEMES, peers of `portable.models.resampling.prefix_sums`, or "metropolis / C" for B = B*
-        / C.
+        Schemes of SCHEMES, `peers`, or "metropolis / C" for B = B* / C.
     client : distributed.Client or "local", optional
         Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this
         machine's, and measured here.
+    peers : dict of callables (weights, seed, step, space) -> offspring, optional
+        Other schemes, which are not timed, by name.
 
     Yields
     ------
@@ -148,7 +149,7 @@ def study(
         done = {_place(cell): cell for cell in known}
         errors = {_drawn(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known}
         if client is not None:
-            places = itertools.product([name for name in names if name not in PEERS], sizes, ys)
+            places = itertools.product(filter(_is_ours, names), sizes, ys)
             cells = [{"scheme": name, "kind": "any", "n": n, "y": y} for name, n, y in places]
             cells = [cell for cell in cells if _drawn(cell) not in errors]
             found = map_numbers(
@@ -164,7 +165,7 @@ def study(
                         cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
                         if _place(cell) not in done:
                             done[_place(cell)] = found = _measured(
-                                cell, errors, design, weights, steps, space, store
+                                cell, errors, design, weights, steps, space, store, peers
                             )
                             if found:
                                 store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
@@ -203,7 +204,11 @@ def _place(cell):
 
 def _drawn(cell):
     """What the errors of a cell depend on: of our schemes not on the machine."""
-    return cell["scheme"], cell["n"], cell["y"], cell["kind"] if cell["scheme"] in PEERS else "any"
+    return cell["scheme"], cell["n"], cell["y"], "any" if _is_ours(cell["scheme"]) else cell["kind"]
+
+
+def _is_ours(name):
+    return name.partition(" / ")[0] in SCHEMES
 
 
 def _name(what, cell):
@@ -211,8 +216,8 @@ def _name(what, cell):
     return "{}-{kind}-{n:010d}-{y}-{}".format(what, scheme, **cell)
 
 
-def _measured(cell, errors, design, weights, steps, space, store):
-    draw, steps, own = _drawing(cell["scheme"], steps, space)
+def _measured(cell, errors, design, weights, steps, space, store, peers):
+    draw, steps, own = _drawing(cell["scheme"], steps, space, peers)
     sets, runs = design.share(cell["n"], steps)
     if not sets:
         return None
@@ -248,10 +253,10 @@ def _errors_elsewhere(cells, design, k):
         return _errors_of(cell, draw, weights, sets, runs, steps, nothing) if sets else None
 
 
-def _drawing(name, steps, space):
+def _drawing(name, steps, space, peers=None):
     """(what gives offspring of rows of weights, its steps a particle, what is timed or None)."""
-    if name in PEERS:
-        return lambda w, seed, step: PEERS[name](w, seed, step, space), 1.0, None
+    if not _is_ours(name):
+        return lambda w, seed, step: peers[name](w, seed, step, space), 1.0, None
     name, _, divisor = name.partition(" / ")
     more = {"rejection": {"max_weight": _BOUND}}.get(name, {})
     if name in CHAINS:

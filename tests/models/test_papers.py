@@ -27,13 +27,13 @@ from docs.papers.mixture import Paper as MixturePaper
 from portable.models.shared.page import Compared, Page
 from portable.models.resampling import schemes
 from docs.papers.resampling import Paper as ResamplingPaper
-from portable.models.resampling.prefix_sums import PEERS
 from portable.models.resampling.study import Design, excess, study, weight_set
 from docs.papers.tmap import ORDERS
 from docs.papers.tmap import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
 from .hawkes import algorithm_2
+from .resampling.prefix_sums import PEERS
 from ..conformance.test_ptx import assemble, lower
 
 ROOT = Path(__file__).parents[2]

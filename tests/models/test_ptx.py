@@ -36,7 +36,6 @@ from portable.models.resampling import (
     chains,
     filter_kernels,
     pairing,
-    prefix_sums,
     row_kernels,
     schemes,
     simulation_kernels,
@@ -59,6 +58,7 @@ from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.language.kernel import Kernel
 
 from .hawkes import algorithm_2 as hawkes_printed
+from .resampling import prefix_sums
 
 from ..launching import builds
 

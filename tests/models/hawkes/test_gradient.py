@@ -9,7 +9,6 @@ import pytest
 import portable as pk
 from portable.models.hawkes import (
     fit,
-    reference,
     simulate,
     Background,
     Likelihood,
@@ -24,6 +23,7 @@ from portable.models.hawkes.priors import PriorSlopes, log_prior
 from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
+from . import reference
 from .events import PARAMS, random_events
 
 TWO = time_scales(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, omega_2=0.1, weight_2=0.5)

@@ -12,7 +12,6 @@ import pytest
 import portable as pk
 from portable.models.hawkes import (
     fit,
-    reference,
     Likelihood,
     Parameters,
     Posterior,
@@ -26,6 +25,7 @@ from portable.models.hawkes.chains import Chains
 from docs.papers.hawkes_numbers import attainable
 from portable.errors import DTypeError, InputError
 
+from . import reference
 from .events import PARAMS, gunfire, random_events
 from .test_gradient import known
 

@@ -8,7 +8,6 @@ import pytest
 
 from portable.models.hawkes import (
     intensity,
-    reference,
     residuals,
     simulate,
     Background,
@@ -23,6 +22,7 @@ from portable.models.hawkes import (
 from portable.models.hawkes.triggering import EXPONENTIAL
 from portable.errors import DTypeError, InputError, ShapeError
 
+from . import reference
 from .events import PARAMS, random_events
 from .test_gradient import TWO, known
 

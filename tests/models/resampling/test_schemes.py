@@ -14,7 +14,7 @@ from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
 SEED, STEP = 2**50 + 11, 3
 # SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64, and
-# of all of `many_logs()`. Made with portable.models.resampling.reference, not with the kernels: `python -m
+# of all of `many_logs()`. Made with reference.py, not with the kernels: `python -m
 # tests.models.resampling.golden`.
 GOLDEN = {
     "systematic": ("96ee7835ca7b34e9", "8bb646a77d4d17fd"),

@@ -6,7 +6,6 @@ import pytest
 import portable as pk
 from portable.models.tmap import (
     fit,
-    reference,
     Runs,
     TransientMAP,
     goodness_of_fit,
@@ -16,6 +15,7 @@ from portable.models.tmap import (
 from portable.models.tmap.goodness import kolmogorov
 from portable.models.tmap.select import count_partitions, partitions
 
+from . import reference
 from .problems import MODEL, censored_runs, random_model, random_runs
 
 RUNS = MODEL.simulate(3000, seed=3, space="serial")

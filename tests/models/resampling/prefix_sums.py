@@ -16,7 +16,7 @@ import numpy as np
 import portable as pk
 from portable import random
 
-from ..shared.arrays import reached
+from portable.models.shared.arrays import reached
 
 
 @pk.kernel
