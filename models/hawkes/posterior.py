@@ -24,10 +24,6 @@ class Posterior(posteriors.Posterior):
     attained_error : float
         Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs
         can have done.
-    kind : type
-        The class of the parameters.
-    free : tuple of str
-        As `names`; of the rest `fixed` has the values.
     """
 
     family = "hawkes"
@@ -36,26 +32,44 @@ class Posterior(posteriors.Posterior):
 
     @property
     def kind(self) -> type[ParametersBase]:
+        """The class of the parameters.
+
+        Returns
+        -------
+        type
+        """
         return type(self.start)
 
     @property
     def free(self) -> tuple[str, ...]:
+        """The parameters that were sampled.
+
+        Returns
+        -------
+        tuple of str
+        """
         return self.names
 
     @property
     def fixed(self) -> dict[str, float]:
+        """The values of parameters that were not sampled.
+
+        Returns
+        -------
+        dict
+        """
         return {name: getattr(self.start, name) for name in self.start.names() if name not in self.names}
 
-    def units(self) -> dict[str, str]:
+    def _units(self) -> dict[str, str]:
         """Return the units of the parameters, by name."""
         return self.kind.units()
 
-    def about(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         """Return the kind of the parameters, and the error of log-likelihoods."""
         return {"parameters": self.kind.spec, "attained_error": self.attained_error}
 
     @classmethod
-    def known(
+    def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
     ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
         """Return the parameters' names, and what gives `start` and the error by a first draw."""

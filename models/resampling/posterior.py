@@ -33,12 +33,12 @@ class Posterior(posteriors.Posterior):
     parameters: tuple[str, ...] = field(repr=False)
     n_nan: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
-    def about(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         """Return the model's parameters, and how many log-likelihoods were NaN."""
         return {"parameters": self.parameters, "n_nan": self.n_nan.tolist()}
 
     @classmethod
-    def known(
+    def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
     ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
         """Return the model's parameters, and what gives the fields of this class."""

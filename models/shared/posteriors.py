@@ -160,7 +160,7 @@ class Posterior(Shown):
     """Draws of parameters by chains, as NetCDF, ArviZ and pandas have them; a family adds what it knows.
 
     A family's class has a name, `family`, and a property or field `fixed`, the values of parameters that were
-    not sampled. What else it has to write is in `about`, and read by `known`.
+    not sampled. What else it has to write is in `_about`, and read by `_known`.
 
     Attributes
     ----------
@@ -191,18 +191,18 @@ class Posterior(Shown):
     complete: bool
     notes: tuple[str, ...] = ()
 
-    def about(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         """Return what JSON can hold and only the family knows."""
         raise NotImplementedError
 
     @classmethod
-    def known(
+    def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
     ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
         """Return all parameters' names, and what gives the family's own fields by a first draw."""
         raise NotImplementedError
 
-    def units(self) -> Mapping[str, str]:
+    def _units(self) -> Mapping[str, str]:
         """Return the units of parameters that have any, by name."""
         return {}
 
@@ -305,10 +305,10 @@ class Posterior(Shown):
                 "sample_stats": {"log_likelihood": self.log_likelihood},
             }
         )
-        for name, unit in self.units().items():
+        for name, unit in self._units().items():
             if name in self.names:
                 tree["posterior"][name].attrs["units"] = unit
-        told = {"acceptance": self.acceptance.tolist(), "notes": self.notes, **self.about()}
+        told = {"acceptance": self.acceptance.tolist(), "notes": self.notes, **self._about()}
         tree["posterior"].attrs.update(
             {"family": self.family, "method": self.method, "seed": str(self.seed)}
             | {"complete": int(self.complete)}
@@ -359,7 +359,7 @@ class Posterior(Shown):
                 for mark in ("fixed ", "prior of ")
             )
             fixed = {name: float(value) for name, value in fixed.items()}
-            names, own = cls.known(told, fixed)
+            names, own = cls._known(told, fixed)
             names = tuple(name for name in names if name not in fixed)
             values = np.stack([draws[name].to_numpy() for name in names], axis=-1)
             return cls(
