@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ..shared.shown import Shown
+from ..shared.results import Result
 from .inference import cross_map_test
 from .surrogates import SURROGATES
 
@@ -136,7 +136,7 @@ def rejections(pairs, surrogate, n_surrogates, seed):
 
 
 @dataclass(frozen=True)
-class Calibration(Shown):
+class Calibration(Result):
     """Shares of pairs that are rejected at 5 %, by class and kind of surrogates.
 
     Attributes

@@ -18,7 +18,7 @@ from ..shared.checks import check_choice, check_count, check_flag, check_seed, c
 from ..shared.cluster import connected
 from ..shared.progress import bar
 from ..shared.sharding import Shards, here
-from ..shared.shown import Shown
+from ..shared.results import Result
 from .checks import DTYPES, DType, check_library_sizes, check_targets, without_variation
 from .cross import STEPS
 from .frames import Tabled, is_label, series_of
@@ -54,6 +54,10 @@ class Convergence(Tabled):
     surrogate_rho: np.ndarray
     p_values: np.ndarray
     targets: list[str] | None = None
+
+    def _columns(self):
+        parts = {"rho": self.mean, **dict(zip(("low", "high"), self.interval())), "p": self.p_values}
+        return self._of_targets(self.mean, {"library_size": self.library_sizes}, parts)
 
     @property
     def mean(self) -> np.ndarray:
@@ -126,7 +130,7 @@ class Convergence(Tabled):
 
 
 @dataclass(frozen=True)
-class ConvergenceTest(Shown):
+class ConvergenceTest(Result):
     """How skill changes with library size. Numbers, or arrays with an entry a target.
 
     Attributes

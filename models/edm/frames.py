@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 import warnings
 from typing import Any
@@ -13,7 +12,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 
 from ..shared.extras import need
 from ..shared.files import read_npy
-from ..shared.shown import Shown
+from ..shared.results import Result
 
 
 # names of a first column that rises or falls all the way: it counts the times
@@ -317,7 +316,7 @@ def pandas_or_why():
     return need("pandas", "files", "a DataFrame")
 
 
-class Tabled(Shown):
+class Tabled(Result):
     """What `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and `lagged_map` return."""
 
     __slots__ = ()
@@ -338,86 +337,19 @@ class Tabled(Shown):
         InputError
             pandas is not installed.
         """
-        return _table_of(self)
+        return pandas_or_why().DataFrame(self._columns())
 
+    def _times(self):
+        return self.times if self.index is None else self.index
 
-def _table_of(found):
-    pandas = pandas_or_why()
-    if hasattr(found, "coefficients") and found.predicted.ndim > 2:
-        parts = ("predicted", "coefficients", "rank", "observed", "rho")
-        targets = range(found.predicted.shape[-1])
-        each = [
-            dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts})
-            for q in targets
-        ]
-        return pandas.concat(
-            [_table_of(one).assign(target=name) for name, one in zip(_targets(found, len(each)), each)],
-            ignore_index=True,
-        )
-    if hasattr(found, "coefficients"):
-        n_thetas, n_points = found.predicted.shape
-        columns = {
-            "theta": np.repeat(found.theta, n_points),
-            "time": np.tile(_named(found), n_thetas),
-            "observed": np.tile(found.observed, n_thetas),
-            "predicted": found.predicted.ravel(),
-        }
-        columns |= {f"c{c}": found.coefficients[..., c].ravel() for c in range(found.coefficients.shape[-1])}
-    elif hasattr(found, "variance"):
-        n_targets = found.predicted.shape[1] if found.predicted.ndim > 1 else 1
-        several = found.predicted.ndim > 1
-        columns = {"target": np.tile(_targets(found, n_targets), len(found.times))} if several else {}
-        columns |= {
-            "time": np.repeat(_named(found), n_targets),
-            "observed": found.observed.ravel(),
-            "predicted": found.predicted.ravel(),
-            "variance": found.variance.ravel(),
-        }
-    elif hasattr(found, "best"):
-        columns = _by_target(found, found.rho, {"E": found.E}, {"rho": found.rho})
-    elif hasattr(found, "indices"):
-        n_points, k = found.indices.shape
-        columns = {
-            "point": np.repeat(found.points, k),
-            "rank": np.tile(np.arange(1, k + 1), n_points),
-            "index": found.indices.ravel(),
-            "distance": found.distances.ravel(),
-        }
-    elif hasattr(found, "peak"):
-        low, high = found.interval[..., 0, :], found.interval[..., 1, :]
-        columns = _by_target(
-            found,
-            found.rho,
-            {"Tp": found.Tp},
-            {"rho": found.rho, "low": low, "high": high, "p": found.p_values},
-        )
-    else:
-        low, high = found.interval()
-        columns = _by_target(
-            found,
-            found.mean,
-            {"library_size": found.library_sizes},
-            {"rho": found.mean, "low": low, "high": high, "p": found.p_values},
-        )
-    return pandas.DataFrame(columns)
-
-
-def _named(found):
-    return found.times if found.index is None else found.index
-
-
-def _targets(found, n):
-    return np.arange(n) if found.targets is None else np.array(found.targets)
-
-
-def _by_target(found, values, keys, columns):
-    """Columns of which those in `columns` may have targets as their first axis."""
-    if values.ndim == 1:
-        return keys | columns
-    n_targets, n = values.shape
-    named = {"target": np.repeat(_targets(found, n_targets), n)}
-    named |= {k: np.tile(v, n_targets) for k, v in keys.items()}
-    return named | {k: v.ravel() for k, v in columns.items()}
+    def _of_targets(self, values, keys, columns):
+        """Columns, of which those in `columns` have targets as their first axis if `values` have."""
+        if values.ndim == 1:
+            return keys | {k: v.ravel() for k, v in columns.items()}
+        n_targets, n = values.shape
+        names = range(n_targets) if self.targets is None else self.targets
+        named = {"target": np.repeat(names, n)} | {k: np.tile(v, n_targets) for k, v in keys.items()}
+        return named | {k: v.ravel() for k, v in columns.items()}
 
 
 def choose(table, names, what="columns"):

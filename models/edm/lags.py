@@ -54,6 +54,11 @@ class LaggedMap(Tabled):
     peak_p: NumberOrArray
     targets: list[str] | None = None
 
+    def _columns(self):
+        low, high = self.interval[..., 0, :], self.interval[..., 1, :]
+        parts = {"rho": self.rho, "low": low, "high": high, "p": self.p_values}
+        return self._of_targets(self.rho, {"Tp": self.Tp}, parts)
+
 
 def lagged_map(
     library: TableLike,

@@ -62,6 +62,15 @@ class SMap(frames.Tabled):
     index: np.ndarray | Any = None
     targets: list[str] | None = None
 
+    def _columns(self):
+        n_thetas, n = self.predicted.shape[:2]
+        keys = {"theta": np.repeat(self.theta, n), "time": np.tile(self._times(), n_thetas)}
+        flat = (v.reshape(n_thetas * n, *v.shape[2:]) for v in (self.predicted, self.coefficients))
+        predicted, coefficients = (np.moveaxis(v, 0, -1) for v in flat)  # targets are last, then come rows
+        parts = {"observed": np.tile(self.observed.T, n_thetas), "predicted": predicted}
+        parts |= {f"c{c}": own for c, own in enumerate(coefficients)}
+        return self._of_targets(predicted, keys, parts)
+
 
 def smap(
     library: TableLike,

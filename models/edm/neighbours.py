@@ -68,6 +68,15 @@ class Neighbours(frames.Tabled):
     points: np.ndarray
     index: np.ndarray | Any = None
 
+    def _columns(self):
+        n_points, k = self.indices.shape
+        return {
+            "point": np.repeat(self.points, k),
+            "rank": np.tile(np.arange(1, k + 1), n_points),
+            "index": self.indices.ravel(),
+            "distance": self.distances.ravel(),
+        }
+
 
 @dataclass(frozen=True)
 class Prediction(frames.Tabled):
@@ -99,6 +108,10 @@ class Prediction(frames.Tabled):
     rho: NumberOrArray
     index: np.ndarray | Any = None
     targets: list[str] | None = None
+
+    def _columns(self):
+        parts = {name: getattr(self, name).T for name in ("observed", "predicted", "variance")}
+        return self._of_targets(self.predicted.T, {"time": self._times()}, parts)
 
 
 class Problem:

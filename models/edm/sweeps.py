@@ -40,6 +40,9 @@ class Dimensions(Tabled):
     best: NumberOrArray
     targets: list[str] | None = None
 
+    def _columns(self):
+        return self._of_targets(self.rho, {"E": self.E}, {"rho": self.rho})
+
 
 def embedding_dimension(
     library: TableLike,

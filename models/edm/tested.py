@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import Array
 from ..shared.checks import as_numbers, check_choice, check_share
-from ..shared.shown import Shown
+from ..shared.results import Result
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
@@ -29,7 +29,7 @@ TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = ran
 
 
 @dataclass(frozen=True)
-class CrossMapTest(Shown):
+class CrossMapTest(Result):
     """Skill of every pair, and how often surrogates of the target do as well.
 
     Attributes

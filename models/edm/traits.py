@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.shown import Shown
+from ..shared.results import Result
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -25,7 +25,7 @@ UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 
 @dataclass(frozen=True)
-class Traits(Shown):
+class Traits(Result):
     """What was found in a series.
 
     Attributes

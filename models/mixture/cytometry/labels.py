@@ -15,6 +15,7 @@ from portable.errors import InputError, ShapeError
 
 from ...shared.files import replacing
 from ...shared.extras import need
+from ...shared.results import Result
 from .fcs import write
 from .samples import Sample
 
@@ -31,7 +32,7 @@ _ROWS = 1 << 16  # of a CSV file written together
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Labels(Result):
     """Which population each cell of a sample belongs to.
 
     Parameters

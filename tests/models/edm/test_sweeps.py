@@ -1,10 +1,12 @@
 """Sweeps over the dimension, theta and the library's size."""
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+import portable as pk
 from portable.models import edm
 
 from . import reference
@@ -198,23 +200,67 @@ def test_undefined_skill_is_not_significant():
     assert np.isnan(still.p_values).all() and np.isnan(still.mean).all()
 
 
+def results(x, space="threads"):
+    """A result of each class."""
+    tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", space=space)
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space=space)
+    return {
+        "simplex": edm.simplex(x[:, 0], 2, space=space),
+        "smap": edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space=space),
+        "dimensions": edm.embedding_dimension(x[:, 0], 3, space=space),
+        "ccm": grown,
+        "convergence": grown.test(),
+        "knn": edm.knn(x[:, 0], 2, k=2, space=space),
+        "lagged": edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0], n_boot=9, space=space),
+        "test": tested,
+        "traits": edm.traits(x[:, 0]),
+    }
+
+
 def test_results_become_tables():
     pytest.importorskip("pandas")
     x = logistic_maps(60, 2)
-    found = edm.simplex(x[:, 0], 2, space="threads")
-    np.testing.assert_array_equal(
-        found.to_pandas()[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted])
+    of = results(x)
+    table = of["simplex"].to_pandas()[["time", "predicted"]].to_numpy()
+    np.testing.assert_array_equal(table, np.column_stack([of["simplex"].times, of["simplex"].predicted]))
+    table = of["smap"].to_pandas()
+    np.testing.assert_array_equal(table[table.theta == 2.0].c1, of["smap"].coefficients[1, :, 1])
+    several = edm.smap(x[:, 0], 2, target=x, theta=[0.0, 2.0], space="threads")
+    table = several.to_pandas().query("target == 1 and theta == 2.0")
+    np.testing.assert_array_equal(table.c1, several.coefficients[1, :, 1, 1])
+    np.testing.assert_array_equal(table.observed, several.observed[:, 1])
+    assert of["dimensions"].to_pandas().set_index("E").rho[2] == of["dimensions"].rho[1]
+    np.testing.assert_array_equal(of["ccm"].to_pandas().rho, of["ccm"].mean)
+    pairs = of["knn"].to_pandas()
+    np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, of["knn"].distances[:, 1])
+
+
+def test_results_are_saved_and_loaded(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = logistic_maps(60, 2)
+    found = results(x)
+    dated = pandas.DataFrame(
+        x, columns=["a", "b"], index=pandas.period_range("2000-01", periods=60, freq="M")
     )
-    maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space="threads")
-    table = maps.to_pandas()
-    np.testing.assert_array_equal(table[table.theta == 2.0].c1, maps.coefficients[1, :, 1])
-    dimensions = edm.embedding_dimension(x[:, 0], 3, space="threads")
-    assert dimensions.to_pandas().set_index("E").rho[2] == dimensions.rho[1]
-    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space="threads")
-    np.testing.assert_array_equal(grown.to_pandas().rho, grown.mean)
-    near = edm.knn(x[:, 0], 2, k=2, space="threads")
-    pairs = near.to_pandas()
-    np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, near.distances[:, 1])
+    found["dated"] = edm.simplex(dated.to_timestamp(), 2, columns="a", target=["a", "b"], space="threads")
+    found["periods"] = edm.simplex(dated, 2, columns="a", space="threads")
+    for name, one in found.items():
+        one.save(tmp_path / name)
+        again = type(one).load(tmp_path / name)
+        for field in dataclasses.fields(one):
+            wanted, got = getattr(one, field.name), getattr(again, field.name)
+            assert type(got) is type(wanted) or got == wanted
+            np.testing.assert_array_equal(
+                got, wanted.astype(str) if name == "periods" and field.name == "index" else wanted
+            )
+    with pytest.raises(pk.InputError, match="holds edm.Neighbours; edm.SMap is wanted"):
+        edm.SMap.load(tmp_path / "knn")
+    (tmp_path / "half").write_bytes((tmp_path / "knn").read_bytes()[:-200])
+    with pytest.raises(pk.PortableError, match="half"):
+        edm.Neighbours.load(tmp_path / "half")
+    np.savez(tmp_path / "other.npz", x=x)
+    with pytest.raises(pk.InputError, match="other.npz' holds no result of portable.models"):
+        edm.Neighbours.load(tmp_path / "other.npz")
 
 
 def test_smap_where_some_points_are_singular(space):
