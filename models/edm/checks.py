@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.checks import as_numbers, check_count
+from ..shared.warned import warn
 
 DTYPES = ("float32", "float64")
 DType: TypeAlias = Literal["float32", "float64"]
@@ -108,26 +108,14 @@ def check_targets(values, n_times):
     return columns
 
 
-def check_series(values, name, n_times=None):
-    """One series as float64, shape (n_times,)."""
-    columns = check_columns(values, name)
-    if columns.shape[1] != 1:
-        raise ShapeError(f"{name} has {columns.shape[1]} columns; one series is wanted")
-    if n_times is not None and len(columns) != n_times:
-        raise ShapeError(f"{name} has {len(columns)} times; {n_times} wanted, as many as the library has")
-    return columns[:, 0]
-
-
 def without_variation(**series):
     """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
     still = [
         name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()
     ]
     if still:
-        warnings.warn(
+        warn(
             f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
-            RuntimeWarning,
-            stacklevel=3,
         )
     return bool(still)
 

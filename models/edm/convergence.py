@@ -19,9 +19,10 @@ from ..shared.cluster import connected
 from ..shared.progress import bar
 from ..shared.sharding import Shards, here
 from ..shared.results import Result
-from .checks import DTYPES, DType, check_library_sizes, check_targets, without_variation
+from ..shared.warned import warn
+from .checks import DTYPES, DType, check_library_sizes
 from .cross import STEPS
-from .frames import Tabled, is_label, series_of
+from .frames import Tabled
 from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Kind, Surrogates, check_kinds
@@ -255,21 +256,18 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    name = [target] if is_label(target) else None
-    library, target, _, names = series_of(library, columns, target)
-    problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype, valid)
-    several = np.ndim(target) == 2
-    target = check_targets(target, problem.n_times)
+    form = E, tau, Tp, None, exclusion_radius, lib, pred, valid, dtype
+    problem = Problem(library, columns, target, None, *form)
+    target = problem.given
     n_samples, n_surrogates = (
         check_count(n_samples, "n_samples"),
         check_count(n_surrogates, "n_surrogates", 0),
     )
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
-    labels = [str(c) for c in (name or names or range(target.shape[1]))]
     kinds = None
     if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", labels)
+        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels)
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
@@ -315,21 +313,19 @@ def ccm(
                 shown.update(task, advance=sum(len(pieces[k].times) for k in part))
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)
     rho = np.moveaxis(rho.reshape(len(sizes), n_samples, n_targets, n_series), 2, 0)
-    still = without_variation(library=problem.columns, target=target)
+    still = problem.still()
     own = rho[..., 0]
     if still:
         rho[...] = np.nan
     elif np.isnan(own).any():
-        warnings.warn(
+        warn(
             f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions "
             "do not vary: means, bands "
             "and p-values are of the others",
-            RuntimeWarning,
-            stacklevel=2,
         )
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
-    return Convergence(sizes, *(found if several else (v[0] for v in found)), names)
+    return Convergence(sizes, *(found if problem.several else (v[0] for v in found)), problem.names)
 
 
 def _mean(rho):

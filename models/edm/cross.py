@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, rep
 from ..shared.progress import bar as bar_of
 from ..shared.sharding import Shards, here
 from ..shared.store import Store
+from ..shared.warned import warn
 from . import frames
 from .checks import (
     DTYPES,
@@ -170,11 +170,9 @@ def cross_map(
         still = libraries.all_of(constant)
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
-            warnings.warn(
+            warn(
                 f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
                 "their correlations are NaN",
-                RuntimeWarning,
-                stacklevel=2,
             )
         for form, of in cross.forms():
             missing = np.intersect1d(of, target.missing)

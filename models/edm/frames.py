@@ -13,6 +13,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..shared.extras import need
 from ..shared.files import read_npy
 from ..shared.results import Result
+from ..shared.warned import warn
 
 
 # names of a first column that rises or falls all the way: it counts the times
@@ -108,11 +109,10 @@ def with_times(table, columns=None, name="library"):
     if not counts_times(label, table.iloc[:, 0]):
         return table
     if columns is None:
-        warnings.warn(
+        warn(
             f"{name}: the first column, {str(label)!r}, counts the times, and is taken for their names, "
             "not for a series; columns= takes it all the same",
             UserWarning,
-            stacklevel=4,
         )
     elif str(label) in map(str, columns):
         return table
@@ -138,23 +138,21 @@ def check_times(index, name):
     steps = np.diff(values.astype(np.float64))
     if not (steps > 0).all():
         t = int(np.argmin(steps > 0))
-        warnings.warn(
+        warn(
             f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they "
             "are taken as they stand. sort_index() puts them in order",
             UserWarning,
-            stacklevel=4,
         )
         return
     usual = np.median(steps)
     tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * usual
     if tall.any() and not _by_calendar(index):
         t = int(np.argmax(tall))
-        warnings.warn(
+        warn(
             f"{name}: rows are missing between {index[t]} and {index[t + 1]}"
             + (f", and in {int(tall.sum()) - 1} other places" if tall.sum() > 1 else "")
             + "; points reach across. reindex() puts rows of NaN there",
             UserWarning,
-            stacklevel=4,
         )
 
 

@@ -18,6 +18,7 @@ from ..shared.store import Store
 from . import frames, list_kernels, surrogate_kernels
 from .checks import DTYPES, DType, check_columns, extremes
 from .cross import STEPS, Cross
+from .search import using
 from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
@@ -211,7 +212,7 @@ def cross_map_test(
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
         bar(progress) as shown,
-        pk.use(pk.default_space() if space is None else space),
+        using(space),
     ):
         found.shown, found.task = shown, shown.add_task("libraries tested", total=0)
         each = n_times * np.dtype(dtype).itemsize

@@ -13,10 +13,11 @@ from portable.errors import DTypeError, ShapeError
 
 from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
 from ..shared.checks import check_count, check_seed
-from .checks import DType, check_targets, without_variation
+from .checks import DType
 from .convergence import ends_of, p_values
-from .frames import Tabled, is_label, series_of
-from .neighbours import Problem
+from .frames import Tabled
+from .neighbours import Problem, value_at
+from .search import using
 from .surrogates import Kind, Surrogates, block_length, check_kinds
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
@@ -118,22 +119,20 @@ def lagged_map(
     H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
     convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
-    name = [target] if is_label(target) else None
-    library, target, _, names = series_of(library, columns, target)
     lags = _check_lags(Tp)
     ends = int(lags.min()), int(lags.max())
-    problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype, valid, ends)
-    several, target = np.ndim(target) == 2, check_targets(target, problem.n_times)
+    form = E, tau, 0, None, exclusion_radius, lib, pred, valid, dtype
+    problem = Problem(library, columns, target, None, *form, ends)
+    target = problem.given
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
     n_surrogates = check_count(n_surrogates, "n_surrogates", 0)
-    labels = [str(c) for c in (name or names or range(target.shape[1]))]
     kinds = None
     if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", labels)
+        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels)
     check_seed(seed)
-    times, still = problem.points[:, None] + lags, without_variation(library=problem.columns, target=target)
+    times, still = problem.points[:, None] + lags, problem.still()
     found = []
-    with pk.use(pk.default_space() if space is None else space):
+    with using(space):
         near = problem.search(problem.k)
         for one, kind in zip(target.T, kinds or [None] * target.shape[1]):
             made = None
@@ -146,7 +145,7 @@ def lagged_map(
                 _peaked(
                     lags,
                     predicted,
-                    _at(one, times),
+                    value_at(one, times),
                     of_surrogates,
                     n_boot,
                     bounds,
@@ -154,10 +153,12 @@ def lagged_map(
                     np.random.default_rng(seed),
                 )
             )
-    if not several:
+    if not problem.several:
         return found[0]
     parts = ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p")
-    return LaggedMap(lags, *(np.array([getattr(one, part) for one in found]) for part in parts), names)
+    return LaggedMap(
+        lags, *(np.array([getattr(one, part) for one in found]) for part in parts), problem.names
+    )
 
 
 def _of_surrogates(problem, near, made, n_surrogates, lags, times):
@@ -170,7 +171,7 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
         made.fill(table, first, n, n)
         values = problem.segments.spread(table.to_numpy())
         guessed = problem.unpacked(problem.projected(*near, _shifted(values, lags)))[0]
-        seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
+        seen = np.concatenate([value_at(v, times) for v in values.T], axis=1)
         out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
     return out
 
@@ -211,13 +212,8 @@ def _check_lags(Tp):
 def _shifted(columns, lags):
     """Each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
     return np.concatenate(
-        [_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
+        [value_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
     )
-
-
-def _at(series, times):
-    there = (times >= 0) & (times < len(series))
-    return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
 
 
 def _skill(predicted, observed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from portable.errors import FiniteError, InputError, ShapeError
 
 from ..shared.annotations import Label, TableLike, Whole, Windows
 from ..shared.checks import as_numbers
+from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
-from .checks import without_variation
 from .neighbours import Problem, correlation
-from .search import power_of_two
+from .search import power_of_two, using
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
@@ -120,13 +119,9 @@ def smap(
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `portable.models.edm`.
     """
     theta = _check_theta(theta)
-    library, target, index, names = frames.series_of(library, columns, target)
-    if points is not None:
-        points = frames.timed(points, "points")
-        index = frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64", valid)
-    given, several = target is not None, np.ndim(target) == 2
-    target = problem.targets(target)
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, "float64"
+    problem = Problem(library, columns, target, points, *form)
+    target = problem.target
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
@@ -134,8 +129,8 @@ def smap(
         problem.embedded(problem.masked / scale, valid),
         problem.embedded(problem.point_columns / scale, asked),
     )
-    times, observed = problem.times, np.column_stack(problem.observed(target, given))
-    with pk.use(pk.default_space() if space is None else space):
+    times, observed = problem.times, np.column_stack(problem.observed())
+    with using(space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
             distances, _ = problem.search(problem.k)
@@ -151,25 +146,22 @@ def smap(
         predicted[..., q][:, problem.known] = solution[:, 0]
         coefficients[..., q][:, problem.known] = solution[:, 2:].transpose(0, 2, 1)
         ranks[..., q][:, problem.known] = rank
-    still = without_variation(library=problem.columns, target=target if given else None)
+    still = problem.still()
     if at.n_free and not still:
-        warnings.warn(
+        warn(
             f"{at.n_free} of {len(theta) * len(asked) * target.shape[1]} predictions are of points that "
             "lie off their candidates in a direction in which these do not vary: no slope is known "
             "there, and none is taken. A smaller E or theta, or a longer library, is wanted",
-            RuntimeWarning,
-            stacklevel=2,
         )
     rho = np.array(
         [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
     )
-    if not several:
+    if not problem.several:
         predicted, coefficients, ranks, observed, rho = (
             v[..., 0] for v in (predicted, coefficients, ranks, observed, rho)
         )
-    return SMap(
-        theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times), names
-    )
+    index = frames.at_times(problem.index, times)
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, index, problem.names)
 
 
 class _Points:

@@ -34,7 +34,7 @@ from .checks import (
     extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, as_vector, coordinates, on_the_host, power_of_two
+from .search import Columns, Library, Search, as_vector, coordinates, on_the_host, power_of_two, using
 from .segments import found_in, lay_out, segments_of, times_within, warn_of_copies
 
 FEW = 64  # neighbours that are kept sorted one by one
@@ -122,8 +122,27 @@ class Problem:
     """
 
     def __init__(
-        self, library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid=None, horizons=None
+        self,
+        library,
+        names,
+        target,
+        points,
+        E,
+        tau,
+        Tp,
+        k,
+        exclusion_radius,
+        lib,
+        pred,
+        valid,
+        dtype,
+        horizons=None,
     ):
+        label = [target] if frames.is_label(target) else None
+        library, target, self.index, self.names = frames.series_of(library, names, target)
+        if points is not None:
+            points = frames.timed(points, "points")
+            self.index = frames.index_of(points)
         columns = check_columns(library, "library")
         self.same = points is None
         n_columns = columns.shape[1]
@@ -171,6 +190,14 @@ class Problem:
         usable = np.zeros(len(self.columns), bool)
         usable[self.candidates] = self.known_masked[self.candidates]
         self.n_valid = check_enough(usable, self.points, self.known, self.k, self.radius)
+        self.several = np.ndim(target) == 2
+        self.given = None if target is None else check_targets(target, self.n_times)
+        self.target = self.columns[:, :1] if target is None else self.segments.spread(self.given)
+        self.labels = [str(c) for c in (label or self.names or range(self.target.shape[1]))]
+
+    def still(self):
+        """Tell whether library or targets do not vary, which is warned of."""
+        return without_variation(library=self.columns, target=self.given)
 
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
@@ -212,18 +239,13 @@ class Problem:
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
 
-    def targets(self, target):
-        """Given targets in places, shape (n_places, n_targets); the library's first column if None."""
-        if target is None:
-            return self.columns[:, :1]
-        return self.segments.spread(check_targets(target, self.n_times))
-
-    def observed(self, target, given):
+    def observed(self):
         """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
+        given = self.given is not None
         own = self.same or (given and self.radius is not None)  # points of the library share its places
-        truth = target if own else None if given else self.point_columns[:, :1]
+        truth = self.target if own else None if given else self.point_columns[:, :1]
         places = self.points + self.Tp
-        return [observed_at(places, None if truth is None else truth[:, q]) for q in range(target.shape[1])]
+        return [observed_at(places, one) for one in (self.target * np.nan if truth is None else truth).T]
 
     @functools.cached_property
     def inputs(self):
@@ -257,17 +279,14 @@ class Problem:
         rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
 
-    def simplex(self, target):
-        """Predictions of targets, their variances, and rho of each, on the space, as `unpacked` takes them.
-
-        target : ndarray, shape (n_times, n_targets), or None for the library's first column
-        """
+    def simplex(self):
+        """Predictions of targets, their variances, and rho of each, on the space, as `unpacked` takes them."""
 
         def compute(*views):
             distances, times = self._searched(views[: len(self.inputs)])
             return self.projected(distances, times, *views[len(self.inputs) :])
 
-        return self._kept("simplex", () if target is None else (target,), compute)
+        return self._kept("simplex", () if self.given is None else (self.target,), compute)
 
     def _kept(self, what, more, compute):
         """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
@@ -530,12 +549,9 @@ def knn(
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
-    library, _, index, _ = frames.series_of(library, columns, None)
-    if points is not None:
-        points = frames.timed(points, "points")
-        index = frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
-    with pk.use(pk.default_space() if space is None else space):
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, dtype
+    problem = Problem(library, columns, None, points, *form)
+    with using(space):
         distances, times = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_segments.times(problem.points)
     distances[~problem.known] = np.nan
@@ -543,7 +559,7 @@ def knn(
         distances,
         np.where(times >= 0, problem.segments.times(times) - shift, -1),
         ends - shift,
-        frames.at_times(index, ends),
+        frames.at_times(problem.index, ends),
     )
 
 
@@ -598,24 +614,18 @@ def simplex(
     >>> round(found.rho, 2)
     1.0
     """
-    library, target, index, names = frames.series_of(library, columns, target)
-    if points is not None:
-        points = frames.timed(points, "points")
-        index = frames.index_of(points)
-    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype, valid)
-    given, several = target is not None, np.ndim(target) == 2
-    target = problem.targets(target)
-    with pk.use(pk.default_space() if space is None else space):
-        out = problem.simplex(target if given else None)
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, dtype
+    problem = Problem(library, columns, target, points, *form)
+    with using(space):
+        out = problem.simplex()
         # what the host does meanwhile
-        times, observed = problem.times, problem.observed(target, given)
-        constant = without_variation(library=problem.columns, target=target if given else None)
+        times, observed, constant = problem.times, problem.observed(), problem.still()
         predicted, variance, rho = problem.unpacked(out)
     if constant:
         rho = np.full(len(rho), np.nan)
-    index = frames.at_times(index, times)
-    if several:
-        return Prediction(predicted, np.column_stack(observed), variance, times, rho, index, names)
+    index = frames.at_times(problem.index, times)
+    if problem.several:
+        return Prediction(predicted, np.column_stack(observed), variance, times, rho, index, problem.names)
     return Prediction(predicted[:, 0], observed[0], variance[:, 0], times, float(rho[0]), index)
 
 
@@ -624,20 +634,22 @@ def _run_on(times):
     return not len(times) or times[-1] - times[0] == len(times) - 1
 
 
+def value_at(series, times):
+    """The values of a series at those times, of any shape; NaN beyond its ends."""
+    there = (times >= 0) & (times < len(series))
+    return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
+
+
 def observed_at(times, truth):
     """The values at those times, NaN beyond the series."""
-    if truth is not None and times[-1] - times[0] == len(times) - 1:
+    if _run_on(times):
         begin, end = max(int(times[0]), 0), min(int(times[-1]) + 1, len(truth))
         first, last = begin - int(times[0]), max(end - int(times[0]), 0)
         observed = new_array(len(times))
         observed[first:last] = truth[begin:end]
         observed[:first] = observed[last:] = np.nan
         return observed
-    observed = np.full(len(times), np.nan)
-    if truth is not None:
-        there = (times >= 0) & (times < len(truth))
-        observed[there] = truth[times[there]]
-    return observed
+    return value_at(truth, times)
 
 
 def correlation(a, b):

@@ -101,6 +101,11 @@ class Columns:
         return target
 
 
+def using(space):
+    """The context in which launches go to a space, or to the default one."""
+    return pk.use(pk.default_space() if space is None else space)
+
+
 def as_vector(columns):
     """What `kernels.value_at` takes: whether there is one column, and that as a vector, or all as they
     are."""

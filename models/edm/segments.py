@@ -9,7 +9,6 @@ in every method.
 from __future__ import annotations
 
 import functools
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 import portable as pk
 
 from .surrogate_kernels import put_in_places
+from ..shared.warned import warn
 
 FEW = 64
 COPIES = 0.05  # share of the points, above which copies of candidates are no chance
@@ -214,9 +214,7 @@ def warn_of_copies(library, points, front, column, lag):
     kept = {row.tobytes() for row in own}
     copies = sum(row.tobytes() in kept for row in asked)
     if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
-        warnings.warn(
+        warn(
             f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
             "distance 0, and skill says nothing. Leave `points` out, or give other times",
-            RuntimeWarning,
-            stacklevel=4,
         )

@@ -6,7 +6,6 @@ portable.models.edm calibrate`.
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,8 +16,10 @@ from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import Array, Whole
 from ..shared.checks import check_choice, check_count, check_seed
+from ..shared.warned import warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
+from .search import using
 from .traits import default_kinds
 
 Kind: TypeAlias = Literal["phase", "mirror", "seasonal", "twin", "block", "random"]
@@ -90,7 +91,7 @@ def surrogates(
     columns = check_columns(series, "series")
     n = check_count(n_surrogates, "n_surrogates")
     kinds = check_kinds(columns, method, period, block, "series")
-    with pk.use(pk.default_space() if space is None else space):
+    with using(space):
         made = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau)
         table = pk.empty((len(columns), columns.shape[1] * n), np.float64)
         made.fill(table, 0, n, n)
@@ -300,12 +301,10 @@ def check_surrogates(columns, method, period, block, name, names=None):
             )
         check_count(block, "block", 1, n_times)
     if method == "random":
-        warnings.warn(
+        warn(
             "surrogate='random' destroys autocorrelation: of independent series with any, far more "
             "than 5 % look coupled "
             "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
-            RuntimeWarning,
-            stacklevel=5,
         )
 
 

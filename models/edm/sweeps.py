@@ -13,11 +13,11 @@ import portable as pk
 from ..shared.annotations import Label, NumberOrArray, TableLike, Whole, Windows
 from ..shared.checks import check_count
 from . import kept
-from .checks import DType, without_variation
-from .frames import Tabled, series_of, timed
+from .checks import DType
+from .frames import Tabled
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
-from .search import on_the_host
+from .search import on_the_host, using
 
 
 @dataclass(frozen=True)
@@ -79,31 +79,21 @@ def embedding_dimension(
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
-    library, target, _, names = series_of(library, columns, target)
-    points = None if points is None else timed(points, "points")
-    problem = Problem(
-        library,
-        points,
-        check_count(E_max, "E_max"),
-        tau,
-        Tp,
-        None,
-        exclusion_radius,
-        lib,
-        pred,
-        dtype,
-        valid,
-    )
-    given, several = target is not None, np.ndim(target) == 2
-    target = problem.targets(target)
-    observed = None if problem.same or given else problem.point_columns[:, :1]
-    with pk.use(pk.default_space() if space is None else space):
-        rho = np.array([_skill(problem, values[:, None], observed) for values in target.T])
-    if without_variation(library=problem.columns, target=target if given else None):
+    form = check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, valid, dtype
+    problem = Problem(library, columns, target, points, *form)
+    known = problem.same or problem.given is not None
+    observed = None if known else problem.point_columns[:, :1]
+    with using(space):
+        rho = np.array([_skill(problem, values[:, None], observed) for values in problem.target.T])
+    if problem.still():
         rho[:] = np.nan
     dims = np.arange(1, problem.E + 1)
     best = np.array([dims[np.nanargmax(one)] if np.isfinite(one).any() else 0 for one in rho])
-    return Dimensions(dims, rho, best, names) if several else Dimensions(dims, rho[0], int(best[0]))
+    return (
+        Dimensions(dims, rho, best, problem.names)
+        if problem.several
+        else Dimensions(dims, rho[0], int(best[0]))
+    )
 
 
 def _skill(problem, target, observed):

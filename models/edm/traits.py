@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..shared.results import Result
+from ..shared.warned import warn
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -144,11 +144,9 @@ def default_kinds(columns, names, name):
         shared = max(set(periods), key=periods.count)
         kinds = [("seasonal", shared) if kind == ("phase", None) else kind for kind in kinds]
     if drifting:
-        warnings.warn(
+        warn(
             f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are "
             "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
-            RuntimeWarning,
-            stacklevel=4,
         )
     return kinds
 
