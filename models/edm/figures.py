@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError
 
 from ..shared.extras import need
 
@@ -17,15 +15,6 @@ def _axes(axes):
 
 def _pyplot():
     return need("matplotlib.pyplot", "plot", "figures")
-
-
-def check_file(path):
-    """Refuse a file that a figure cannot be written to."""
-    known = _pyplot().Figure().canvas.get_supported_filetypes()
-    if Path(path).suffix[1:] not in known:
-        raise InputError(
-            f"{path} is no file for a figure; a name that ends in one of {', '.join(sorted(known))} is wanted"
-        )
 
 
 def draw_dimensions(found, axes=None):

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,12 +22,15 @@ _ROWS = {np.float64: 4, np.float32: 8}
 _RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
+Numbers: TypeAlias = np.ndarray | pk.View
+
+
 class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
     rows: np.ndarray | pk.View | Mapped | Part | Stretch
-    weights: np.ndarray | pk.View | None
+    weights: Numbers | None
 
     @property
     def nbytes(self) -> int:
@@ -51,6 +54,9 @@ class Block(NamedTuple):
     lse: pk.View
     total: pk.View
     added: list[pk.View]
+
+
+Blocks: TypeAlias = Iterator[Block]
 
 
 class Sweeps:
@@ -130,13 +136,11 @@ class Sweeps:
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
         return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, [])
 
-    def load(self, records: np.ndarray | pk.View) -> None:
+    def load(self, records: Numbers) -> None:
         """The records of the components that `gather` is for."""
         pk.deep_copy(self._records, records, wait=False)
 
-    def _computed(
-        self, blocks: Iterator[Block], records: np.ndarray | pk.View | None = None
-    ) -> Iterator[Block]:
+    def _computed(self, blocks: Blocks, records: Numbers | None = None) -> Blocks:
         """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed; by the records that were
         loaded, or by others."""
         if records is not None:
@@ -167,20 +171,20 @@ class Sweeps:
             block.lse,
         )
 
-    def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[tuple]:
+    def log_likelihood(self, blocks: Blocks, records: Numbers) -> Iterator[tuple]:
         """sum_i lse_i."""
         return ((Held(block.total),) for block in self._computed(blocks, records))
 
-    def totals(self, blocks: Iterator[Block], records: np.ndarray | pk.View) -> Iterator[float]:
+    def totals(self, blocks: Blocks, records: Numbers) -> Iterator[float]:
         """sum_i lse_i of each block."""
         return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
-    def gather(self, blocks: Iterator[Block]) -> Iterator[tuple]:
+    def gather(self, blocks: Blocks) -> Iterator[tuple]:
         """sum_i lse_i, and the sums of `sums.Sums` about the centre, of the records that were loaded."""
         room = self.room()  # before anything is computed
         return ((Held(block.total), Held(room.of(block))) for block in self._computed(blocks))
 
-    def gather_of(self, blocks: Iterator[Block], records: pk.View) -> Iterator[tuple]:
+    def gather_of(self, blocks: Blocks, records: pk.View) -> Iterator[tuple]:
         """`gather` of records that are read where they are."""
         loaded, self._records = self._records, records
         yield from self.gather(blocks)
@@ -188,8 +192,8 @@ class Sweeps:
 
     def gather_about(
         self,
-        blocks: Iterator[Block],
-        records: np.ndarray | pk.View,
+        blocks: Blocks,
+        records: Numbers,
         reference: np.ndarray,
         chosen: np.ndarray,
     ) -> Iterator[tuple]:
@@ -198,8 +202,8 @@ class Sweeps:
 
     def changed(
         self,
-        blocks: Iterator[Block],
-        records: np.ndarray | pk.View,
+        blocks: Blocks,
+        records: Numbers,
         reference: np.ndarray,
         chosen: np.ndarray,
         change: Callable,
@@ -210,9 +214,7 @@ class Sweeps:
             more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
-    def pair_entropies(
-        self, blocks: Iterator[Block], records: np.ndarray | pk.View, pairs: np.ndarray
-    ) -> Iterator[tuple]:
+    def pair_entropies(self, blocks: Blocks, records: Numbers, pairs: np.ndarray) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         for block in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
@@ -234,8 +236,8 @@ class Sweeps:
 
     def group_entropies(
         self,
-        blocks: Iterator[Block],
-        records: np.ndarray | pk.View,
+        blocks: Blocks,
+        records: Numbers,
         begins: np.ndarray,
         members: np.ndarray,
         pairs: np.ndarray,
@@ -258,53 +260,40 @@ class Sweeps:
             )
             yield (Held(total),)
 
-    def flaws(self, blocks: Iterator[Block]) -> Iterator[tuple]:
+    def flaws(self, blocks: Blocks) -> Iterator[tuple]:
         """0, or NaN where a point is not finite."""
         return ((Held(block.flaw),) for block in blocks)
 
-    def log_densities(
-        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
-    ) -> Iterator[tuple]:
+    def log_densities(self, blocks: Blocks, records: Numbers, out: Numbers | None = None) -> Iterator[tuple]:
         """lse_i of each point; as `_by_point`."""
+        return self._by_point(blocks, records, kernels.densities, (), self.dtype, out)
 
-        def write(block: Block, values: pk.View) -> None:
-            policy = pk.RangePolicy(0, block.n, space=self.space)
-            pk.parallel_for(policy, kernels.densities, block.lse, values, label="mixture.densities")
-
-        return self._by_point(blocks, records, write, (), self.dtype, out)
-
-    def labels(
-        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
-    ) -> Iterator[tuple]:
+    def labels(self, blocks: Blocks, records: Numbers, out: Numbers | None = None) -> Iterator[tuple]:
         """The most probable component of each point; as `_by_point`."""
-
-        def write(block: Block, values: pk.View) -> None:
-            args = self.k, block.joint, values
-            policy = by_tile(block.joint, self.space)
-            pk.parallel_for(policy, kernels.most_probable, *args, label="mixture.most_probable")
-
-        return self._by_point(blocks, records, write, (), np.int64, out)
+        return self._by_point(blocks, records, kernels.most_probable, (), np.int64, out)
 
     def responsibilities(
-        self, blocks: Iterator[Block], records: np.ndarray | pk.View, out: np.ndarray | pk.View | None = None
+        self, blocks: Blocks, records: Numbers, out: Numbers | None = None
     ) -> Iterator[tuple]:
         """r_ij of each point; as `_by_point`."""
+        return self._by_point(blocks, records, kernels.responsibilities, (self.k,), self.dtype, out)
 
-        def write(block: Block, values: pk.View) -> None:
-            args = block.joint, block.lse, values
-            policy = by_tile(block.joint, self.space)
-            pk.parallel_for(policy, kernels.responsibilities, *args, label="mixture.responsibilities")
-
-        return self._by_point(blocks, records, write, (self.k,), self.dtype, out)
+    def _write(self, block: Block, kernel: pk.Kernel, values: pk.View) -> None:
+        policy = by_tile(block.joint, self.space)
+        args = {"densities": (block.lse,), "most_probable": (self.k, block.joint)}
+        if kernel is kernels.densities:
+            policy = pk.RangePolicy(0, block.n, space=self.space)
+        given = args.get(kernel.name, (block.joint, block.lse))
+        pk.parallel_for(policy, kernel, *given, values, label=f"mixture.{kernel.name}")
 
     def _by_point(
         self,
-        blocks: Iterator[Block],
-        records: np.ndarray | pk.View,
-        write: Callable[[Block, pk.View], None],
+        blocks: Blocks,
+        records: Numbers,
+        kernel: pk.Kernel,
         shape: tuple[int, ...],
         dtype: type,
-        out: np.ndarray | pk.View | None,
+        out: Numbers | None,
     ) -> Iterator[tuple]:
         """Results of each point of a `shape`: written to `out`, of all points, with (sum_i lse_i,) of each
         block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
@@ -313,10 +302,10 @@ class Sweeps:
         for block in self._computed(blocks, records):
             if landing is None:
                 values = pk.empty((block.n, *shape), dtype, self.space)
-                write(block, values)
+                self._write(block, kernel, values)
                 yield values.to_numpy(), float(block.total.to_numpy()[0])
             else:
-                write(block, landing.rows(block.start, block.start + block.n))
+                self._write(block, kernel, landing.rows(block.start, block.start + block.n))
                 yield (Held(block.total),)
         if landing is not None:
             landing.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections import defaultdict
@@ -13,6 +12,7 @@ import numpy as np
 from portable.errors import InputError, printable
 
 from ...shared.files import reading, replacing
+from ...shared.annotations import PathLike
 from .channels import is_mass
 from .parts import number, read_parts
 from .samples import SPILLOVER, Sample, parse_spillover
@@ -63,7 +63,7 @@ def read_fcs(path: Path, name: str, data_set: int | None = None) -> Sample:
 
 def write(
     sample: Sample,
-    path: str | os.PathLike,
+    path: PathLike,
     extra: dict[str, np.ndarray] | None = None,
     keywords: dict[str, str] | None = None,
 ) -> None:

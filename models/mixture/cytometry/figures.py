@@ -14,6 +14,7 @@ from portable.errors import InputError
 from ...shared.files import replacing
 from .. import covariance, figures
 from ...shared.extras import need
+from ...shared.annotations import PathLike
 from .labels import Labels, shares
 from .panel import Panel, Scale
 from .populations import Populations
@@ -183,7 +184,7 @@ def shares_of(labels: Sequence[Labels]):
 
 
 def draw(
-    folder: str | os.PathLike,
+    folder: PathLike,
     populations: Populations,
     samples: Sequence[Sample],
     labels: Sequence[Labels],

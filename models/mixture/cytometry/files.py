@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,14 @@ from portable.errors import InputError, printable
 
 from ...shared.checks import check_count
 from ...shared.files import check_file, numbers, read_csv, read_npz
+from ...shared.annotations import PathLike
 from .fcs import read_fcs
 from .samples import Sample, check_spillover
 
 KINDS = (".fcs", ".lmd", ".npz", ".csv", ".csv.gz")
 
 
-def read(path: str | os.PathLike, *, data_set: int | None = None) -> Sample:
+def read(path: PathLike, *, data_set: int | None = None) -> Sample:
     """Read a sample.
 
     Parameters
@@ -88,7 +88,7 @@ def _stacked(columns, path):
     return np.column_stack([numbers(column, name, path) for name, column in columns.items()] or [[]])
 
 
-def read_spillover(path: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
+def read_spillover(path: PathLike) -> tuple[tuple[str, ...], np.ndarray]:
     """Channels and spillover matrix of a .csv file: a line of names, and a line for each of them, perhaps
     with its name in front.
 

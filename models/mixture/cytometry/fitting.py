@@ -3,7 +3,6 @@ misses."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ...shared.checks import check_choice
+from ...shared.annotations import PathLike
 from ..estimator import DirichletMixture
 from .merging import LEAST_CELLS, Merging, check_merging
 from .panel import Panel
@@ -47,7 +47,7 @@ def fit(
     seed: int = 0,
     dtype: Literal["float64", "float32"] = "float64",
     space: str | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: PathLike | None = None,
     client: object = None,
 ) -> Populations:
     """Populations of the cells of one or several samples.

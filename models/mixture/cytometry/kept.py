@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import numpy as np
 
 from portable.errors import InputError
+from ...shared.annotations import PathLike
 
 from .. import saving
 from ..estimator import DirichletMixture
@@ -19,7 +19,7 @@ VERSION = 1
 _ARRAYS = ("centres", "spreads", "members", "medians", "cells")
 
 
-def save(populations: Any, path: str | os.PathLike) -> None:
+def save(populations: Any, path: PathLike) -> None:
     """Write populations; see `Populations.save`."""
     panel = populations.panel
     given = not isinstance(panel.compensation, str)
@@ -41,7 +41,7 @@ def save(populations: Any, path: str | os.PathLike) -> None:
     saving.save(populations.model, path, more | {"cytometry": np.array(json.dumps(header))})
 
 
-def load(path: str | os.PathLike, space: str | None, make: Any) -> Any:
+def load(path: PathLike, space: str | None, make: Any) -> Any:
     """As `Populations.load`; `make` is Populations, which saves by this module."""
     model, more = saving.load_with(DirichletMixture, path)
     model.space = space

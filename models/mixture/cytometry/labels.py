@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from portable.errors import InputError, ShapeError
 from ...shared.files import replacing
 from ...shared.extras import need
 from ...shared.results import Result
+from ...shared.annotations import PathLike
 from .fcs import write
 from .samples import Sample
 
@@ -74,9 +74,7 @@ class Labels(Result):
             found |= {f"probability {number}": own for number, own in enumerate(self.probabilities.T)}
         return found
 
-    def write(
-        self, path: str | os.PathLike, sample: Sample | None = None, panel: Panel | None = None
-    ) -> None:
+    def write(self, path: PathLike, sample: Sample | None = None, panel: Panel | None = None) -> None:
         """Write a file; its ending says of which kind. It is whole or not there.
 
         Parameters

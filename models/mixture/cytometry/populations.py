@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...shared.checks import check_count
+from ...shared.annotations import PathLike
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .kept import load, save
@@ -116,7 +116,7 @@ class Populations:
         points = pooled(self.panel, samples)
         return populations_of(self.panel, self.model, points, method, n_populations, least_cells)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: PathLike) -> None:
         """Write all to a file of arrays and text; `DirichletMixture.load` reads the
         mixture.
 
@@ -128,7 +128,7 @@ class Populations:
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, *, space: str | None = None) -> Populations:
+    def load(cls, path: PathLike, *, space: str | None = None) -> Populations:
         """What `save` wrote.
 
         Parameters

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ...shared.files import replacing
+from ...shared.annotations import PathLike
 from .. import covariance
 from .labels import Labels, shares
 from .populations import Populations
 
 
-def write_components(path: str | os.PathLike, populations: Populations, labels: Sequence[Labels]) -> None:
+def write_components(path: PathLike, populations: Populations, labels: Sequence[Labels]) -> None:
     """Weights, means and deviations of all components on the channels' scales, the largest first.
 
     Parameters
@@ -47,7 +47,7 @@ def write_components(path: str | os.PathLike, populations: Populations, labels: 
     )
 
 
-def write_populations(path: str | os.PathLike, populations: Populations) -> None:
+def write_populations(path: PathLike, populations: Populations) -> None:
     """Names, components, cells that were fitted, and medians of compensated intensities."""
     names = populations.panel.names
     total = max(populations.cells.sum(), 1)
@@ -77,7 +77,7 @@ def write_populations(path: str | os.PathLike, populations: Populations) -> None
     )
 
 
-def write_shares(path: str | os.PathLike, labels: Sequence[Labels]) -> None:
+def write_shares(path: PathLike, labels: Sequence[Labels]) -> None:
     """Of each sample the cells, those that were left out, and each population's cells and share of the
     others."""
     header = [
