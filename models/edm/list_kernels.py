@@ -108,96 +108,67 @@ def choose_chunks(team, w, n_chosen, word, chosen):
 
 
 @pk.function
-def add_term(team, adjacent, e, last, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
-    """Coordinate e of the squared distances of a point from candidates of four chunks."""
+def add_term(team, adjacent, e, last, newest, row, point, library, place, d):
+    """Add coordinate e to the squared distances d of a point from candidates of AT_ONCE chunks."""
     here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
-    u0 = here - library[first + q0]
-    u1 = here - library[first + q1]
-    u2 = here - library[first + q2]
-    u3 = here - library[first + q3]
-    return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
+    for c in range(pk.static(AT_ONCE)):
+        u = here - library[first + place[c]]
+        d[c] += u * u
 
 
 @pk.function
-def measure_chosen(
-    team,
-    adjacent,
-    n_dims,
-    k,
-    n,
-    bound,
-    s,
-    radius,
-    n_chosen,
-    place,
-    library,
-    row,
-    point,
-    chosen,
-    distance,
-    time,
-    spare_distance,
-    spare_time,
-):
-    """Add to a list of n candidates those of the chosen chunks within the bound; returns how many there are.
+def cut_list(team, n, k, limit, lists):
+    """Cut a list to the k nearest; returns how many remain, and the distance beyond which none counts."""
+    distance, time, spare_distance, spare_time = lists
+    team.barrier()
+    sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+    n = min(n, k)
+    for m in team.thread_range(n):
+        distance[m] = spare_distance[m]
+        time[m] = spare_time[m]
+    team.barrier()
+    return n, distance[n - 1] if n == k else limit
 
-    2 E operations a candidate; four chunks and terms at a time, so that few instructions wait for the one
+
+@pk.function
+def measure_chosen(team, adjacent, n_dims, k, n, limit, s, radius, n_chosen, place, library, own, lists):
+    """Add to a list of n candidates those of the chosen chunks within the limit; returns how many there are.
+
+    2 E operations a candidate; AT_ONCE chunks and terms at a time, so that few instructions wait for the one
     before. Where more candidates tie than the list has room for, it is cut to the k nearest now and then.
     """
-    limit = bound
+    row, point, chosen = own
+    distance, time, _, _ = lists
     newest = pk.int64(row[0])
-    for i in range(0, n_chosen, 4):
-        q0 = pk.int64(chosen[i]) * team.size + team.rank
-        q1 = pk.int64(chosen[i + 1]) * team.size + team.rank
-        q2 = pk.int64(chosen[i + 2]) * team.size + team.rank
-        q3 = pk.int64(chosen[i + 3]) * team.size + team.rank
-        t0 = place[q0]
-        t1 = place[q1]
-        t2 = place[q2]
-        t3 = place[q3]
-        d0 = start(t0, s, radius)
-        d1 = start(t1, s, radius)
-        d2 = start(t2, s, radius)
-        d3 = start(t3, s, radius)
-        for begin in range(0, n_dims - 3, 4):
-            for e in range(pk.static(4)):
-                d0, d1, d2, d3 = add_term(
-                    team,
-                    adjacent,
-                    begin + e,
-                    n_dims - 1,
-                    newest,
-                    row,
-                    point,
-                    library,
-                    q0,
-                    q1,
-                    q2,
-                    q3,
-                    d0,
-                    d1,
-                    d2,
-                    d3,
-                )
-        for e in range(n_dims - n_dims % 4, n_dims):
-            d0, d1, d2, d3 = add_term(
-                team, adjacent, e, n_dims - 1, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3
-            )
-        for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
-            keep = d <= limit
-            team.append(time, n, t, keep)
-            n = team.append(distance, n, d, keep)
-        if n > distance.shape[0] - 4 * team.size:
-            team.barrier()
-            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-            n = min(n, k)
-            for m in team.thread_range(n):
-                distance[m] = spare_distance[m]
-                time[m] = spare_time[m]
-            team.barrier()
-            limit = distance[n - 1] if n == k else limit
+    q = pk.local(AT_ONCE, pk.int64)
+    t = pk.local(AT_ONCE, pk.int32)
+    d = pk.local(AT_ONCE, library.dtype)
+    for i in range(0, n_chosen, AT_ONCE):
+        for c in range(pk.static(AT_ONCE)):
+            q[c] = pk.int64(chosen[i + c]) * team.size + team.rank
+            t[c] = place[q[c]]
+            d[c] = start(t[c], s, radius)
+        for begin in range(0, n_dims - AT_ONCE + 1, AT_ONCE):
+            for e in range(pk.static(AT_ONCE)):
+                add_term(team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q, d)
+        for e in range(n_dims - n_dims % AT_ONCE, n_dims):
+            add_term(team, adjacent, e, n_dims - 1, newest, row, point, library, q, d)
+        for c in range(pk.static(AT_ONCE)):
+            keep = d[c] <= limit
+            team.append(time, n, t[c], keep)
+            n = team.append(distance, n, d[c], keep)
+        if n > distance.shape[0] - AT_ONCE * team.size:
+            n, limit = cut_list(team, n, k, limit, lists)
     return n
+
+
+@pk.function
+def find_rows(team, n_dims, depth, part, lead, row):
+    """Where in `library` each coordinate of candidate 0 of a member is."""
+    for e in team.thread_range(n_dims):
+        row[e] = (part[e] * depth + lead[e]) * team.size
+    team.barrier()
 
 
 @pk.function
@@ -214,20 +185,16 @@ def list_neighbours(
     marks,
     place,
     library,
-    row,
     offset,
     series,
-    point,
-    chosen,
-    distance,
-    time,
-    spare_distance,
-    spare_time,
+    own,
+    lists,
 ):
     """All candidates of the marked chunks within the bound, in no order; returns their number.
 
     number : of the point, among those that have marks
     """
+    row, point, chosen = own
     oldest = series[pk.int64(offset[n_dims - 1]) + s :]
     for i in team.thread_range(n_dims):
         point[i] = oldest[i] if adjacent else series[pk.int64(offset[n_dims - 1 - i]) + s]
@@ -241,29 +208,12 @@ def list_neighbours(
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
             n = measure_chosen(
-                team,
-                adjacent,
-                n_dims,
-                k,
-                n,
-                bound,
-                s,
-                radius,
-                n_chosen,
-                place,
-                library,
-                row,
-                point,
-                chosen,
-                distance,
-                time,
-                spare_distance,
-                spare_time,
+                team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, own, lists
             )
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
-        n = trim(team, n, k, distance, time)
+        n = trim(team, n, k, lists[0], lists[1])
     return n
 
 
@@ -296,9 +246,10 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
 
 
 @pk.function
-def weigh(team, n, k, nearest, distance, time, weight, kept_time):
+def weigh(team, n, k, nearest, lists):
     """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An
     exponential a neighbour."""
+    distance, time, weight, kept_time = lists
     for m in team.thread_range(n, n + 3):
         distance[m] = math.inf
     team.barrier()
@@ -356,13 +307,10 @@ def weigh_neighbours(
         list_room, one
         after the other. The first weight is below 0 where nothing is predicted
     """
-    distance = team.scratch(room, library.dtype)
-    time = team.scratch(room, pk.int32)
-    spare_distance = team.scratch(most_wanted, library.dtype)
-    spare_time = team.scratch(most_wanted, pk.int32)
-    row = team.scratch(n_most, pk.int32)
-    point = team.scratch(n_most, library.dtype)
-    chosen = team.scratch(CHOSEN, pk.int32)
+    distance, time = team.scratch(room, library.dtype), team.scratch(room, pk.int32)
+    spare_distance, spare_time = team.scratch(most_wanted, library.dtype), team.scratch(most_wanted, pk.int32)
+    row, point = team.scratch(n_most, pk.int32), team.scratch(n_most, library.dtype)
+    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, spare_distance, spare_time)
     n_blocks = (last_point - first_point + block - 1) // block
     u = team.league_rank % dims.shape[0]
     n_dims = pk.int64(dims[u])
@@ -370,9 +318,7 @@ def weigh_neighbours(
     length = pk.int64(list_begin[u + 1] - list_begin[u])
     b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
-    for e in team.thread_range(n_dims):
-        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
-    team.barrier()
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
     begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
@@ -392,20 +338,13 @@ def weigh_neighbours(
             marks[b, u],
             place[min(b, place.shape[0] - 1)],
             library[b],
-            row,
             offset,
             series[first[b] :],
-            point,
-            chosen,
-            distance,
-            time,
-            spare_distance,
-            spare_time,
+            own,
+            lists,
         )
         if n >= k and 0 <= s + Tp and s + Tp < n_times:
-            share = 1.0 / weigh(
-                team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time
-            )
+            share = 1.0 / weigh(team, n, k, pk.sqrt(closest[b, u, number]), lists)
             first_time = spare_time[0]
             for m in team.thread_range(length):
                 own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
@@ -564,17 +503,12 @@ def nearest(
 
     distances, times : shape (n_points, k); infinity and -1 where there are fewer
     """
-    distance = team.scratch(room, library.dtype)
-    time = team.scratch(room, pk.int32)
-    spare_distance = team.scratch(k, library.dtype)
-    spare_time = team.scratch(k, pk.int32)
-    row = team.scratch(n_dims, pk.int32)
-    point = team.scratch(n_dims, library.dtype)
-    chosen = team.scratch(CHOSEN, pk.int32)
+    distance, time = team.scratch(room, library.dtype), team.scratch(room, pk.int32)
+    spare_distance, spare_time = team.scratch(k, library.dtype), team.scratch(k, pk.int32)
+    row, point = team.scratch(n_dims, pk.int32), team.scratch(n_dims, library.dtype)
+    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, spare_distance, spare_time)
     n_chunks = (n_candidates + team.size - 1) // team.size
-    for e in team.thread_range(n_dims):
-        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
-    team.barrier()
+    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
@@ -591,15 +525,10 @@ def nearest(
             marks[0, 0],
             place[0],
             library[0],
-            row,
             offset,
             series,
-            point,
-            chosen,
-            distance,
-            time,
-            spare_distance,
-            spare_time,
+            own,
+            lists,
         )
         sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
         for m in team.thread_range(k):
