@@ -108,13 +108,21 @@ def choose_chunks(team, w, n_chosen, word, chosen):
 
 
 @pk.function
-def add_term(team, adjacent, e, last, newest, row, point, library, place, d):
-    """Add coordinate e to the squared distances d of a point from candidates of AT_ONCE chunks."""
+def add_term(team, adjacent, e, last, newest, row, point, library, q, d):
+    """Coordinate e of the squared distances of a point from candidates of four chunks."""
     here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
-    for c in range(pk.static(AT_ONCE)):
-        u = here - library[first + place[c]]
-        d[c] += u * u
+    u0 = here - library[first + q[0]]
+    u1 = here - library[first + q[1]]
+    u2 = here - library[first + q[2]]
+    u3 = here - library[first + q[3]]
+    return d[0] + u0 * u0, d[1] + u1 * u1, d[2] + u2 * u2, d[3] + u3 * u3
+
+
+@pk.function
+def place_in(team, chunk):
+    """Where in a chunk a member's candidate is."""
+    return pk.int64(chunk) * team.size + team.rank
 
 
 @pk.function
@@ -141,23 +149,20 @@ def measure_chosen(team, adjacent, n_dims, k, n, limit, s, radius, n_chosen, pla
     row, point, chosen = own
     distance, time, _, _ = lists
     newest = pk.int64(row[0])
-    q = pk.local(AT_ONCE, pk.int64)
-    t = pk.local(AT_ONCE, pk.int32)
-    d = pk.local(AT_ONCE, library.dtype)
     for i in range(0, n_chosen, AT_ONCE):
-        for c in range(pk.static(AT_ONCE)):
-            q[c] = pk.int64(chosen[i + c]) * team.size + team.rank
-            t[c] = place[q[c]]
-            d[c] = start(t[c], s, radius)
+        q0, q1 = place_in(team, chosen[i]), place_in(team, chosen[i + 1])
+        q2, q3 = place_in(team, chosen[i + 2]), place_in(team, chosen[i + 3])
+        q, t = (q0, q1, q2, q3), (place[q0], place[q1], place[q2], place[q3])
+        d = start(t[0], s, radius), start(t[1], s, radius), start(t[2], s, radius), start(t[3], s, radius)
         for begin in range(0, n_dims - AT_ONCE + 1, AT_ONCE):
             for e in range(pk.static(AT_ONCE)):
-                add_term(team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q, d)
+                d = add_term(team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q, d)
         for e in range(n_dims - n_dims % AT_ONCE, n_dims):
-            add_term(team, adjacent, e, n_dims - 1, newest, row, point, library, q, d)
-        for c in range(pk.static(AT_ONCE)):
-            keep = d[c] <= limit
-            team.append(time, n, t[c], keep)
-            n = team.append(distance, n, d[c], keep)
+            d = add_term(team, adjacent, e, n_dims - 1, newest, row, point, library, q, d)
+        for own_time, own_distance in zip(t, d):
+            keep = own_distance <= limit
+            team.append(time, n, own_time, keep)
+            n = team.append(distance, n, own_distance, keep)
         if n > distance.shape[0] - AT_ONCE * team.size:
             n, limit = cut_list(team, n, k, limit, lists)
     return n
