@@ -1,0 +1,132 @@
+"""Results in files of arrays and text: what is read is never run."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from typing import Any, Self
+
+import numpy as np
+
+from portable.errors import InputError
+
+from .annotations import PathLike
+from .files import read_npz, replacing
+from .shown import Shown
+
+VERSION = 1
+_PACKAGE = __name__.rpartition(".shared.")[0]  # of the families
+
+
+class Result(Shown):
+    """A dataclass of arrays, numbers, text, and lists, tuples, dicts and dataclasses of these, that is saved
+    and loaded.
+    """
+
+    __slots__ = ()
+
+    def save(self, path: PathLike) -> None:
+        """Write the result to a file: NumPy's .npz, without pickles.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced once all is written.
+
+        Raises
+        ------
+        InputError
+            A part is neither array, number, nor text.
+        StorageError
+            The file cannot be written.
+        """
+        arrays: dict[str, np.ndarray] = {}
+        header = {"format": _PACKAGE, "version": VERSION, "result": _out(self, arrays)}
+        with replacing(path, "path") as beside, beside.open("wb") as file:
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read the result that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        of the class that `load` is asked of
+
+        Raises
+        ------
+        InputError
+            The file holds something else, or is damaged.
+        """
+        arrays = read_npz(path)
+        try:
+            header = json.loads(str(arrays["header"]))
+            if not header["format"].startswith((_PACKAGE, "models.")):
+                raise KeyError("format")
+            own = header.get("result") or {"class": header["format"]}
+            version, name = header["version"], own["class"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"'{path}' holds no result of {_PACKAGE}: {error}") from error
+        if name != _name(cls):
+            raise InputError(f"'{path}' holds {name}; {_name(cls)} is wanted")
+        if version > VERSION:
+            raise InputError(f"'{path}' has version {version} of the format; {VERSION} and less are read")
+        try:
+            return _in(own, arrays)
+        except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+            raise InputError(f"'{path}' is damaged: {type(error).__name__}: {error}") from error
+
+
+def _name(kind):
+    """Return where a class is found below the families' package: in its family's face if that shows it."""
+    parts, name = kind.__module__.removeprefix(f"{_PACKAGE}.").split("."), kind.__name__
+    places = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    return next(f"{place}.{name}" for place in places if getattr(_module(place), name, None) is kind)
+
+
+def _module(place):
+    return importlib.import_module(f"{_PACKAGE}.{place}")
+
+
+def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A value as JSON has it, its arrays among the others."""
+    if isinstance(value, np.ndarray):
+        name = f"array {len(arrays)}"
+        arrays[name] = value.astype(str) if value.dtype == object else value
+        return {"array": name}
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"class": _name(type(value)), "fields": [[k, _out(v, arrays)] for k, v in fields.items()]}
+    if isinstance(value, dict):
+        return {"dict": [[_out(part, arrays) for part in pair] for pair in value.items()]}
+    if isinstance(value, (tuple, list)):
+        return {"tuple" if isinstance(value, tuple) else "list": [_out(part, arrays) for part in value]}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise InputError(f"a result with a part of type {type(value).__name__} cannot be saved")
+
+
+def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """What `_out` was given."""
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[value["array"]]
+    if "class" in value:
+        module, _, name = value["class"].rpartition(".")
+        kind = getattr(_module(module), name)
+        if not dataclasses.is_dataclass(kind):
+            raise TypeError(f"{value['class']} is no result")
+        return kind(**{name: _in(part, arrays) for name, part in value["fields"]})
+    if "dict" in value:
+        return {_in(key, arrays): _in(part, arrays) for key, part in value["dict"]}
+    ((kind, parts),) = value.items()
+    found = [_in(part, arrays) for part in parts]
+    return tuple(found) if kind == "tuple" else found
