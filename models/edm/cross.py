@@ -133,34 +133,16 @@ def cross_map(
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of
     `portable.models.edm`.
     """
-    given = frames.timed(dataset, "dataset")
-    dataset = check_columns(given, "dataset", dtype=np.float32)
-    names = frames.names_of(given)
-    n_times, n_series = dataset.shape
-    libraries = check_libraries(libraries, names)
-    dims = given_dims = check_dims(dims, n_series, libraries)
-    check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
-    if isinstance(dims, str):
-        dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": here(client, space)})
-    cross = Cross(dataset, dims, libraries, Tp, **windows)
+    near = here(client, space)
+    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, near, windows, np.float32)
+    libraries, names, n_series = cross.libraries, cross.names, cross.n_series
     rows, width = libraries.rows, libraries.width
-    out, checkpoint = _check_out(out, checkpoint, given, dataset)
-    settings = {
-        "dataset": dataset,
-        "dims": given_dims,
-        "tau": cross.tau,
-        "Tp": cross.Tp,
-        "exclusion_radius": cross.radius,
-        "dtype": dtype,
-    }
-    settings |= cross.settings | libraries.settings
-    if isinstance(given_dims, str):
-        settings["E_max"] = E_max
+    out, checkpoint = _check_out(out, checkpoint, cross.given, cross.dataset)
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
+        store = stack.enter_context(Store(checkpoint, "edm.cross_map", cross.settings))
         target = _Target(store, libraries, n_series, out, stack)
         client = stack.enter_context(connected(client))
         bar = stack.enter_context(bar_of(progress))
@@ -204,7 +186,7 @@ def cross_map(
     if out is not None:
         return np.load(out, mmap_mode="r")
     labels = [libraries.names[r] for r in rows]
-    return frames.matrix_like(given, target.rho, labels, names, cross.dims_of(rows))
+    return frames.matrix_like(cross.given, target.rho, labels, names, cross.dims_of(rows))
 
 
 class Cross:
@@ -212,19 +194,32 @@ class Cross:
 
     dataset : ndarray, shape (n_times, n_series)
     dims : array of int, broadcasts to shape (n_libraries, n_series)
+    settings : what a checkpoint depends on
     """
 
-    def __init__(self, dataset, dims, libraries, Tp, *, tau, exclusion_radius, lib, pred, valid):
+    def __init__(self, dataset, dims, libraries, E_max, Tp, dtype, space, windows, kept=None):
+        self.given = frames.timed(dataset, "dataset")
+        self.dataset = dataset = check_columns(self.given, "dataset", dtype=kept)
+        self.names = frames.names_of(self.given)
         n_times, self.n_series = dataset.shape
-        self.dims, self.libraries = dims, libraries
-        E, self.tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
+        self.libraries = libraries = check_libraries(libraries, self.names)
+        dims = given_dims = check_dims(dims, self.n_series, libraries)
+        check_choice(dtype, "dtype", DTYPES)
+        if isinstance(dims, str):
+            dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": space})
+        self.dims = dims
+        E, self.tau = check_embedding(int(dims.max()), windows["tau"], n_times, "dataset")
         self.Tp = check_horizon(Tp, n_times, E, self.tau)
-        self.radius = check_radius(exclusion_radius)
-        lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
-        valid = check_valid(valid, n_times)
-        self.settings = {"lib": np.array(lib), "pred": np.array(pred)}
+        self.radius = check_radius(windows["exclusion_radius"])
+        lib, pred = (check_windows(windows[name], name, n_times) for name in ("lib", "pred"))
+        valid = check_valid(windows["valid"], n_times)
+        self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
+        self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
+        self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
         if valid is not None:
             self.settings["valid"] = valid
+        if isinstance(given_dims, str):
+            self.settings["E_max"] = E_max
         reach = max((E - 1) * self.tau, self.radius)
         laid = lay_out(dataset, lib, pred, valid, reach, (self.Tp,))
         self.segments, self.columns, self.masked, self.candidates, self.pred = laid

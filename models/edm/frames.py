@@ -317,8 +317,6 @@ def pandas_or_why():
 class Tabled(Result):
     """What `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and `lagged_map` return."""
 
-    __slots__ = ()
-
     def to_pandas(self) -> Any:
         """The result as a table.
 

@@ -15,12 +15,11 @@ from ..shared.checks import check_choice, check_count, check_flag, check_number,
 from ..shared.fingerprints import digest
 from ..shared.progress import bar
 from ..shared.store import Store
-from . import frames, list_kernels, surrogate_kernels
-from .checks import DTYPES, DType, check_columns, extremes
+from . import list_kernels, surrogate_kernels
+from .checks import DType, extremes
 from .cross import STEPS, Cross
 from .search import using
-from .dimensions import Of, check_dims, choose_dimensions
-from .libraries import check_libraries
+from .dimensions import Of
 from .mapping import Mapping, Table, cut, on_the_space
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
@@ -133,14 +132,11 @@ def cross_map_test(
     ----------
     J. Besag, P. Clifford: Sequential Monte Carlo p-values. Biometrika 78 (1991), 301-304.
     """
-    given = frames.timed(dataset, "dataset")
-    dataset = check_columns(given, "dataset")
-    names = frames.names_of(given)
-    n_times, n_series = dataset.shape
-    libraries = check_libraries(libraries, names)
-    dims = given_dims = check_dims(dims, n_series, libraries)
-    check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
+    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
+    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows)
+    dataset, names, libraries = cross.dataset, cross.names, cross.libraries
+    n_times, n_series = dataset.shape
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
     memory = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     if max_surrogates is not None:
@@ -156,29 +152,16 @@ def cross_map_test(
     never = max(n_surrogates, max_surrogates or 0) + 1
     stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
     kinds = check_kinds(dataset, surrogate, period, block, "dataset", names)
-    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
-    if isinstance(dims, str):
-        dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": space})
-    cross = Cross(dataset, dims, libraries, Tp, **windows)
     source, points = cross.sources()
-    settings = {
-        "dataset": dataset,
-        "dims": given_dims,
+    settings = cross.settings | {
         "n_surrogates": n_surrogates,
         "surrogate": surrogate,
         "period": period,
         "block": block,
         "stop_after": stop_after,
-        "tau": cross.tau,
-        "Tp": cross.Tp,
-        "exclusion_radius": cross.radius,
         "seed": seed,
-        "dtype": dtype,
         "memory_mb": memory_mb,
-    } | libraries.settings
-    settings |= cross.settings
-    if isinstance(given_dims, str):
-        settings["E_max"] = E_max
+    }
 
     def group(form, chosen, n, memory):
         made = _Group(cross, source, points, chosen, form[chosen], dtype, memory)

@@ -376,7 +376,7 @@ class DirichletMixture(Fitted):
         InputError
             No such file, or not one of `save`, or of a later version.
         """
-        return saving.load(cls, path)
+        return saving.load_with(cls, path)[0]
 
     def sample_posterior(
         self,

@@ -15,6 +15,12 @@ _PLACES, _BINS, _COLUMNS = 400, 120, 4
 _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
 
 
+def new(width, height):
+    """An empty figure of so many inches."""
+    figure = need("matplotlib.figure", "plot", "figures")
+    return figure.Figure(figsize=(width, height), layout="constrained")
+
+
 def marginals_of(model, X, names):
     """Each coordinate's histogram with the mixture's density and that of its larger components.
 
@@ -36,9 +42,7 @@ def marginals_of(model, X, names):
     p = len(names)
     columns = min(_COLUMNS, p)
     rows = math.ceil(p / columns)
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(3.2 * columns, 2.4 * rows), layout="constrained"
-    )
+    figure = new(3.2 * columns, 2.4 * rows)
     for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         if c >= p:
             axes.set_axis_off()

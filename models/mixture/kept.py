@@ -96,11 +96,7 @@ class Log:
         """A run has ended."""
         run.ended = True
         if self._store.path is not None:
-            n, xbar, scatter = climb.moments
-            self._ended |= self._record(run, climb, n_iter, n_before)
-            self._ended |= {
-                f"{run.name}-{n_iter}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))
-            }
+            self._ended |= self._record(run, climb, n_iter, n_before, climb.moments)
             if self._store.due():
                 self.flush()
 
@@ -112,11 +108,12 @@ class Log:
             )
             self._number, self._ended = self._number + 1, {}
 
-    def _record(self, run, climb, n_iter, n_before):
+    def _record(self, run, climb, n_iter, n_before, moments=()):
         arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
         end = np.array([run.done, run.converged, run.ended], np.int64)
         return {
-            f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))
+            f"{run.name}-{n_iter}.{field}": np.array(array)
+            for field, array in zip(_FIELDS, (*arrays, end, *moments))
         }
 
 

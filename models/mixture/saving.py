@@ -60,11 +60,6 @@ def save(model, path, more=None):
         np.savez(file, header=np.array(json.dumps(header)), **arrays, **(more or {}))
 
 
-def load(cls, path):
-    """Read a model; see `DirichletMixture.load`."""
-    return load_with(cls, path)[0]
-
-
 def load_with(cls, path):
     """A model, and the arrays that are beside it."""
     if not Path(path).is_file():

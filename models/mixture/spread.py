@@ -17,6 +17,7 @@ from .search_kernels import BLOCK, SIDE, column_sums
 _DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-14, 1e16)}
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
@@ -46,15 +47,13 @@ def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray
         if not np.isfinite(sums).all():
             check_points(on_host(rows.X))
         counts = stretch.counts
-        with np.errstate(invalid="ignore", divide="ignore"):
-            middles = sums / np.reshape(counts, (-1, 1))
+        middles = sums / np.reshape(counts, (-1, 1))
         for own, own_mean, own_squares in zip(counts, middles, stretch.sums(middles)):
             if own == 0.0:
                 continue
-            with np.errstate(over="ignore", invalid="ignore"):
-                away = own_mean - mean
-                squares += own_squares + away**2 * (count * own / (count + own))
-                mean = mean + away * (own / (count + own))
+            away = own_mean - mean
+            squares += own_squares + away**2 * (count * own / (count + own))
+            mean = mean + away * (own / (count + own))
             count += own
     still = np.flatnonzero((squares == 0.0) & (mean == 0.0))
     if still.size:
@@ -66,8 +65,7 @@ def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray
 def _check_range(variances, dtype):
     """InputError where squares of a column, or what EM makes of them, would overflow or vanish."""
     least, most = _DEVIATIONS[np.dtype(dtype)]
-    with np.errstate(invalid="ignore"):
-        beyond = np.flatnonzero(~((variances >= least**2) & (variances <= most**2)))
+    beyond = np.flatnonzero(~((variances >= least**2) & (variances <= most**2)))
     if beyond.size:
         got = f"less than {least:g}" if variances[beyond[0]] < least**2 else f"more than {most:g}"
         raise InputError(
@@ -112,14 +110,11 @@ class _Stretch:
             sums,
             label="mixture.column_sums",
         )
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
+        found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
         if len(self._rest):
-            with np.errstate(invalid="ignore", over="ignore"):
-                rest = np.subtract(self._rest, self._host_first)
+            rest = np.subtract(self._rest, self._host_first)
             if squared:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    rest = np.square(rest - middles[-1])
+                rest = np.square(rest - middles[-1])
             if self._weights is not None:
                 rest = rest * self._weights[len(self._weights) - len(rest) :, None]
             found[-1] += rest.sum(axis=0)

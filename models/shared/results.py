@@ -24,8 +24,6 @@ class Result(Shown):
     and loaded.
     """
 
-    __slots__ = ()
-
     def save(self, path: PathLike) -> None:
         """Write the result to a file: NumPy's .npz, without pickles.
 

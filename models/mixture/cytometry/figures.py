@@ -91,9 +91,7 @@ def _grid(n, below):
     """A figure with n plots, and so many inches below them."""
     columns = min(_COLUMNS, n)
     rows = math.ceil(n / columns)
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(4.0 * columns, 3.7 * rows + below), layout="constrained"
-    )
+    figure = figures.new(4.0 * columns, 3.7 * rows + below)
     axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in axes_of[n:]:
         axes.set_axis_off()
@@ -135,9 +133,7 @@ def medians(populations: Populations):
     low, high = levels.min(axis=0), levels.max(axis=0)
     shown = (levels - low) / np.where(high > low, high - low, 1.0)
     k, p = shown.shape
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(4.5 + 0.42 * p, 1.6 + 0.26 * k), layout="constrained"
-    )
+    figure = figures.new(4.5 + 0.42 * p, 1.6 + 0.26 * k)
     axes = figure.subplots()
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
@@ -160,9 +156,7 @@ def shares_of(labels: Sequence[Labels]):
     """
     found, names = shares(labels), _numbered(labels[0].names)
     colours = _colours(len(names))
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained"
-    )
+    figure = figures.new(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0)
     axes = figure.subplots()
     bottom = np.zeros(len(labels))
     for number, (share, name) in enumerate(zip(found.T, names)):
