@@ -280,7 +280,7 @@ class Problem:
         return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
 
     def simplex(self):
-        """Predictions of targets, their variances, and rho of each, on the space, as `unpacked` takes them."""
+        """Predictions of targets, their variances, and rho of each, on the space; for `unpacked`."""
 
         def compute(*views):
             distances, times = self._searched(views[: len(self.inputs)])
