@@ -178,6 +178,16 @@ def scratch_bytes(*arrays: tuple) -> int:
     return check_index(total, "scratch_bytes: the sum")
 
 
+def _plain_extents(begin, end):
+    """Return the extents of a box with tuples of plain integers as bounds, as most have; else None."""
+    if type(begin) is type(end) is tuple and {*map(type, begin), *map(type, end)} == {int}:
+        extents = tuple(map(operator.sub, end, begin))
+        if len(begin) == len(end) and 2 <= len(end) <= MOST_BOX and min(extents) >= 0:
+            if -_LARGEST <= min(begin) and max(*end, math.prod(extents)) <= _LARGEST:
+                return extents
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class MDRangePolicy:
     """Indices (i, j), (i, j, k) or (i, j, k, l) of a box; the last is the fastest, and the one whose
@@ -211,6 +221,9 @@ class MDRangePolicy:
     extents: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
+        if (extents := _plain_extents(self.begin, self.end)) is not None:
+            object.__setattr__(self, "extents", extents)
+            return
         for name in ("begin", "end"):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or not 2 <= len(value) <= MOST_BOX:
@@ -238,12 +251,13 @@ class MDRangePolicy:
 
 # How the compiler names a policy's kind, and how many indices its kernels take.
 KINDS = {RangePolicy: "range", TeamPolicy: "team", MDRangePolicy: "box"}
+_BOXES = [f"box{n}" for n in range(MOST_BOX + 1)]
 
 
 def kind_of(policy):
     """ "range", "team", or "box2" to "box4"."""
     kind = KINDS[policy.__class__]
-    return f"box{len(policy.begin)}" if kind == "box" else kind
+    return _BOXES[len(policy.begin)] if kind == "box" else kind
 
 
 WITH_PREFIXES = "scan inclusive", "scan exclusive"  # and "scan total", a reduction in the order of indices
@@ -258,8 +272,9 @@ def box_words(policy):
     """begin and end of MOST_BOX dimensions, one after the other; zeros where the policy has none."""
     if policy.__class__ is not MDRangePolicy:
         return (0,) * (2 * MOST_BOX)
-    words = tuple(v for pair in zip(policy.begin, policy.end) for v in pair)
-    return words + (0,) * (2 * MOST_BOX - len(words))
+    words, n = [0] * (2 * MOST_BOX), 2 * len(policy.begin)
+    words[0:n:2], words[1:n:2] = policy.begin, policy.end
+    return words
 
 
 def as_policy(policy):

@@ -16,7 +16,7 @@ from ...compiler.reading.signature import known, without_scatter
 from ....errors import InputError
 from ...events import Stamp
 from ...locks import alone, once
-from ...places.policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...places.policy import WITH_PREFIXES, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from . import engine
 from .engine import APART, STREAMS
@@ -288,15 +288,20 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     )
 
 
+def _ends(policy):
+    """Where a policy's stretch of indices, of places in its box or of teams begins and ends."""
+    if policy.__class__ is RangePolicy:
+        return policy.begin, policy.end
+    return 0, policy.league_size if policy.__class__ is TeamPolicy else math.prod(policy.extents)
+
+
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time, or as a negative number the fewest; those of a box
     are counted row by row."""
+    begin, end = _ends(policy)
     if policy.__class__ is TeamPolicy:
-        return 0, policy.league_size, -max(1, policy.league_size // (n_threads * FINE))
-    box, width = policy.__class__ is MDRangePolicy, compiled.width
-    begin, end, chunk = (
-        (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
-    )
+        return begin, end, -max(1, end // (n_threads * FINE))
+    width, chunk = compiled.width, policy.chunk if policy.__class__ is RangePolicy else None
     if chunk is None:
         least = SMALL if compiled.simple else width
         chunk = -max(least, (end - begin) // (n_threads * FINE))
@@ -330,20 +335,23 @@ def run_for(space, compiled, policy, words):
         run("for", space, compiled, policy, words, ())
         return
     if policy.__class__ is RangePolicy:
-        n = policy.end - policy.begin
-        if n % compiled.granule and compiled.any_range:
+        begin, end = policy.begin, policy.end
+        if (end - begin) % compiled.granule and compiled.any_range:
             compiled = compiled.any_range()
-        if n <= STRIP and space.n_threads == 1:
-            compiled.call(words, policy.begin, policy.end, 0)
-            return
-    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
+    else:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
-    if space.n_threads > 1:
-        _call(space, words, compiled.address, begin, end, chunk)()
+        begin, end = _ends(policy)
+    n, n_threads = end - begin, space.n_threads
+    if n_threads > 1:
+        begin, end, chunk = _stretch(policy, compiled, n_threads)
+        if n > abs(chunk):
+            _pool(space).run(compiled.address, words, begin, end, chunk)
+            return
+    elif n > STRIP:
+        for _, low, high, _ in _strips(compiled, begin, end, STRIP, 1):
+            compiled.call(words, low, high, 0)
         return
-    for _, low, high, _ in _strips(compiled, begin, end, chunk, 1):
-        compiled.call(words, low, high, 0)
+    compiled.call(words, begin, end, 0)
 
 
 def run(pattern, space, compiled, policy, words, outs):
