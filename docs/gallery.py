@@ -50,11 +50,14 @@ def draw(folder: Path):
             f"# {text}\n\n![{text}]({name}.png)\n\n```{{literalinclude}} ../examples/{file}\n:language:"
             " python\n```\n"
         )
-    cards = "\n".join(f"[![{text}]({name}.png){{width=32%}}]({name}.md)" for name, _, text, _ in PICTURES)
+    cards = "\n".join(
+        f":::{{grid-item-card}} {text}\n:img-top: {name}.png\n:link: {name}\n:link-type: doc\n:::\n"
+        for name, _, text, _ in PICTURES
+    )
     pages = "\n".join(name for name, *_ in PICTURES)
     (folder / "index.md").write_text(
-        "# Gallery\n\nEach picture is made by the kernel on its"
-        f" page.\n\n{cards}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+        f"# Gallery\n\nEach picture is made by the kernel on its page.\n\n::::{{grid}} 1 2 3 3\n{cards}::::\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     )
 
 
@@ -187,20 +190,6 @@ def bitonic(ax, its):
     image(ax, np.hstack([rows, np.ones((48, 4)), after]), cmap="viridis", aspect="auto")
 
 
-@picture("run_lengths.py")
-def run_lengths(ax, its):
-    """Runs of equal numbers and their lengths"""
-    x = np.repeat(np.arange(30) % 4, np.random.default_rng(8).integers(1, 12, 30)).astype(np.int32)
-    values, lengths = (v.to_numpy() for v in its.encoded(pk.copy_of(x)))
-    ax.barh(
-        np.zeros(len(values)),
-        lengths,
-        left=np.concatenate([[0], lengths.cumsum()[:-1]]),
-        color=[f"C{v}" for v in values],
-    )
-    ax.set(yticks=[], xlabel="place")
-
-
 @picture("topk.py")
 def topk(ax, its):
     """The largest of each column, in registers"""
@@ -262,20 +251,6 @@ def walks(ax, its):
 
 
 @picture("fields/images.py")
-def sobel(ax, its):
-    """Edges of a picture of bytes"""
-    y, x = np.mgrid[-1:1:202j, -1.3:1.3:262j]
-    picture = sum(
-        60 * (np.hypot(x - a, y - b) < r) for a, b, r in ((-0.5, 0.1, 0.6), (0.4, -0.2, 0.5), (0.2, 0.5, 0.3))
-    )
-    strength, direction = np.zeros((200, 260)), np.zeros((200, 260))
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), (200, 260)), its.sobel, (picture + 40).astype(np.uint8), strength, direction
-    )
-    image(ax, np.where(strength > 0, direction, np.nan), cmap="twilight")
-
-
-@picture("fields/images.py")
 def fourier(ax, its):
     """A Fourier sum at each frequency"""
     t = np.arange(512)
@@ -288,22 +263,6 @@ def fourier(ax, its):
     pk.parallel_for(512, its.fourier, signal, found)
     ax.plot(t[:257] / 512, abs(found[:257]))
     ax.set(xlabel="frequency", ylabel="size")
-
-
-@picture("fields/numbers_and_life.py")
-def sieve(ax, its):
-    """Primes on a spiral: a sieve with steps known at run time"""
-    n = 121
-    composite = np.zeros(n * n + 1, np.int32)
-    pk.parallel_for(math.isqrt(n * n), its.sieve, composite)
-    y, x = np.mgrid[0:n, 0:n] - n // 2
-    ring = np.maximum(abs(x), abs(y))
-    number = (2 * ring + 1) ** 2 - np.where(
-        y == ring,
-        ring - x,
-        np.where(x == -ring, 3 * ring - y, np.where(y == -ring, 5 * ring + x, 7 * ring + y)),
-    )
-    image(ax, (composite[number] == 0) & (number > 1), cmap="binary")
 
 
 @picture("fields/numbers_and_life.py")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 GROUPS = {
@@ -47,19 +48,23 @@ def groups():
     return found
 
 
+SEVERAL = 10  # names on one page at most; where a group has more, each has a page of its own
+
+
 def pages():
-    """File name -> text of a page, in reStructuredText within MyST."""
-    made = {}
-    for title, names in groups().items():
-        made[_file(title)] = _page(title, "portable", names)
-    made["random"] = _page("Random numbers", "portable.random", _public("portable.random"), module=True)
-    made["testing"] = _page("Testing", "portable.testing", _public("portable.testing"), module=True)
+    """Return the text of each page by the name of its file: Markdown with reStructuredText for docstrings."""
+    made, listed = {}, [(_file(title), title, "portable", names) for title, names in groups().items()]
+    listed += [
+        (name, title, f"portable.{name}", _public(f"portable.{name}"))
+        for name, title in (("random", "Random numbers"), ("testing", "Testing"))
+    ]
     for name, title in METHODS.items():
-        made[f"models-{name}"] = _page(
-            f"{title}: portable.models.{name}", f"portable.models.{name}", _public(f"portable.models.{name}")
-        )
-    made["roofline"] = _page("roofline", "portable.roofline", _public("portable.roofline"))
-    links = "\n".join(made)
+        package = f"portable.models.{name}"
+        listed.append((f"models-{name}", f"{title}: {package}", package, _public(package)))
+    listed.append(("roofline", "roofline", "portable.roofline", _public("portable.roofline")))
+    for file, title, package, names in listed:
+        made |= _group(file, title, package, names)
+    links = "\n".join(file for file, *_ in listed)
     made["index"] = (
         "# Reference\n\nEvery public name, with shapes, units, errors and"
         f" sources.\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
@@ -72,6 +77,7 @@ def write(folder: Path):
     folder.mkdir(exist_ok=True)
     for name, text in pages().items():
         path = folder / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
@@ -90,12 +96,46 @@ def _public(package):
     return sorted(getattr(module, "__all__", own))
 
 
-def _page(title, package, names, module=False):
-    lines = [f"# {title}", "", "```{eval-rst}"]
-    if module:
-        lines += [f".. automodule:: {package}", "   :no-members:", ""]
-    lines += [line for name in names for line in _entry(package, name)]
-    return "\n".join([*lines, "```", ""])
+def _group(file, title, package, names):
+    """Return the pages of a group: one, or an index and a page for each of many names."""
+    lines = [f"# {title}", ""]
+    if package != "portable":  # a docstring is Markdown where its equations are indented
+        text = inspect.getdoc(importlib.import_module(package))
+        lines += [re.sub(r"\n(\w+)\n-+\n", r"\n**\1**\n\n", text), ""]
+    if len(names) <= SEVERAL:
+        return {file: "\n".join([*lines, *_described(package, names)])}
+    own = {name: f"{file}/{_page_of(package, name)}" for name in names}
+    lines += ["| | |", "|---|---|"]
+    lines += [f"| [{name}]({page}.md) | {_first_sentence(package, name)} |" for name, page in own.items()]
+    lines += [
+        "",
+        "```{toctree}",
+        ":hidden:",
+        "",
+        *(f"{name} <{page}>" for name, page in own.items()),
+        "```",
+        "",
+    ]
+    return {file: "\n".join(lines)} | {
+        page: "\n".join([f"# {package}.{name}", "", *_described(package, [name])])
+        for name, page in own.items()
+    }
+
+
+def _described(package, names):
+    return ["```{eval-rst}", *(line for name in names for line in _entry(package, name)), "```", ""]
+
+
+def _page_of(package, name):
+    """Return a file's name that differs from others by more than its case: Fit and fit are two."""
+    return f"{name}-class" if inspect.isclass(getattr(importlib.import_module(package), name)) else name
+
+
+def _first_sentence(package, name):
+    value = getattr(importlib.import_module(package), name)
+    text = inspect.getdoc(value) if callable(value) or inspect.ismodule(value) else None
+    sentence = " ".join((text or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.:;])\s", sentence)[0].rstrip(":;").replace("|", "\\|")
 
 
 def _entry(package, name):
