@@ -17,7 +17,7 @@ PAGE = records.HERE / "docs" / "measured.md"
 COLUMNS = ("question", "figure", "ratio", "command", "date", "commit")
 TOP = """# What was measured, with which command
 
-Made from the records in `docs/records` by `python -m portable.roofline measured`. Figures are medians of times, of
+Made from `docs/records` by `python -m portable.roofline measured`. Figures are medians of times, of
 ours where both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles
 or what several runs gave. Both sides ran in turn in one process. Rows of `python -m portable.roofline
 scoreboard` are headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were
