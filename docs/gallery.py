@@ -56,7 +56,8 @@ def draw(folder: Path):
     )
     pages = "\n".join(name for name, *_ in PICTURES)
     (folder / "index.md").write_text(
-        f"# Gallery\n\nEach picture is made by the kernel on its page.\n\n::::{{grid}} 1 2 3 3\n{cards}::::\n\n"
+        "# Gallery\n\nEach picture is made by the kernel on its page.\n\n"
+        f"::::{{grid}} 1 2 3 3\n{cards}::::\n\n"
         f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     )
 
