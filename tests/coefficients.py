@@ -108,10 +108,12 @@ FITS = {
 def main(names):
     for name in names or FITS:
         f, weight, a, b, *counts, exact = FITS[name]
+        print(f"{name} = (")
         for bits, n in zip((64, 32), counts):
             with mpmath.workdps(DIGITS):
                 c, error = fitted(f, weight, a, b, n, bits, exact)
-            print(f"{name}_{bits} = ({', '.join(map(repr, c))})  # {error:.1e}", flush=True)
+            print(f"    ({', '.join(map(repr, c))}),  # {error:.1e}", flush=True)
+        print(")")
 
 
 if __name__ == "__main__":

@@ -36,9 +36,8 @@ class Word(NamedTuple):
     reads : the method of compiler/calls.py, without `word_`, and what else it is given. The type rule, what
         is counted and
         what the checked space watches follow from it:
-        ("math", name, n)       the layer's own texts name_f32 and name_f64, or name_of for both, in
-                                elementary*.py. A float of the dtype common to its n arguments; counts under
-                                its name
+        ("math", name, n)       the layer's own text name_of in elementary*.py. A float of the dtype common to
+                                its n arguments; counts under its name
         ("intrinsic", name, n)  the same, by LLVM's instruction
         ("inline",)             `plain` is kernel text, and stands where it is called: its operations count,
                                 its asserts are watched

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..language.annotations import Whole
-from .elementary import ROUND_32, ROUND_64, log_normal_f32, log_normal_f64, quarter_f32, quarter_f64
+from .elementary import F32, T, log_normal, quarter
 from ..language.kernel import function
 from ..language.words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32, uint64, where
 
@@ -12,6 +12,7 @@ _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio
 _LOW = 0xFFFFFFFF
 _SHARED = 1 << 63  # of blocks that streams share
 _QUARTER = 1.5707963267948966  # of a turn
+_ROUND, _ROUND32, log_normal32, quarter32 = T.ROUND, F32.T.ROUND, F32.log_normal, F32.quarter
 
 
 @function(chain=True)
@@ -105,13 +106,13 @@ def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
 @function
 def exponential(seed: Whole, stream: Whole, draw: Whole) -> float64:
     """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
-    return 0.0 - log_normal_f64(1.0 - uniform(seed, stream, draw))
+    return 0.0 - log_normal(1.0 - uniform(seed, stream, draw))
 
 
 @function
 def exponential32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     """A float32 from the exponential distribution of mean 1, at most 16.6."""
-    return 0.0 - log_normal_f32(1.0 - uniform32(seed, stream, draw))
+    return 0.0 - log_normal32(1.0 - uniform32(seed, stream, draw))
 
 
 @function
@@ -121,10 +122,10 @@ def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
     t = modulo64(stream)
     sine = int64((t >> 5) & 1)
     w = words(seed, t & ~uint64(32) | _SHARED, draw)
-    radius = sqrt(2.0 * (0.0 - log_normal_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
+    radius = sqrt(2.0 * (0.0 - log_normal(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
     turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters: taking whole ones away is exact
-    near = turn + ROUND_64  # the nearest whole number is in its low bits
-    return radius * quarter_f64(bits(near) + 1 - sine, (turn - (near - ROUND_64)) * _QUARTER, 0.0)
+    near = turn + _ROUND  # the nearest whole number is in its low bits
+    return radius * quarter(bits(near) + 1 - sine, (turn - (near - _ROUND)) * _QUARTER, 0.0)
 
 
 @function
@@ -133,7 +134,7 @@ def normal32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     radius."""
     w, place = _word_of_four(seed, stream, draw)
     first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])
-    radius = sqrt(2.0 * (0.0 - log_normal_f32(1.0 - float32(int32(first >> 8)) * 2.0**-24)))
+    radius = sqrt(2.0 * (0.0 - log_normal32(1.0 - float32(int32(first >> 8)) * 2.0**-24)))
     turn = float32(int32(second >> 8)) * 2.0**-22
-    near = turn + ROUND_32
-    return radius * quarter_f32(bits(near) + 1 - int32(place & 1), (turn - (near - ROUND_32)) * _QUARTER, 0.0)
+    near = turn + _ROUND32
+    return radius * quarter32(bits(near) + 1 - int32(place & 1), (turn - (near - _ROUND32)) * _QUARTER, 0.0)

@@ -6,46 +6,18 @@ branch-free (selects only, but for divisions whose quotient has more digits than
 no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain Python has the
 same bits too.
 
+A text stands here once. As it stands it is float64's; float32's is the same over other constants: `T` are
+those of the type, and what a name with `_f32` holds is there what the name without it holds here
+(`narrowed`). A word `exp` of kernels is the text `exp_of`.
+
 The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate
-on a short interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the
-integer in the low bits. Where one text serves both types, constants and the few functions that look at bits
-are its arguments. A value in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x unless said
-otherwise. The errors are in elementary_tables.ACCURACY.
+on a short interval, rebuild. A value in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x
+unless said otherwise. The errors stand in the rows of words.py.
 """
 
-from .elementary_tables import (
-    COS_32,
-    COS_64,
-    ERF_32,
-    ERF_64,
-    ERFCX_32,
-    ERFCX_64,
-    EXP2_32,
-    EXP2_64,
-    EXP_32,
-    EXP_64,
-    EXPM1_32,
-    EXPM1_64,
-    FAST_EXP2_32,
-    FAST_EXP2_64,
-    FAST_EXP_32,
-    FAST_EXP_64,
-    LGAMMA_32,
-    LGAMMA_64,
-    LOG2_32,
-    LOG2_64,
-    LOG_32,
-    LOG_64,
-    POW_32,
-    POW_64,
-    SIN_32,
-    SIN_64,
-    SINPI_32,
-    SINPI_64,
-    STIRLING_32,
-    STIRLING_64,
-    TWO_OVER_PI,
-)
+import types
+
+from .elementary_tables import FOURS_OF_TWO_OVER_PI, T, T32
 from ..language.words import (
     any,
     bits,
@@ -71,26 +43,22 @@ from ..language.words import (
 
 INF = float("inf")
 NAN = float("nan")
-ROUND_64, ROUND_32 = 1.5 * 2.0**52, 1.5 * 2.0**23
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
 
-# Constants in two parts: the nearest number of the type, and the nearest to the rest. Then fma(n, -LN2, x) is
-# exact: with |r| <= 1/2 it is a multiple of half an ulp of ln 2. SHORT ends in zeros, so that n * SHORT is
-# exact.
-LOG2E_64, LOG2E_32 = (1.4426950408889634, 2.0355273740931033e-17), (1.4426950216293335, 1.925963033500011e-08)
-LN2_64, LN2_32 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
-LN2_SHORT_64, LN2_SHORT_32 = (
-    (0.6931471805601177, -1.7239444525614835e-13),
-    (0.69317626953125, -2.9088971132296138e-05),
-)
-LOG10_2_64, LOG10_2_32 = (
-    (0.3010299956639812, -2.8037281277851704e-18),
-    (0.3010300099849701, -1.432098883924482e-08),
-)
-ROOT_HALF_64, ROOT_HALF_32 = (
-    (0.7071067811865476, -4.833646656726457e-17),
-    (0.7071067690849304, 1.2101617485882343e-08),
-)
+from_bits, from_bits_f32 = from_bits64, from_bits32
+real, real_f32 = float64, float32
+whole, whole_f32 = int64, int32
+
+
+def narrowed(names):
+    """Return float32's form of what a module of texts holds, as a dict of its own for all of them."""
+    found = {**names, "T": T32}
+    for name, fn in names.items():
+        if isinstance(fn, types.FunctionType) and fn.__module__.startswith("portable.core.texts.elementary"):
+            found[name] = types.FunctionType(fn.__code__, found, name)
+            found[name].__qualname__ = f"F32.{name}"  # where a fingerprint finds it
+    found.update({name[:-4]: found[name] for name in names if name.endswith("_f32")})
+    return found
 
 
 def horner(x, coefficients):
@@ -135,27 +103,29 @@ def quotient(n, n_low, d, d_low):
     return fma(fma(-q, d, n) + fma(-q, d_low, n_low), w, q)
 
 
-def clamp_f64(x, low, high):
-    """x between bounds; NaN stays. Selects, for CUDA has no float64 minimum that keeps NaN."""
-    x = where(x > high, high, x)
+def at_least(x, low):
+    """The larger one; NaN stays. A select, for CUDA has no float64 maximum that keeps NaN."""
     return where(x < low, low, x)
 
 
-def clamp_f32(x, low, high):
-    return maximum(minimum(x, high), low)
+def at_most(x, high):
+    return where(x > high, high, x)
 
 
-def power_f64(t):
-    """2^n from a sum with ROUND_64 + 1023: its low bits hold n + 1023."""
-    return from_bits64(bits(t) << 52)
+at_least_f32, at_most_f32 = maximum, minimum
 
 
-def power_f32(t):
-    return from_bits32(bits(t) << 23)
+def clamp(x, low, high):
+    return at_least(at_most(x, high), low)
+
+
+def power(t):
+    """2^n from a sum with T.ONE: its low bits hold n and the bias of exponents."""
+    return from_bits(bits(t) << T.DIGITS)
 
 
 # ---- division
-def _divided(x, y, exact, more):
+def divmod_of(x, y):
     """Python's (x // y, x % y) for any floats: by the remainder of the sizes, as C's fmod has it, then the
     signs.
 
@@ -163,6 +133,7 @@ def _divided(x, y, exact, more):
     remainder tells; beyond, y times a power of two is taken away as often as it goes, until what remains is
     below y. `more`: how far that power goes up at a time.
     """
+    exact, more = T.DIVIDED
     a, b, q = abs(x), abs(y), x / y
     n, r = _remainder(a, b, q, exact, more)
     m = copysign(r, x)
@@ -195,123 +166,69 @@ def _remainder(a, b, q, exact, more):
     return n, r
 
 
-def divmod_f64(x, y):
-    return _divided(x, y, 2.0**50, 2.0**32)
-
-
-def divmod_f32(x, y):
-    return _divided(x, y, 2.0**21, 2.0**16)
-
-
-# ---- exponentials The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no
-# scale
-# above 2^1023. Results below the normal numbers are made 2^54 times larger (`tiny` changes the rounding
+# ---- exponentials. The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no
+# scale above 2^1023. Results below the normal numbers are made larger (`tiny` changes the rounding
 # constant, and with it the exponent), then scaled back: one rounding into the subnormals. At the lower clamp
 # the exponent field is 0, so what underflows is 0 at once: rounding it there would cost the CPU hundreds of
 # cycles, and sums of exponentials are full of it.
-TINY_MAGIC_64, MAGIC_64, SHRINK_64 = float64(ROUND_64 + 1022 + 54), ROUND_64 + 1022, 2.0**-54
-TINY_MAGIC_32, MAGIC_32, SHRINK_32 = float32(ROUND_32 + 126 + 25), ROUND_32 + 126, 2.0**-25
-
-
-def exp_f64(x):
-    x = clamp_f64(x, -745.83, 710.0)
-    tiny = x < -708.0
-    magic = where(tiny, TINY_MAGIC_64, MAGIC_64)
-    t = fma(x, LOG2E_64[0], magic)
-    n = t - magic
-    r = fma(n, -LN2_64[1], fma(n, -LN2_64[0], x))
-    y = horner(r, EXP_64) * power_f64(t)
-    return where(tiny, y * SHRINK_64, y)
-
-
-def exp_f32(x):
-    x = clamp_f32(x, -104.67, 89.0)
-    tiny = x < -86.0
-    magic = where(tiny, TINY_MAGIC_32, MAGIC_32)
-    t = fma(x, LOG2E_32[0], magic)
-    n = t - magic
-    r = fma(n, -LN2_32[1], fma(n, -LN2_32[0], x))
-    y = horner(r, EXP_32) * power_f32(t)
-    return where(tiny, y * SHRINK_32, y)
-
-
-def exp_nonpositive_f64(x):
-    r, _, t = reduce_exp(where(x < -708.5, -708.5, x), LOG2E_64, LN2_64, MAGIC_64)
-    return horner(r, EXP_64) * power_f64(t)
-
-
-def exp_nonpositive_f32(x):
-    r, _, t = reduce_exp(maximum(x, -87.5), LOG2E_32, LN2_32, MAGIC_32)
-    return horner(r, EXP_32) * power_f32(t)
-
-
-def exp2_sum_f64(x, low):
-    """2^(x + low); the literal -0.0 costs nothing."""
-    x = clamp_f64(x, -1076.0, 1025.0)
-    tiny = x < -1021.0
-    magic = where(tiny, TINY_MAGIC_64, MAGIC_64)
-    t = x + magic
-    y = horner(x - (t - magic) + low, EXP2_64) * power_f64(t)
-    return where(tiny, y * SHRINK_64, y)
-
-
-def exp2_sum_f32(x, low):
-    x = clamp_f32(x, -151.0, 129.0)
-    tiny = x < -125.0
-    magic = where(tiny, TINY_MAGIC_32, MAGIC_32)
-    t = x + magic
-    y = horner(x - (t - magic) + low, EXP2_32) * power_f32(t)
-    return where(tiny, y * SHRINK_32, y)
-
-
-def exp2_f64(x):
-    return exp2_sum_f64(x, -0.0)
-
-
-def exp2_f32(x):
-    return exp2_sum_f32(x, -0.0)
-
-
-def reduce_exp(x, log2e, ln2, magic):
+def reduce_exp(x, magic):
     """r in two parts, with x = n ln 2 + r, and the sum that holds n."""
-    t = fma(x, log2e[0], magic)
+    t = fma(x, T.LOG2E[0], magic)
     n = t - magic
-    high = fma(n, -ln2[0], x)
-    r = fma(n, -ln2[1], high)
-    return r, fma(n, -ln2[1], high - r), t
+    high = fma(n, -T.LN2[0], x)
+    r = fma(n, -T.LN2[1], high)
+    return r, fma(n, -T.LN2[1], high - r), t
 
 
-def half_expm1(r, r_low, scale, coefficients):
-    """(exp(x) - 1) / 2 as a larger and a smaller part, where exp(x) = 2 scale exp(r + r_low)."""
+def exp_of(x):
+    low, high, least = T.EXP_ENDS
+    x = clamp(x, low, high)
+    tiny = x < least
+    r, _, t = reduce_exp(x, where(tiny, T.HALF_TINY, T.HALF))
+    y = horner(r, T.EXP) * power(t)
+    return where(tiny, y * T.SHRINK, y)
+
+
+def exp_nonpositive_of(x):
+    r, _, t = reduce_exp(at_least(x, T.EXP_LEAST), T.HALF)
+    return horner(r, T.EXP) * power(t)
+
+
+def exp2_sum(x, low):
+    """2^(x + low); the literal -0.0 costs nothing."""
+    least, most, small = T.EXP2_ENDS
+    x = clamp(x, least, most)
+    tiny = x < small
+    magic = where(tiny, T.HALF_TINY, T.HALF)
+    t = x + magic
+    y = horner(x - (t - magic) + low, T.EXP2) * power(t)
+    return where(tiny, y * T.SHRINK, y)
+
+
+def exp2_of(x):
+    return exp2_sum(x, -0.0)
+
+
+def half_expm1(x):
+    """(exp(x) - 1) / 2 as a larger and a smaller part."""
+    r, r_low, t = reduce_exp(x, T.HALF)
+    scale = power(t)  # exp(x) = 2 scale exp(r + r_low)
     base = scale - 0.5
     high = fma(scale, r, base)
     low = fma(scale, r, base - high) + ((scale - base) - 0.5)
-    return high, fma(scale, fma(r, r * horner(r, coefficients), fma(r, r_low, r_low)), low)
+    return high, fma(scale, fma(r, r * horner(r, T.EXPM1), fma(r, r_low, r_low)), low)
 
 
-def half_expm1_f64(x):
-    r, r_low, t = reduce_exp(x, LOG2E_64, LN2_64, MAGIC_64)
-    return half_expm1(r, r_low, power_f64(t), EXPM1_64)
+def expm1_of(x):
+    least, most, small = T.EXPM1_ENDS
+    high, low = half_expm1(clamp(x, least, most))
+    return where(abs(x) < small, x, (high + low) + (high + low))  # keeps -0 and the subnormals
 
 
-def half_expm1_f32(x):
-    r, r_low, t = reduce_exp(x, LOG2E_32, LN2_32, MAGIC_32)
-    return half_expm1(r, r_low, power_f32(t), EXPM1_32)
-
-
-def expm1_f64(x):
-    high, low = half_expm1_f64(clamp_f64(x, -40.0, 710.0))
-    return where(abs(x) < 1e-17, x, (high + low) + (high + low))  # keeps -0 and the subnormals
-
-
-def expm1_f32(x):
-    high, low = half_expm1_f32(clamp_f32(x, -20.0, 89.0))
-    return where(abs(x) < 1e-9, x, (high + low) + (high + low))
-
-
-def tanh_of(x, high, low):
+def tanh_of(x):
     """h / (1 + h) where h = high + low = (exp(2|x|) - 1) / 2, with the sign of x: above zero, an error of h
     shrinks."""
+    high, low = half_expm1(2.0 * clamp(abs(x), 0.0, T.TANH_END))
     h = high + low
     h_low = (high - h) + low
     d = 1.0 + h
@@ -319,49 +236,24 @@ def tanh_of(x, high, low):
     return copysign(quotient(h, h_low, d, ((1.0 - one) + (h - (d - one))) + h_low), x)
 
 
-def tanh_f64(x):
-    high, low = half_expm1_f64(2.0 * clamp_f64(abs(x), 0.0, 20.0))
-    return tanh_of(x, high, low)
+# ---- logarithms. x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): adding bits(1) - bits(sqrt(1/2)) to the
+# pattern makes the exponent field change at sqrt(1/2) 2^k. The integer k becomes a float through the bits of
+# 2^52 + k (or 2^23 + k). f is exact.
+def fields(x):
+    """2^52 + 1023 + k (or 2^23 + 127 + k), f, and 2^(1-k) of a normal positive x."""
+    i = bits(x) + T.FROM_ROOT_HALF
+    f = from_bits((i & T.FRACTION) + T.ROOT_HALF_BITS) - 1.0
+    return from_bits((i >> T.DIGITS) | T.UNIT), f, from_bits(T.EXPONENT - (i & T.EXPONENT))
 
 
-def tanh_f32(x):
-    high, low = half_expm1_f32(2.0 * clamp_f32(abs(x), 0.0, 10.0))
-    return tanh_of(x, high, low)
-
-
-# ---- logarithms x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): adding bits(1) - bits(sqrt(1/2)) to the
-# pattern
-# makes the exponent field change at sqrt(1/2) 2^k. The integer k becomes a float through the bits of 2^52 + k
-# (or 2^23 + k). f is exact.
-def fields_f64(x):
-    """2^52 + 1023 + k, f, and 2^(1-k) of a normal positive x."""
-    i = bits(x) + 0x00095F619980C433
-    f = from_bits64((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
-    return (
-        from_bits64((i >> 52) | 0x4330000000000000),
-        f,
-        from_bits64(0x7FF0000000000000 - (i & 0x7FF0000000000000)),
-    )
-
-
-def fields_f32(x):
-    """2^23 + 127 + k, f, and 2^(1-k) of a normal positive x."""
-    i = bits(x) + 0x004AFB0D
-    f = from_bits32((i & 0x007FFFFF) + 0x3F3504F3) - 1.0
-    return from_bits32((i >> 23) | 0x4B000000), f, from_bits32(0x7F800000 - (i & 0x7F800000))
-
-
-def split_f64(x):
+def split(x):
     """k and f of a positive x, subnormal or not."""
-    tiny = x < 2.0**-1022
-    k, f, _ = fields_f64(where(tiny, x * 2.0**54, x))
-    return k - where(tiny, float64(2.0**52 + 1023 + 54), 2.0**52 + 1023), f
+    tiny = x < T.LEAST
+    k, f, _ = fields(where(tiny, x * T.LIFT, x))
+    return k - where(tiny, T.BIASED_TINY, T.BIASED), f
 
 
-def split_f32(x):
-    tiny = x < 2.0**-126
-    k, f, _ = fields_f32(where(tiny, x * 2.0**25, x))
-    return k - where(tiny, float32(2.0**23 + 127 + 25), 2.0**23 + 127), f
+series, series_f32 = two_chains, horner
 
 
 def finish_log(x, y):
@@ -370,110 +262,63 @@ def finish_log(x, y):
     return where(x < INF, y, x)
 
 
-def log_parts(k, f, p, ln2_short):
-    """k ln 2 + log(1 + f) as a larger and a smaller part; p is the polynomial's value."""
-    high = fma(k, ln2_short[0], f)
-    low = f - fma(k, -ln2_short[0], high)
-    return high, fma(-0.5 * f, f, fma(f * f, f * p, fma(k, ln2_short[1], low)))
+def log_parts(k, f):
+    """k ln 2 + log(1 + f) as a larger and a smaller part."""
+    p = series(f, T.LOG)
+    high = fma(k, T.LN2_SHORT[0], f)
+    low = f - fma(k, -T.LN2_SHORT[0], high)
+    return high, fma(-0.5 * f, f, fma(f * f, f * p, fma(k, T.LN2_SHORT[1], low)))
 
 
-def log_parts_f64(x):
-    k, f = split_f64(x)
-    return log_parts(k, f, two_chains(f, LOG_64), LN2_SHORT_64)
+def log_parts_of(x):
+    k, f = split(x)
+    return log_parts(k, f)
 
 
-def log_parts_f32(x):
-    k, f = split_f32(x)
-    return log_parts(k, f, horner(f, LOG_32), LN2_SHORT_32)
-
-
-def log_f64(x):
-    high, low = log_parts_f64(x)
+def log_of(x):
+    high, low = log_parts_of(x)
     return finish_log(x, high + low)
 
 
-def log_f32(x):
-    high, low = log_parts_f32(x)
-    return finish_log(x, high + low)
-
-
-def log_normal_f64(x):
+def log_normal(x):
     """log of a number that is positive and normal."""
-    k, f, _ = fields_f64(x)
-    high, low = log_parts(k - (2.0**52 + 1023), f, two_chains(f, LOG_64), LN2_SHORT_64)
+    k, f, _ = fields(x)
+    high, low = log_parts(k - T.BIASED, f)
     return high + low
 
 
-def log_normal_f32(x):
-    k, f, _ = fields_f32(x)
-    high, low = log_parts(k - (2.0**23 + 127), f, horner(f, LOG_32), LN2_SHORT_32)
-    return high + low
-
-
-def finish_log1p(x, u, f, inverse, high, low):
+def log1p_of(x):
     """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near
     enough."""
+    u = 1.0 + x
+    k, f, inverse = fields(u)
+    high, low = log_parts(k - T.BIASED, f)
     back = u - 1.0
     error = ((1.0 - (u - back)) + (x - back)) * (0.5 * inverse)
     return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
 
 
-def log1p_f64(x):
-    u = 1.0 + x
-    k, f, inverse = fields_f64(u)
-    high, low = log_parts(k - (2.0**52 + 1023), f, two_chains(f, LOG_64), LN2_SHORT_64)
-    return finish_log1p(x, u, f, inverse, high, low)
-
-
-def log1p_f32(x):
-    u = 1.0 + x
-    k, f, inverse = fields_f32(u)
-    high, low = log_parts(k - (2.0**23 + 127), f, horner(f, LOG_32), LN2_SHORT_32)
-    return finish_log1p(x, u, f, inverse, high, low)
-
-
-def log2_parts(k, f, p, log2e):
-    """k + log2(1 + f) as a larger and a smaller part; p is the polynomial's value."""
-    g, g_low = product(f, log2e[0])
+def log2_parts(x):
+    """k + log2(1 + f) as a larger and a smaller part."""
+    k, f = split(x)
+    p = series(f, T.LOG2)
+    g, g_low = product(f, T.LOG2E[0])
     high = k + g
-    low = fma(f, log2e[1], g_low + (g - (high - k)))
+    low = fma(f, T.LOG2E[1], g_low + (g - (high - k)))
     return high, fma(-0.5 * f, g, fma(f * f, f * p, fma(-0.5 * f, g_low, low)))
 
 
-def log2_parts_f64(x):
-    k, f = split_f64(x)
-    return log2_parts(k, f, two_chains(f, LOG2_64), LOG2E_64)
-
-
-def log2_parts_f32(x):
-    k, f = split_f32(x)
-    return log2_parts(k, f, horner(f, LOG2_32), LOG2E_32)
-
-
-def log2_f64(x):
-    high, low = log2_parts_f64(x)
+def log2_of(x):
+    high, low = log2_parts(x)
     return finish_log(x, high + low)
 
 
-def log2_f32(x):
-    high, low = log2_parts_f32(x)
-    return finish_log(x, high + low)
-
-
-def log10_of(x, high, low, log10_2):
+def log10_of(x):
     """(high + low) log10(2), rounded once but for terms far below an ulp."""
+    high, low = log2_parts(x)
     y = high + low
-    return finish_log(x, fma(y, log10_2[0], fma(y, log10_2[1], ((high - y) + low) * log10_2[0])))
-
-
-def log10_f64(x):
-    high, low = log2_parts_f64(x)
-    return log10_of(x, high, low, LOG10_2_64)
-
-
-def log10_f32(x):
-    high, low = log2_parts_f32(x)
-    return log10_of(x, high, low, LOG10_2_32)
+    rest = fma(y, T.LOG10_2[1], ((high - y) + low) * T.LOG10_2[0])
+    return finish_log(x, fma(y, T.LOG10_2[0], rest))
 
 
 # ---- powers
@@ -486,23 +331,20 @@ def rsqrt_of(x):
     return where(abs(error) < 1.0, fma(0.5 * y, error, y), y)
 
 
-def precise_log2(k, f, first, third, coefficients):
+def precise_log2(k, f):
     """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2
-    + f).
-
-    `first` and `third` are the coefficients of s and s^3, each in two parts.
-    """
+    + f)."""
     d = 2.0 + f
     w = 1.0 / d
     s = fma(f, w, 0.0)
     s_low = fma(-s, f - (d - 2.0), fma(-s, d, f)) * w
     z, z_low = product(s, s)
     z_low = fma(2.0 * s, s_low, z_low)
-    q = horner(z, coefficients)
-    cubic = fma(z, q, third[0])
-    cubic_low = fma(z, q, third[0] - cubic) + third[1]
+    q = horner(z, T.POW)
+    cubic = fma(z, q, T.POW_THIRD[0])
+    cubic_low = fma(z, q, T.POW_THIRD[0] - cubic) + T.POW_THIRD[1]
     s3, s3_low = product_of_parts(s, s_low, z, z_low)
-    a, a_low = product_of_parts(s, s_low, first[0], first[1])
+    a, a_low = product_of_parts(s, s_low, T.POW_FIRST[0], T.POW_FIRST[1])
     b, b_low = product_of_parts(s3, s3_low, cubic, cubic_low)
     v = a + b
     v_low = (b - (v - a)) + (a_low + b_low)
@@ -520,113 +362,67 @@ def finish_pow(x, y, m):
     return where(y == 0.0, 1.0, where(x == 1.0, x, m))
 
 
-def pow_f64(x, y):
-    k, f = split_f64(abs(x))
-    high, low = precise_log2(
-        k,
-        f,
-        (2.8853900817779268, 4.0710547481862066e-17),
-        (0.9617966939259756, 5.0577616648125907e-17),
-        POW_64,
-    )
-    b = clamp_f64(y, -1e20, 1e20)
+def pow_of(x, y):
+    k, f = split(abs(x))
+    high, low = precise_log2(k, f)
+    most, far = T.POW_ENDS
+    b = clamp(y, -most, most)
     p, p_low = product(b, high)
-    return finish_pow(x, y, exp2_sum_f64(p, where(abs(p) < 1100.0, fma(b, low, p_low), 0.0)))
-
-
-def pow_f32(x, y):
-    k, f = split_f32(abs(x))
-    high, low = precise_log2(
-        k, f, (2.885390043258667, 3.851926067000022e-08), (0.9617967009544373, -7.028461812552678e-09), POW_32
-    )
-    b = clamp_f32(y, -1e12, 1e12)
-    p, p_low = product(b, high)
-    return finish_pow(x, y, exp2_sum_f32(p, where(abs(p) < 160.0, fma(b, low, p_low), 0.0)))
+    return finish_pow(x, y, exp2_sum(p, where(abs(p) < far, fma(b, low, p_low), 0.0)))
 
 
 # ---- the error function: erfc(a) = exp(-a^2) erfcx(a), both in two parts
-def erfcx(a, a_low, k, half_of_1_over_k, last_low, two_over_sqrt_pi, coefficients):
+def erfcx(a, a_low):
     """exp(a^2) erfc(a) of a >= 0 in two parts.
 
     The rounded t = (a - k) / (a + k) belongs to a slightly different a, for which 1 - t is 2k / (a + k); the
     difference is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi).
     """
+    k, half_of_1_over_k, last_low, two_over_sqrt_pi = T.ERFCX_PARTS
     d = a + k
     t = fma(1.0 / d, -2.0 * k, 1.0)
     u = 1.0 - t
     u_low = (1.0 - u) - t
     residual = fma(d, u, -2.0 * k) + fma(d, u_low, (a - (d - k)) * u)
     shift = fma(residual * half_of_1_over_k, d, a_low)
-    p, p_low = horner_parts(t, coefficients, last_low)
+    p, p_low = horner_parts(t, T.ERFCX, last_low)
     m, m_low = product(p, u)
     return m, fma(shift, fma(a + a, m, -two_over_sqrt_pi), fma(p, u_low, fma(p_low, u, m_low)))
 
 
-def tail_of(m, m_low, r, low, scale, tiny, coefficients):
-    """(m + m_low) exp(r + low) scale, rounded once; what is tiny has a scale 2^64 too large."""
+def tail(a, a_low, h, h_low, half):
+    """half * exp(-h - h_low) erfcx(a + a_low), a >= 0, rounded once; where nothing can be left of it, the
+    scale is 0. What is tiny has a scale 2^64 too large."""
+    small, end = T.TAIL_ENDS
+    tiny = h > small
+    r, r_low, t = reduce_exp(-h, where(tiny, T.ONE_TAIL, T.ONE))
+    scale = power(where(h > end, 0.0, t))
+    m, m_low = erfcx(a, a_low)
+    m, m_low, low = half * m, half * m_low, r_low - h_low
     p = 1.0 + r
-    rest = fma(r, r * horner(r, coefficients), r - (p - 1.0))
+    rest = fma(r, r * horner(r, T.EXPM1), r - (p - 1.0))
     p_low = fma(low, p + rest, rest)
     y = fma(m, p, fma(m, p_low, m_low * p)) * scale
     return where(tiny, y * 2.0**-64, y)
 
 
-def tail_f64(a, a_low, h, h_low, half):
-    """half * exp(-h - h_low) erfcx(a + a_low), a >= 0; where nothing can be left of it, the scale is 0."""
-    tiny = h > 700.0
-    magic = where(tiny, float64(ROUND_64 + 1023 + 64), ROUND_64 + 1023)
-    r, r_low, t = reduce_exp(-h, LOG2E_64, LN2_64, magic)
-    scale = power_f64(where(h > 741.4, 0.0, t))
-    m, m_low = erfcx(a, a_low, 4.0, 0.125, 7.196568139158719e-18, 1.1283791670955126, ERFCX_64)
-    return tail_of(half * m, half * m_low, r, r_low - h_low, scale, tiny, EXPM1_64)
-
-
-def tail_f32(a, a_low, h, h_low, half):
-    tiny = h > 80.0
-    magic = where(tiny, float32(ROUND_32 + 127 + 64), ROUND_32 + 127)
-    r, r_low, t = reduce_exp(-h, LOG2E_32, LN2_32, magic)
-    scale = power_f32(where(h > 101.5, 0.0, t))
-    m, m_low = erfcx(a, a_low, 3.0, 0.1666666716337204, -1.3340214488621882e-09, 1.128379225730896, ERFCX_32)
-    return tail_of(half * m, half * m_low, r, r_low - h_low, scale, tiny, EXPM1_32)
-
-
-def erfc_of(x, bound, clamp, tail):
-    a = clamp(abs(x), 0.0, bound)
+def erfc_of(x):
+    a = clamp(abs(x), 0.0, T.ERFC_END)
     h, h_low = product(a, a)
     y = tail(a, 0.0, h, h_low, 1.0)
     return where(x < 0.0, 2.0 - y, y)
 
 
-def ndtr_of(x, bound, clamp, tail, root_half):
-    b = clamp(abs(x), 0.0, bound)
-    a, a_low = product(b, root_half[0])
+def ndtr_of(x):
+    b = clamp(abs(x), 0.0, T.NDTR_END)
+    a, a_low = product(b, T.ROOT_HALF[0])
     h, h_low = product(0.5 * b, b)
-    y = tail(a, fma(b, root_half[1], a_low), h, h_low, 0.5)
+    y = tail(a, fma(b, T.ROOT_HALF[1], a_low), h, h_low, 0.5)
     return where(x > 0.0, 1.0 - y, y)
 
 
-def erfc_f64(x):
-    return erfc_of(x, 27.3, clamp_f64, tail_f64)
-
-
-def erfc_f32(x):
-    return erfc_of(x, 10.375, clamp_f32, tail_f32)
-
-
-def erf_f64(x):
-    return where(abs(x) < 0.5, fma(x, horner(x * x, ERF_64), x), copysign(1.0 - erfc_f64(abs(x)), x))
-
-
-def erf_f32(x):
-    return where(abs(x) < 0.5, fma(x, horner(x * x, ERF_32), x), copysign(1.0 - erfc_f32(abs(x)), x))
-
-
-def ndtr_f64(x):
-    return ndtr_of(x, 38.6, clamp_f64, tail_f64, ROOT_HALF_64)
-
-
-def ndtr_f32(x):
-    return ndtr_of(x, 14.625, clamp_f32, tail_f32, ROOT_HALF_32)
+def erf_of(x):
+    return where(abs(x) < 0.5, fma(x, horner(x * x, T.ERF), x), copysign(1.0 - erfc_of(abs(x)), x))
 
 
 # ---- circular functions: x = q pi/2 + r. Near zero by three parts of pi/2 (the first product is exact while
@@ -639,7 +435,7 @@ def bits_of_two_over_pi(p):
     row = (p * 1093) >> 16  # p // 60
     shift = p - 60 * row
     w0, w1, w2, w3 = int64(0), int64(0), int64(0), int64(0)
-    for index, a, b, c, d in TWO_OVER_PI:
+    for index, a, b, c, d in FOURS_OF_TWO_OVER_PI:
         here = row == index
         w0, w1, w2, w3 = where(here, a, w0), where(here, b, w1), where(here, c, w2), where(here, d, w3)
     return (
@@ -673,109 +469,77 @@ def far_quadrant(m, p):
     )
 
 
-def finish_far(x, q, sign, high, low, scale):
-    """The quadrant and r, in two parts, of x, from (high + low) * scale of |x|."""
+def far_parts(x):
+    """The quadrant, its sign, and the rest times 2^58 in two parts, of the size of any x."""
+    i = int64(bits(abs(x)))
+    m = ((i & T.FRACTION) | (T.FRACTION + 1)) << T.FAR_SHIFT
+    q, sign, top, rest = far_quadrant(m, (i >> T.DIGITS) - T.FAR_FIRST)
+    high = real(top)
+    return q, sign, high, fma(real(rest), 2.0**-60, real(top - int64(high)))
+
+
+def far(x):
+    """The quadrant and r, in two parts, of any x."""
+    q, sign, high, low = far_parts(x)
     f = high + low
-    r, r_low = product(f, scale[0])
-    rest = fma(f, scale[1], fma(low - (f - high), scale[0], r_low))
+    r, r_low = product(f, T.FAR_SCALE[0])
+    rest = fma(f, T.FAR_SCALE[1], fma(low - (f - high), T.FAR_SCALE[0], r_low))
     f, r = r, r + rest  # what is left is within half a unit: the sine takes it as it stands
     r_low = rest - (r - f)
     r, r_low = where(sign < 0, -r, r), where(sign < 0, -r_low, r_low)
     r = where(abs(x) < INF, where(x < 0.0, -r, r), NAN)
-    return where(x < 0.0, -q, q), r, where(x < 0.0, -r_low, r_low)
+    return whole(where(x < 0.0, -q, q)), r, where(x < 0.0, -r_low, r_low)
 
 
-def far_f64(x):
-    i = bits(abs(x))
-    q, sign, top, rest = far_quadrant((i & 0x000FFFFFFFFFFFFF) | 0x0010000000000000, (i >> 52) - 1017)
-    high = float64(top)
-    low = fma(float64(rest), 2.0**-60, float64(top - int64(high)))
-    return finish_far(x, q, sign, high, low, (5.449794528138487e-18, 2.1244235522607673e-34))  # 2^-58 pi/2
-
-
-def far_f32(x):
-    i = int64(bits(abs(x)))
-    q, sign, top, rest = far_quadrant(((i & 0x007FFFFF) | 0x00800000) << 29, (i >> 23) - 121)
-    high = float32(top)
-    low = fma(float32(rest), 2.0**-60, float32(top - int64(high)))
-    q, r, r_low = finish_far(x, q, sign, high, low, (5.449794679792836e-18, -1.5165434285708382e-25))
-    return int32(q), r, r_low
-
-
-def reduce_pi(x, two_over_pi, half_pi, magic, limit, far):
-    """The quadrant and r in two parts; `half_pi` has three."""
-    t = fma(x, two_over_pi, magic)
-    n = t - magic
-    high = fma(n, -half_pi[0], x)
-    r = fma(n, -half_pi[1], high)
-    low = fma(n, -half_pi[2], fma(n, -half_pi[1], high - r))
+def reduce_pi(x):
+    """The quadrant and r in two parts."""
+    t = fma(x, T.TWO_OVER_PI, T.ROUND)
+    n = t - T.ROUND
+    high = fma(n, -T.HALF_PI[0], x)
+    r = fma(n, -T.HALF_PI[1], high)
+    low = fma(n, -T.HALF_PI[2], fma(n, -T.HALF_PI[1], high - r))
     q = bits(t)
-    outside = abs(x) > limit
+    outside = abs(x) > T.SIN_NEAR
     if any(outside):
         far_q, far_r, far_low = far(x)
         q, r, low = where(outside, far_q, q), where(outside, far_r, r), where(outside, far_low, low)
     return q, r, low
 
 
-def reduce_pi_f64(x):
-    half_pi = (1.5707963267948966, 6.12323399409214e-17, 1.6446256936324258e-26)
-    return reduce_pi(x, 0.6366197723675814, half_pi, ROUND_64, 6.5e6, far_f64)
-
-
-def reduce_pi_f32(x):
-    half_pi = (1.5707963705062866, -4.371395334601402e-08, 2.5633440682570896e-12)
-    return reduce_pi(x, 0.6366197466850281, half_pi, ROUND_32, 6400.0, far_f32)
-
-
-def near_zero(r, low, sine, cosine):
+def near_zero(r, low):
     """sin and cos of r + low, |r| <= pi/4, each as a larger and a smaller part."""
     z = r * r
     c = fma(z, -0.5, 1.0)
-    c_low = fma(z, -0.5, 1.0 - c) + fma(z, z * horner(z, cosine), -(r * low))
-    return r, fma(r * z, horner(z, sine), low), c, c_low
+    c_low = fma(z, -0.5, 1.0 - c) + fma(z, z * horner(z, T.COS), -(r * low))
+    return r, fma(r * z, horner(z, T.SIN), low), c, c_low
 
 
-def quarter_f64(q, r, low):
+def quarter(q, r, low):
     """The sine of q quarter turns and r + low."""
-    s, s_low, c, c_low = near_zero(r, low, SIN_64, COS_64)
+    s, s_low, c, c_low = near_zero(r, low)
     even = (q & 1) == 0
-    return from_bits64(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << 62))
+    return from_bits(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << T.SIGN))
 
 
-def quarter_f32(q, r, low):
-    s, s_low, c, c_low = near_zero(r, low, SIN_32, COS_32)
-    even = (q & 1) == 0
-    return from_bits32(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << 30))
+def sin_of(x):
+    q, r, low = reduce_pi(x)
+    return where(abs(x) < T.SIN_SMALL, x, quarter(q, r, low))  # keeps -0
 
 
-def sin_f64(x):
-    q, r, low = reduce_pi_f64(x)
-    return where(abs(x) < 1e-9, x, quarter_f64(q, r, low))  # keeps -0
+def cos_of(x):
+    q, r, low = reduce_pi(x)
+    return quarter(q + 1, r, low)
 
 
-def sin_f32(x):
-    q, r, low = reduce_pi_f32(x)
-    return where(abs(x) < 1e-4, x, quarter_f32(q, r, low))
-
-
-def cos_f64(x):
-    q, r, low = reduce_pi_f64(x)
-    return quarter_f64(q + 1, r, low)
-
-
-def cos_f32(x):
-    q, r, low = reduce_pi_f32(x)
-    return quarter_f32(q + 1, r, low)
-
-
-def tan_of(q, r, low, sine, cosine):
+def tan_of(x):
     """sin / cos of r + low in even quadrants, -cos / sin in odd ones. More exact than near_zero: the cosine
     has no error of r * r, the sine takes low times its derivative."""
+    q, r, low = reduce_pi(x)
     even = (q & 1) == 0
     z, half = r * r, -0.5 * r
     c = fma(half, r, 1.0)
-    c_low = fma(half, r, 1.0 - c) + fma(z, z * horner(z, cosine), -(r * low))
-    s_low = fma(r * z, horner(z, sine), low * c)
+    c_low = fma(half, r, 1.0 - c) + fma(z, z * horner(z, T.COS), -(r * low))
+    s_low = fma(r * z, horner(z, T.SIN), low * c)
     s = r + s_low
     s_low = (r - s) + s_low
     n, n_low, d, d_low = (
@@ -786,17 +550,7 @@ def tan_of(q, r, low, sine, cosine):
     )
     w = 1.0 / (d + d_low)
     t = n * w
-    return fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t)
-
-
-def tan_f64(x):
-    q, r, low = reduce_pi_f64(x)
-    return where(abs(x) < 1e-9, x, tan_of(q, r, low, SIN_64, COS_64))
-
-
-def tan_f32(x):
-    q, r, low = reduce_pi_f32(x)
-    return where(abs(x) < 1e-4, x, tan_of(q, r, low, SIN_32, COS_32))
+    return where(abs(x) < T.SIN_SMALL, x, fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t))
 
 
 # ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t of a, zero at t = 0 and 1,
@@ -812,44 +566,32 @@ def lgamma_argument(x):
     return where(a < 8.0, chain, a)
 
 
-def lgamma_positive(a, high, low, last_low, half_log_2pi, polynomial, stirling):
+def lgamma_positive(a, high, low):
     """lgamma(a) from the two parts of the logarithm."""
     t = a - floor(a)
     g, g_low = product(t, t - 1.0)
-    p, p_low = horner_parts(t, polynomial, last_low)
+    p, p_low = horner_parts(t, T.LGAMMA, T.LGAMMA_LOW)
     near_low = fma(g, p_low, g_low * p) + where(a < 1.0, -low, low)
     near = where(a < 1.0, -high, high) + fma(g, p, near_low)
     log = high + low
     w, h, inverse = a - 0.5, log - 1.0, 1.0 / a
     main, main_low = product(w, h)
-    rest = fma(inverse, horner(inverse * inverse, stirling), half_log_2pi)
+    rest = fma(inverse, horner(inverse * inverse, T.STIRLING), T.HALF_LOG_2PI)
     far = main + (fma(w, ((log - h) - 1.0) + ((high - log) + low), main_low) + rest)
     return where(a < 8.0, near, where(main < INF, far, main))
 
 
-def lgamma_of(x, log_parts_of, last_low, half_log_2pi, polynomial, stirling, sine):
+def lgamma_of(x):
     a = abs(x)
     high, low = log_parts_of(lgamma_argument(x))
-    y = lgamma_positive(a, high, low, last_low, half_log_2pi, polynomial, stirling)
+    y = lgamma_positive(a, high, low)
     if any(x < 0.0):  # lgamma(-a) = -log(|sin(pi a)| a / pi) - lgamma(a)
         d = abs(a - rint(a))
         z = d * d
-        s = d * fma(z, horner(z, sine), 1.0) * where(a < 1.0, 1.0, a)
+        s = d * fma(z, horner(z, T.SINPI), 1.0) * where(a < 1.0, 1.0, a)
         high, low = log_parts_of(s)
         y = where(x < 0.0, where(s > 0.0, -(high + (low + y)), INF), y)
     return where(a == 0.0, INF, y)
-
-
-def lgamma_f64(x):
-    return lgamma_of(
-        x, log_parts_f64, -4.942915152430645e-18, 0.4189385332046727, LGAMMA_64, STIRLING_64, SINPI_64
-    )
-
-
-def lgamma_f32(x):
-    return lgamma_of(
-        x, log_parts_f32, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32, SINPI_32
-    )
 
 
 # ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the
@@ -859,37 +601,33 @@ def lgamma_f32(x):
 INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40
 
 
-def fast_exp_f64(x):
-    r, _, t = reduce_exp(clamp_f64(x, -708.5, 710.0), LOG2E_64, LN2_64, MAGIC_64)
-    return horner(r, FAST_EXP_64) * power_f64(t)
+def fast_exp_of(x):
+    r, _, t = reduce_exp(clamp(x, T.EXP_LEAST, T.EXP_ENDS[1]), T.HALF)
+    return horner(r, T.FAST_EXP) * power(t)
 
 
-def fast_exp_f32(x):
-    r, _, t = reduce_exp(clamp_f32(x, -87.5, 89.0), LOG2E_32, LN2_32, MAGIC_32)
-    return horner(r, FAST_EXP_32) * power_f32(t)
-
-
-def fast_exp2_f64(x):
+def fast_exp2_of(x):
     """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023
     gives 0, 1024 infinity."""
     n = bits(x)
     n = where(n > INT_1024, INT_1024, n)
     x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))
-    t = x + ROUND_64
-    return from_bits64(bits(horner(x - (t - ROUND_64), FAST_EXP2_64)) + (bits(t) << 52))
+    return fast_power(x)
 
 
-def fast_exp2_f32(x):
-    x = where(x < -126.0, -127.0, minimum(x, 128.0))
-    t = x + ROUND_32
-    return from_bits32(bits(horner(x - (t - ROUND_32), FAST_EXP2_32)) + (bits(t) << 23))
+def fast_exp2_of_f32(x):
+    return fast_power(where(x < -126.0, -127.0, minimum(x, 128.0)))
 
 
-def fast_log_f64(x):
-    k, f, _ = fields_f64(x)
-    return fma(k - (2.0**52 + 1023), LN2_64[0], fma(f, f * fma(two_chains(f, LOG_64), f, -0.5), f))
+def fast_power(x):
+    t = x + T.ROUND
+    p = bits(horner(x - (t - T.ROUND), T.FAST_EXP2))
+    return from_bits(p + (bits(t) << T.DIGITS))
 
 
-def fast_log_f32(x):
-    k, f, _ = fields_f32(x)
-    return fma(k - (2.0**23 + 127), LN2_32[0], fma(f, f * fma(horner(f, LOG_32), f, -0.5), f))
+def fast_log_of(x):
+    k, f, _ = fields(x)
+    return fma(k - T.BIASED, T.LN2[0], fma(f, f * fma(series(f, T.LOG), f, -0.5), f))
+
+
+F32 = types.SimpleNamespace(**narrowed(globals()))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..language.annotations import Real, Whole
 from .draws import _upper53, uniform, words
-from .elementary import log_normal_f64
+from .elementary import log_normal
 from ..language.kernel import function
 from ..language.words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
@@ -48,7 +48,7 @@ def _beyond(k):
     """`_stirling` for every k > 0: below 10 by the products themselves."""
     rise = 0.0
     while k < 10.0:  # s(k) = s(k + 1) + (k + 1/2) log((k + 1) / k) - 1
-        rise += (k + 0.5) * log_normal_f64((k + 1.0) / k) - 1.0
+        rise += (k + 0.5) * log_normal((k + 1.0) / k) - 1.0
         k += 1.0
     return rise + _stirling(k)
 
@@ -58,7 +58,7 @@ def _surplus(k, mean):
     """k log(k / mean) + mean - k for k, mean > 0, without cancellation (Loader's bd0)."""
     away = k - mean
     v = away / (k + mean)
-    total = k * log_normal_f64(k / mean) - away
+    total = k * log_normal(k / mean) - away
     if abs(v) < 0.1:
         square = v * v
         total = 0.0
@@ -73,7 +73,7 @@ def _log_poisson(k, mean):
     """log of the Poisson probability of k >= 0, a whole float; Loader's form, right to about 1e-12."""
     log_mass = 0.0 - mean
     if k > 0.0:
-        log_mass = 0.0 - _beyond(k) - _surplus(k, mean) - _HALF_LOG_TWO_PI - 0.5 * log_normal_f64(k)
+        log_mass = 0.0 - _beyond(k) - _surplus(k, mean) - _HALF_LOG_TWO_PI - 0.5 * log_normal(k)
     return log_mass
 
 
@@ -83,11 +83,11 @@ def _log_binomial(k, n, p):
     rest = n - k
     log_mass = 0.0
     if k > 0.0:
-        log_mass -= _beyond(k) + _surplus(k, n * p) + 0.5 * log_normal_f64(k)
+        log_mass -= _beyond(k) + _surplus(k, n * p) + 0.5 * log_normal(k)
     else:
         log_mass -= n * p - _HALF_LOG_TWO_PI
     if rest > 0.0:
-        log_mass -= _beyond(rest) + _surplus(rest, n * (1.0 - p)) + 0.5 * log_normal_f64(rest)
+        log_mass -= _beyond(rest) + _surplus(rest, n * (1.0 - p)) + 0.5 * log_normal(rest)
     else:
         log_mass -= n * (1.0 - p) - _HALF_LOG_TWO_PI
     return log_mass
@@ -123,7 +123,7 @@ def _poisson_accepts(k, v, left, hat, mean):
     b, a, scale, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and (left >= 0.013 or v <= left):
-        accepted = log_normal_f64(v * scale / (a / (left * left) + b)) <= _log_poisson(k, mean)
+        accepted = log_normal(v * scale / (a / (left * left) + b)) <= _log_poisson(k, mean)
     return accepted
 
 
@@ -178,7 +178,7 @@ def _binomial_accepts(k, v, left, hat, trials, p, top):
     b, a, alpha, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and k <= trials:
-        log_height = log_normal_f64(v * alpha / (a / (left * left) + b))
+        log_height = log_normal(v * alpha / (a / (left * left) + b))
         accepted = log_height <= _log_binomial(k, trials, p) - top
     return accepted
 

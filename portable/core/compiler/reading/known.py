@@ -22,15 +22,15 @@ DTYPES |= {int: "int64", complex: "complex128"}
 
 
 _TEXTS = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
+_TEXTS_32 = elementary.narrowed(_TEXTS)
 
 
 def texts(name, fast=False):
     """The layer's own texts of a word, for float32 and float64; its fast ones if they are wanted and
     there."""
-    for form in (f"fast_{name}",) * fast + (name,):
-        pair = tuple(_TEXTS.get(f"{form}_{bits}") or _TEXTS.get(f"{form}_of") for bits in ("f32", "f64"))
-        if None not in pair:
-            return pair
+    for form in (f"fast_{name}_of",) * fast + (f"{name}_of",):
+        if form in _TEXTS:
+            return _TEXTS_32[form], _TEXTS[form]
 
 
 def layers_own(fn):

@@ -9,7 +9,6 @@ import math
 import numpy as np
 from llvmlite import ir
 
-from ...texts import elementary
 from ...language import types as t
 from ..reading.known import text_of, texts
 from .memory import Memory, row_major
@@ -212,7 +211,7 @@ class Instructions(Memory):
     def float_division(self, op, a, b, dtype):
         """Python's // and % of floats, by the layer's own text."""
         values = [self.cast(v, self.strong(dtype)) for v in (a, b)]
-        return self.layers_text(op, (elementary.divmod_f32, elementary.divmod_f64), values, dtype, op == "%")
+        return self.layers_text(op, texts("divmod"), values, dtype, op == "%")
 
     def layers_text(self, name, pair, values, dtype, part=None):
         """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it
