@@ -31,12 +31,10 @@ def strong(a, b):
 
 def plain(names):
     """The functions over words whose literals take the dtype of the value they meet, as in compiled text."""
-    names = names | {
-        "where": lambda c, a, b: strong(a, b)(a if c else b),
-        "minimum": lambda a, b: strong(a, b)(words.minimum(a, b)),
-        "maximum": lambda a, b: strong(a, b)(words.maximum(a, b)),
-    }
-    names |= {f"at_{end}_f32": names[other] for end, other in (("least", "maximum"), ("most", "minimum"))}
+    names["where"] = lambda c, a, b: strong(a, b)(a if c else b)
+    for name, value in names.items():
+        if value in (words.minimum, words.maximum):
+            names[name] = lambda a, b, better=value: strong(a, b)(better(a, b))
     for name, value in list(names.items()):
         if isinstance(value, types.FunctionType) and value.__module__.startswith(elementary.__name__):
             names[name] = types.FunctionType(value.__code__, names, name)

@@ -223,7 +223,7 @@ def built(tmp_path, monkeypatch):
     (tmp_path / "cache").mkdir(mode=0o700)
     for known in (cache.folder, cache._directory):
         known.cache_clear()
-    monkeypatch.setattr(fingerprint, "_compiler", lambda: "this compiler")
+    monkeypatch.setattr(fingerprint, "compiler", lambda: "this compiler")
     names, plain = [], entry.Entry.__init__
 
     def counted(self, kernel, *args):
@@ -328,7 +328,7 @@ def test_arguments_options_and_machines_have_their_own(built, tmp_path, monkeypa
     for number, row in enumerate(rows):
         launch(**row)
         assert len(built) == number + 1
-    monkeypatch.setattr(fingerprint, "_compiler", lambda: "that compiler")
+    monkeypatch.setattr(fingerprint, "compiler", lambda: "that compiler")
     launch()
     assert len(built) == len(rows) + 1
 
@@ -393,22 +393,22 @@ def test_a_change_while_it_is_compiled_leaves_nothing(built, tmp_path, monkeypat
 
 
 def test_a_compiler_that_may_have_changed_has_none(monkeypatch):
-    fingerprint._compiler.cache_clear()
-    now = fingerprint._compiler()
+    fingerprint.compiler.cache_clear()
+    now = fingerprint.compiler()
     file = os.path.realpath(fingerprint.__file__)
     settled = os.stat(file).st_ctime + 2 * fingerprint._COARSEST_SECONDS
     try:
         for began, known in ((settled + 1e6, True), (os.stat(file).st_ctime + 1.0, False)):
-            fingerprint._compiler.cache_clear()
+            fingerprint.compiler.cache_clear()
             monkeypatch.setattr(frontend, "BEGAN", began)
-            assert (fingerprint._compiler() is not None) == known
+            assert (fingerprint.compiler() is not None) == known
         plain = os.scandir
         monkeypatch.setattr(frontend, "BEGAN", settled + 1e6)
-        fingerprint._compiler.cache_clear()
-        before = fingerprint._compiler()
-        fingerprint._compiler.cache_clear()
+        fingerprint.compiler.cache_clear()
+        before = fingerprint.compiler()
+        fingerprint.compiler.cache_clear()
         monkeypatch.setattr(os, "scandir", lambda path: [e for e in plain(path) if e.name != "tree.py"])
-        assert fingerprint._compiler() != before
+        assert fingerprint.compiler() != before
     finally:
-        fingerprint._compiler.cache_clear()
+        fingerprint.compiler.cache_clear()
     assert now is None or now == before

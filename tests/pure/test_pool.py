@@ -17,9 +17,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from portable.core.machines.cpu import engine, pool_code
+from portable.core.machines.cpu import pool_code
 from portable.core.machines.cpu import pool as pool_module
-from portable.core.machines.cpu.pool import RING, Pool
+from portable.core.machines.cpu.pool import Pool, ring_code
 from portable.errors import InputError
 
 # The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step`
@@ -179,15 +179,14 @@ def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
     seen a few times of many: where others use the cores, launches come too late for them, and pauses last
     longer or shorter than when they were timed. Without patience none is ever seen awake."""
     monkeypatch.setattr(pool_code, "SPIN_MICROSECONDS", 6000)
-    text = pool_code.text.__wrapped__()
-    if not text:
+    if not pool_module.compiled():
         pytest.skip("no POSIX threads here")
-    slow = pool_code.Code(engine.load(text, "a slow pool", level=None))
+    slow = pool_code.Code(pool_module.compiled().code)
     monkeypatch.setattr(pool_module, "compiled", lambda: slow)
     # a worker without a core of its own does not spin; this one has that of the sleeping launcher
     monkeypatch.setattr(pool_module.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     pool, block = Pool(2), Block(64)
-    sleepers = ctypes.c_int64.from_address(pool.handle + pool_code.AT["SLEEPERS"])
+    sleepers = ctypes.c_int64.from_address(pool.handle + pool_code.SLEEPERS)
 
     def asleep_after(seconds):
         time.sleep(seconds)
@@ -335,7 +334,7 @@ _PROGRAM = """
 import ctypes, os, sys, threading, time
 from portable.core.machines.cpu import engine, pool_code
 from portable.core.machines.cpu import pool as pool_module
-from portable.core.machines.cpu.pool import RING, Pool
+from portable.core.machines.cpu.pool import Pool, ring_code
 total = []
 slow = float(os.environ.get("SLOW", 0))
 
@@ -557,10 +556,10 @@ class _Device:
         while move := self.moves.get():
             time.sleep(self.late)
             target, source, n, stamps, serial = move
-            for at in self.random.permutation(range(0, n, RING["RING_PIECE"])).tolist():
-                ctypes.memmove(target + at, source + at, min(RING["RING_PIECE"], n - at))
+            for at in self.random.permutation(range(0, n, ring_code.PIECE)).tolist():
+                ctypes.memmove(target + at, source + at, min(ring_code.PIECE, n - at))
                 if stamps:
-                    ctypes.c_uint64.from_address(stamps + 8 * (at // RING["RING_PIECE"])).value = serial
+                    ctypes.c_uint64.from_address(stamps + 8 * (at // ring_code.PIECE)).value = serial
             self.moves.task_done()
 
     def ring(self, pool):
@@ -580,7 +579,7 @@ def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
     pool, device, rng = Pool(n_threads), _Device(late), np.random.default_rng(1)
     state, _, down, memory = device.ring(pool)
     pool.start()
-    for n in (RING["RING_MANY"], 262_145, 999_999, 1 << 20, 1_048_577, 2_000_001, 2 << 20):
+    for n in (ring_code.MANY, 262_145, 999_999, 1 << 20, 1_048_577, 2_000_001, 2 << 20):
         room = np.zeros(n + 32, np.uint8)
         there = room[-room.ctypes.data % 16 :][:n]
         for _ in range(3):

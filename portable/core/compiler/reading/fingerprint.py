@@ -51,8 +51,8 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *la
     known : functions and the like among the arguments
     launch : what else decides the code, as texts
     """
-    compiler = _compiler()
-    if compiler is None:
+    made_by = compiler()
+    if made_by is None:
         return None
     writer = _Writer()
     try:
@@ -61,11 +61,11 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *la
         writer.add(known)
     except Exception:  # noqa: BLE001  (_Unknown, and whatever objects raise where attributes are read)
         return None
-    return cache.key("fingerprint", compiler, *launch, *writer.parts)
+    return cache.key("fingerprint", made_by, *launch, *writer.parts)
 
 
 @functools.cache
-def _compiler():
+def compiler():
     """The compiler, as a text; None if it may have changed since this process imported it."""
     try:
         found = [(path, os.stat(path)) for path in cache.files("core", "library", "numba", "errors.py")]

@@ -8,8 +8,9 @@ from ... import registry
 
 
 def compiled(function):
-    """True if numba compiles a function: @njit's, or numba-cuda's for devices."""
-    return (
+    """True if numba compiles a function: @njit's, or numba-cuda's for devices; for a machine's own operation
+    (cpu/native.py)."""
+    return hasattr(function, "n_results") or (
         "numba" in sys.modules
         and type(function).__module__.startswith("numba.")
         and hasattr(function, "py_func")
@@ -18,4 +19,6 @@ def compiled(function):
 
 def call_of(function):
     """Return the call of such a function, as an operation of the typed tree has it (numba/calls.py)."""
+    if hasattr(function, "n_results"):
+        return function
     return registry.part("functions of numba's").Foreign(function)

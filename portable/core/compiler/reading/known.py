@@ -37,7 +37,7 @@ def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a
     decorator."""
     return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(
-        ("portable.core.texts.elementary", "portable.core.language.reducer")
+        ("portable.core.texts.elementary", "portable.core.language.reducer", "portable.core.machines.cpu")
     )
 
 

@@ -11,7 +11,7 @@ import functools
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr
 
-_I1, _VOID, _PTR = ir.IntType(1), ir.VoidType(), ir.PointerType()
+_I1, VOID, _PTR = ir.IntType(1), ir.VoidType(), ir.PointerType()
 _packs = {}
 
 
@@ -60,7 +60,7 @@ class Line(PredictableInstr):
         self.parent, self.type, self.opname, self.operands = block, typ, opname, operands
         numbers = block.scope._basenamemap  # of what has no name, also if llvmlite makes it
         number = numbers[""] = numbers[""] + 1
-        if typ is not _VOID:
+        if typ is not VOID:
             self.reference = f'%".{number}"'
             text = f"{self.reference} = {text}"
         self.text = text
@@ -107,7 +107,7 @@ class Builder(ir.IRBuilder):
 
     def store(self, value, place, align=None):
         end = "" if align is None else f", align {align}"
-        return self.line(_VOID, "store", (value, place), f"store {_typed(value, place)}{end}")
+        return self.line(VOID, "store", (value, place), f"store {_typed(value, place)}{end}")
 
     def gep(self, place, indices, inbounds=False, source_etype=None):
         how = "getelementptr inbounds" if inbounds else "getelementptr"
@@ -120,11 +120,11 @@ class Builder(ir.IRBuilder):
         result = callee.ftype.return_type
         how = f"call {callee.calling_convention}".rstrip()
         text = f"{how} {result} {callee.get_reference()}({_typed(*args)})"
-        result = _VOID if result.__class__ is ir.VoidType else result
+        result = VOID if result.__class__ is ir.VoidType else result
         return self.line(result, "call", [callee, *args], text)
 
     def branch(self, *operands):
-        made = self._block.terminator = self.line(_VOID, "br", operands, f"br {_typed(*operands)}")
+        made = self._block.terminator = self.line(VOID, "br", operands, f"br {_typed(*operands)}")
         return made
 
     cbranch = branch

@@ -246,48 +246,6 @@ def past_caches():
     return code("past_caches")
 
 
-# What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each launch
-# (function, block, begin, end, chunk, pool or 0). In one module with functions of stop.py's.
-SEQUENCE = """
-define void @sequence(ptr %all) {
-entry.block:
-  %head = load {i64, ptr}, ptr %all
-  %n = extractvalue {i64, ptr} %head, 0
-  %pool.run = extractvalue {i64, ptr} %head, 1
-  %table = getelementptr i64, ptr %all, i64 2
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %next, label %out
-next:
-  %k = phi i64 [0, %entry.block], [%k.next, %after]
-  %row = getelementptr [6 x i64], ptr %table, i64 %k
-  %words = load {ptr, ptr, i64, i64, i64, ptr}, ptr %row
-  %fn = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 0
-  %block = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 1
-  %begin = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 2
-  %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
-  %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
-  %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
-  call void @portable_begins(ptr %block)
-  %alone = icmp eq ptr %pool, null
-  br i1 %alone, label %here, label %shared
-here:
-  call void %fn(ptr %block, i64 %begin, i64 %end, i64 0)
-  br label %after
-shared:
-  call void %pool.run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk)
-  br label %after
-after:
-  %k.next = add i64 %k, 1
-  %more = icmp slt i64 %k.next, %n
-  %ends = call i1 @portable_ends(ptr %block, i64 0)
-  %left = xor i1 %ends, true
-  %on = and i1 %more, %left
-  br i1 %on, label %next, label %out
-out:
-  ret void
-}
-"""
-
 # Calls an entry in the usual state of arithmetic, and sets the caller's again.
 USUAL = {
     "x86": """

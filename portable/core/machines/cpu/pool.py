@@ -1,7 +1,7 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool is LLVM IR (`pool_code.py`) over POSIX threads, kept on disk as kernels' code is. Five ideas carry
-it:
+The pool's functions (`pool_code.py`) stand on POSIX threads; their code is kept on disk as kernels' is. Five
+ideas carry it:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
   they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
@@ -31,9 +31,8 @@ import weakref
 
 from ... import locks
 from ....errors import InputError
-from . import engine, pool_code, stop
-from .pool_code import AT, posix
-from .ring_code import WORDS as RING
+from . import engine, native, pool_code, ring_code, stop
+from .pool_code import posix
 
 _RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
@@ -43,8 +42,18 @@ STACK_BYTES = 8 << 20
 @locks.once
 def compiled():
     """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
-    text = pool_code.text()
-    return pool_code.Code(engine.load(text, "the pool", level=None, hear=stop.known)) if text else None
+    return (
+        pool_code.Code(native.compiled(pool_code.FUNCTIONS, "the pool", stop.known))
+        if pool_code.threads()
+        else None
+    )
+
+
+@locks.once
+def copies():
+    """Addresses of a ring's functions, and what keeps them."""
+    code = native.compiled(ring_code.FUNCTIONS, "the ring", stop.known)
+    return code, *(code(fn.__name__) for fn in ring_code.FUNCTIONS)
 
 
 class Pool:
@@ -73,9 +82,9 @@ class Pool:
         if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
             raise InputError(f"Pool: n_threads is {n_threads!r}; it must be an integer of at least 1.")
         self.n_threads, self.handle = n_threads, 0
-        self.native = native and bool(pool_code.text())
+        self.native = native and pool_code.threads()
         if self.native:
-            self._memory = ctypes.create_string_buffer(AT["INSIDE"] + 128 * (n_threads + 1))
+            self._memory = ctypes.create_string_buffer(pool_code.INSIDE + 128 * (n_threads + 1))
             self.handle = (ctypes.addressof(self._memory) + 127) & ~127
         self._forget_threads()
         _pools.add(self)
@@ -125,9 +134,7 @@ class Pool:
             return
         block = (ctypes.c_int64 * 2)(target, source)
         least = (
-            min(nbytes // self.n_threads, RING["RING_HUGE"])
-            if nbytes > RING["RING_LARGE"]
-            else RING["RING_COPIED"]
+            min(nbytes // self.n_threads, ring_code.HUGE) if nbytes > ring_code.LARGE else ring_code.COPIED
         )
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
         self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
@@ -153,8 +160,10 @@ class Pool:
         code = self._code
         fill = (not memory % 64 and engine.past_caches()) or code.copy
         words = *calls, fill, memory, segment_bytes, self.handle, self.n_threads, 0, 0, 0, 0
-        state = (ctypes.c_int64 * 30)(*words, *events, *moves, 0, _RING_SPINS * code.spins)
-        return state, _RING(code.up), _RING(code.down)
+        _, up, down, *parts = copies()
+        serial, spins = 0, _RING_SPINS * code.spins
+        numbers = *words, *events, *moves, serial, spins, code.run, code.copy, *parts
+        return (ctypes.c_int64 * len(numbers))(*numbers), _RING(up), _RING(down)
 
     def start(self):
         """Start the threads, unless they run already."""
@@ -176,9 +185,9 @@ class Pool:
         self._started = False
         self._executor = self._finalizer = None
         if self.native:
-            ctypes.memset(self.handle, 0, AT["INSIDE"] + 128 * self.n_threads)
-            posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + AT["MUTEX"]), None)
-            for condition in (AT["WORK"], AT["DONE"]):
+            ctypes.memset(self.handle, 0, pool_code.INSIDE + 128 * self.n_threads)
+            posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + pool_code.MUTEX), None)
+            for condition in (pool_code.WORK, pool_code.DONE):
                 posix("pthread_cond_init")(ctypes.c_void_p(self.handle + condition), None)
 
     def _start(self):
@@ -191,13 +200,15 @@ class Pool:
             self._executor = ThreadPoolExecutor(self.n_threads - 1, "portable")
             self._finalizer = weakref.finalize(self, self._executor.shutdown)
             return
-        _word(self.handle + AT["SPINS"]).value = self._code.spins
-        _word(self.handle + AT["CORES"]).value = (
+        _word(self.handle + pool_code.SPINS).value = self._code.spins
+        patience = 1000 * pool_code.PATIENCE * pool_code.SPIN_MICROSECONDS
+        _word(self.handle + pool_code.SHORT).value = patience
+        _word(self.handle + pool_code.CORES).value = (
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         )
-        _word(self.handle + AT["BORN"]).value = 1  # worker 0 is the caller
+        _word(self.handle + pool_code.BORN).value = 1  # worker 0 is the caller
         threads = _create_threads(self.n_threads - 1, self._code.worker, self.handle)
-        _word(self.handle + AT["WORKERS"]).value = len(threads)
+        _word(self.handle + pool_code.WORKERS).value = len(threads)
         self._finalizer = weakref.finalize(self, _end_threads, threads, self._code, self.handle, self._memory)
         if len(threads) < self.n_threads - 1:
             warnings.warn(
@@ -267,7 +278,7 @@ def _create_threads(n_threads, function, argument):
 def _end_threads(threads, code, handle, memory):
     """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
     too."""
-    if _word(handle + AT["GATE"]).value & 1:
+    if _word(handle + pool_code.GATE).value & 1:
         return  # exit while another Python thread is in a launch: the process's end takes its workers along
     _STOP(code.stop)(handle)
     for thread in threads:

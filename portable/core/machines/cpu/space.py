@@ -376,7 +376,7 @@ def _in_turn(space, block, rows):
 
 
 def _native(table, pool_run, kept):
-    """A call of engine.SEQUENCE."""
+    """A call of stop.sequence."""
     flat = len(table), pool_run, *(n for row in table for n in row)
     call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept

@@ -20,136 +20,105 @@ import threading
 import llvmlite.binding as llvm
 
 from ... import locks
-from . import engine, pool_code
+from ...language.words import int32
+from . import native, pool_code
 from .engine import CONVENTION, HEARS
+from .native import c, call, load, pair, place_of, read, stack, swap, words, write
 
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
-_FUNCTIONS = (
-    "PyGILState_Ensure",
-    "PyGILState_Release",
-    "PyErr_CheckSignals",
-    "PyErr_Fetch",
-    "PyThreadState_SetAsyncExc",
-    "PyThread_get_thread_ident",
-    "Py_DecRef",
+_C_FUNCTIONS = _hold, _release, _check, _fetch, _raise, _thread, _drop = (
+    *map(
+        c,
+        (
+            "PyGILState_Ensure",
+            "PyGILState_Release",
+            "PyErr_CheckSignals",
+            "PyErr_Fetch",
+            "PyThreadState_SetAsyncExc",
+            "PyThread_get_thread_ident",
+            "Py_DecRef",
+        ),
+    ),
 )
+_time = c("time")
+_flag, _ended, _python, _main = (place_of(f"portable_{name}") for name in _WORDS)
+_three, _six = words(3), words(6)
 
-_IR = """
-@portable_flag = external global i64
-@portable_ended = external global ptr
-@portable_python = external global ptr
-@portable_main = external global i64
-declare i64 @time(ptr)
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-declare i32 @PyThreadState_SetAsyncExc(i64, ptr)
-declare i64 @PyThread_get_thread_ident()
-declare void @Py_DecRef(ptr)
 
-define void @on_sigint(i32 %signal) {
-  %old = load ptr, ptr @portable_python
-  call void %old(i32 %signal)
-  %now = call i64 @time(ptr null)
-  store atomic i64 %now, ptr @portable_flag seq_cst, align 8 ; now that Python knows
-  ret void
-}
+def on_sigint(number):
+    call(load(_python()), number)
+    write(_flag(), _time(0))  # now that Python knows
 
-; whether the launch with this block is to end
-define CONVENTION i32 @portable_poll(ptr %block, i64 %worker) {
-entry:
-  %raised = load atomic i64, ptr @portable_flag seq_cst, align 8
-  %id = call i64 @PyThread_get_thread_ident()
-  %main = load i64, ptr @portable_main
-  %is.main = icmp eq i64 %id, %main
-  br i1 %is.main, label %ask, label %other
-other:
-  %launched = icmp eq i64 %worker, 0
-  br i1 %launched, label %elsewhere, label %helper
-helper:
-  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
-  %this = icmp eq ptr %ended, %block
-  %leave = zext i1 %this to i32
-  ret i32 %leave
-elsewhere: ; the flag is up for the main thread; when that has seen it, or runs no kernel, it comes down here
-  %now = call i64 @time(ptr null)
-  %age = sub i64 %now, %raised
-  %old = icmp sgt i64 %age, 1
-  br i1 %old, label %down, label %on
-down:
-  %swapped = cmpxchg ptr @portable_flag, i64 %raised, i64 0 seq_cst seq_cst
-  ret i32 0
-ask:
-  %type = alloca ptr
-  %value = alloca ptr
-  %trace = alloca ptr
-  store atomic i64 0, ptr @portable_flag seq_cst, align 8
-  %gil = call i32 @PyGILState_Ensure()
-  %failed = call i32 @PyErr_CheckSignals()
-  %stop = icmp ne i32 %failed, 0
-  br i1 %stop, label %raise, label %leave.it
-raise:
-  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
-  %own = load ptr, ptr %type
-  call i32 @PyThreadState_SetAsyncExc(i64 %id, ptr %own)
-  %its.value = load ptr, ptr %value
-  %its.trace = load ptr, ptr %trace
-  call void @Py_DecRef(ptr %own)
-  call void @Py_DecRef(ptr %its.value)
-  call void @Py_DecRef(ptr %its.trace)
-  %when = call i64 @time(ptr null)
-  store atomic ptr %block, ptr @portable_ended seq_cst, align 8
-  store atomic i64 %when, ptr @portable_flag seq_cst, align 8 ; for the other workers
-  br label %leave.it
-leave.it:
-  call void @PyGILState_Release(i32 %gil)
-  ret i32 %failed
-on:
-  ret i32 0
-}
 
-; the same, for what calls kernels: between chunks of one launch, and between launches
-define i1 @portable_ends(ptr %block, i64 %worker) {
-  %flag = load atomic i64, ptr @portable_flag monotonic, align 8
-  %calm = icmp eq i64 %flag, 0
-  br i1 %calm, label %on, label %look
-look:
-  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
-  %this = icmp eq ptr %ended, %block
-  br i1 %this, label %end, label %ask
-ask:
-  %answer = call CONVENTION i32 @portable_poll(ptr %block, i64 %worker)
-  %raised = icmp ne i32 %answer, 0
-  br i1 %raised, label %end, label %on
-on:
-  ret i1 false
-end:
-  ret i1 true
-}
+def poll(block, worker):
+    """Whether the launch with this block is to end."""
+    raised, thread = read(_flag()), _thread()
+    if thread != load(_main()):
+        if worker != 0:
+            return read(_ended()) == block
+        # the flag is up for the main thread; when that has seen it, or runs no kernel, it comes down here
+        if _time(0) - raised > 1:
+            swap(_flag(), raised, 0)
+        return False
+    write(_flag(), 0)
+    held = _hold()
+    failed = int32(_check()) != 0
+    if failed:
+        error = stack(3)
+        _fetch(error, error + 8, error + 16)
+        kind, value, trace = _three(error)
+        _raise(thread, kind)
+        _drop(kind)
+        _drop(value)
+        _drop(trace)
+        write(_ended(), block)
+        write(_flag(), _time(0))  # for the other workers
+    _release(held)
+    return failed
 
-; A launch begins: what ended at this address was another one.
-define void @portable_begins(ptr %block) {
-  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
-  %stale = icmp eq ptr %ended, %block
-  br i1 %stale, label %forget, label %out
-forget:
-  store atomic ptr null, ptr @portable_ended seq_cst, align 8
-  br label %out
-out:
-  ret void
-}
-""".replace("CONVENTION", CONVENTION)
-_DEAF = """
-define i1 @portable_ends(ptr %block, i64 %worker) {
-  ret i1 false
-}
 
-define void @portable_begins(ptr %block) {
-  ret void
-}
-"""
+poll.convention = CONVENTION
+
+
+def ends(block, worker):
+    """The same, for what calls kernels: between chunks of one launch, and between launches."""
+    return read(_flag()) != 0 and (read(_ended()) == block or poll(block, worker))
+
+
+def begins(block):
+    """A launch begins: what ended at this address was another one."""
+    if read(_ended()) == block:
+        write(_ended(), 0)
+
+
+def never(block, worker):
+    return False
+
+
+def nothing(block):
+    pass
+
+
+if not HEARS:
+    ends, begins = never, nothing
+
+
+def sequence(calls):
+    """What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each
+    launch (function, block, begin, end, chunk, pool or 0)."""
+    n, run = pair(calls)
+    row = calls + 16
+    while n > 0:
+        fn, block, begin, end, chunk, pool = _six(row)
+        begins(block)
+        if pool != 0:
+            call(run, pool, fn, block, begin, end, chunk)
+        else:
+            call(fn, block, begin, end, 0)
+        if ends(block, 0):
+            return
+        n, row = n - 1, row + 48
 
 
 @locks.once
@@ -159,12 +128,15 @@ def known():
     if HEARS:
         for name, k in _WORDS.items():
             llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
-        functions = {name: getattr(ctypes.pythonapi, name) for name in _FUNCTIONS}
-        for name, function in (functions | {"time": pool_code.posix("time")}).items():
-            llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    code = engine.load((_IR if HEARS else _DEAF) + engine.SEQUENCE, "Ctrl-C", level=None)
-    for name in ("portable_ends", "portable_begins", *["portable_poll"] * HEARS):
-        llvm.add_symbol(name, code(name))
+        for function in _C_FUNCTIONS:
+            address = ctypes.cast(getattr(ctypes.pythonapi, function.__name__), ctypes.c_void_p).value
+            llvm.add_symbol(function.__name__, address)
+        llvm.add_symbol("time", ctypes.cast(pool_code.posix("time"), ctypes.c_void_p).value)
+    heard = (poll, on_sigint) if HEARS else ()
+    symbols = dict(zip(("ends", "begins", "poll"), (ends, begins, *heard)))
+    code = native.compiled((ends, begins, sequence, *heard), "Ctrl-C")
+    for name, function in symbols.items():
+        llvm.add_symbol(f"portable_{name}", code(function.__name__))
     if HEARS:
         _listen(code("on_sigint"))
     call = ctypes.CFUNCTYPE(None)(code("sequence"))

@@ -1,0 +1,141 @@
+"""Functions of the host over addresses, in the language of kernels: the pool, copies, Ctrl-C.
+
+Their numbers are int64, addresses too. What they call besides each other are operations of this file, and
+functions of C's (`c`), of whose results some have 32 bits, which int32(...) takes.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.reading.fingerprint import compiler
+from ...language.types import UNIFORM, VARYING
+from . import engine
+
+I64, PTR = ir.IntType(64), ir.PointerType()
+_PAUSE = {"x86": "pause", "aarch64": "isb"}.get(engine.MACHINE, "")
+
+
+class Operation:
+    """What a function of the builder and of int64 makes; `n_results` int64, or one where it is None."""
+
+    def __init__(self, name, made, n_results=None):
+        self.__name__, self.made, self.n_results = name, made, n_results
+        self.dtypes = ["int64"] * (n_results or 1)
+
+    def __repr__(self):
+        return self.__name__
+
+    def results(self, dtypes):
+        return self.dtypes
+
+    def emit(self, lower, values):
+        from ...compiler.writing.values import Value
+
+        made = self.made(lower.b, *(lower.get(v, "int64") for v in values))
+        if self.n_results is None:
+            return Value("int64", VARYING, made)
+        return tuple(Value("int64", VARYING, x) for x in made)
+
+
+def _line(text):
+    """A function of the pointer at an address, and of numbers, by LLVM's text."""
+
+    def made(b, address, *numbers):
+        operands = b.inttoptr(address, PTR), *numbers
+        return b.line(I64, "memory", operands, text.format(*(x.get_reference() for x in operands)))
+
+    return made
+
+
+def _neighbours(b, address, n):
+    return [b.add(address, I64(8 * k)) for k in range(n)]
+
+
+def words(n):
+    """The n neighbouring words at an address."""
+    return Operation(f"load {n}", lambda b, at: [load.made(b, x) for x in _neighbours(b, at, n)], n)
+
+
+def _store(b, address, *numbers):
+    for place, x in zip(_neighbours(b, address, len(numbers)), numbers):
+        b.store(x, b.inttoptr(place, PTR))
+    return address
+
+
+def _declared(b, name, kind, typ):
+    return b.module.globals.get(name) or kind(b.module, typ, name)
+
+
+def c(name):
+    """A function of C's, that is known by its name when code is linked."""
+
+    def made(b, *numbers):
+        kind = ir.FunctionType(I64, [I64] * len(numbers))
+        return b.call(_declared(b, name, ir.Function, kind), numbers)
+
+    return Operation(name, made)
+
+
+def place_of(name):
+    """The address, as a function of nothing, of what is known by that name when code is linked."""
+
+    def made(b):
+        place = _declared(b, name, ir.GlobalVariable, I64).get_reference()
+        return b.line(I64, "ptrtoint", (), f"ptrtoint ptr {place} to i64")
+
+    return Operation(name, made)
+
+
+def _call(b, address, *numbers):
+    given = ", ".join(f"i64 {x.get_reference()}" for x in numbers)
+    return _line(f"call i64 {{}}({given})")(b, address)
+
+
+def _pause(b):
+    b.asm(ir.FunctionType(ir.VoidType(), []), _PAUSE, "~{memory}", [], True)
+    return I64(0)
+
+
+load = Operation("load", _line("load i64, ptr {}"))
+pair = words(2)
+store = Operation("store", _store)  # neighbouring words
+# what several threads write, in one order that all of them see; these give what was there before
+read = Operation("read", _line("load atomic i64, ptr {} seq_cst, align 8"))
+write = Operation("write", _line("atomicrmw xchg ptr {}, i64 {} seq_cst"))
+add = Operation("add", _line("atomicrmw add ptr {}, i64 {} seq_cst"))
+swap = Operation("swap", _line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # gives nothing
+call = Operation("call", _call)  # what is at an address
+pause = Operation("pause", _pause)
+stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # the address of n words
+
+
+def text(functions):
+    """The LLVM IR of functions. The compiler is imported where their code is not on the disk."""
+    from ...compiler.reading.known import text_of
+    from ...compiler.writing.emit import Emitter
+    from ...compiler.writing.lines import Builder
+    from ...compiler.writing.values import Value
+    from .lanes import Unwatched
+
+    module = ir.Module()
+    for fn in functions:
+        kind = ir.FunctionType(I64, [I64] * fn.__code__.co_argcount)
+        function = ir.Function(module, kind, fn.__name__)
+        function.calling_convention = getattr(fn, "convention", "")
+        lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
+        lower.begin(Builder(function.append_basic_block()))
+        result = lower.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
+        lower.b.ret(I64(0) if result is None else lower.get(result, "int64"))
+    return str(module)
+
+
+def compiled(functions, name, hear=None):
+    """Addresses of functions by their names, as engine.load gives them."""
+    made_by = compiler()
+    if made_by is None:
+        from ...compiler.reading.keys import sources
+
+        made_by = sources()
+    key = engine.key_of((name, made_by), 0)
+    return engine.load(lambda: text(functions), name, key, 0, hear)
