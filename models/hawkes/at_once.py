@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 
-import portable as pk
-
+from ..shared.annotations import ArrayLike, Floats, Spaces
 from .checks import check_params
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 
 
 def log_likelihood(
-    locations: npt.ArrayLike,
-    times: npt.ArrayLike,
+    locations: ArrayLike,
+    times: ArrayLike,
     params: ParametersBase,
     *,
     method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
@@ -25,7 +21,7 @@ def log_likelihood(
     error_bound: float = 1e-9,
     dtype: Literal["float64", "mixed"] = "float64",
     horizon_h: float | None = None,
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    space: Spaces | None = None,
 ) -> float:
     """Log-likelihood of a spatiotemporal Hawkes process.
 
@@ -74,16 +70,16 @@ def log_likelihood(
 
 
 def excitation_probabilities(
-    locations: npt.ArrayLike,
-    times: npt.ArrayLike,
+    locations: ArrayLike,
+    times: ArrayLike,
     params: ParametersBase,
     *,
     method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
     background_self: bool = True,
     error_bound: float = 1e-9,
     dtype: Literal["float64", "mixed"] = "float64",
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
-) -> npt.NDArray[np.float64]:
+    space: Spaces | None = None,
+) -> Floats:
     """Probability that each event was triggered by an earlier one.
 
     Parameters

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_choice, check_count, check_finite
 from ..shared.shown import Shown
 from .checks import check_events, check_horizon
@@ -71,9 +71,9 @@ class BackgroundFit(Shown):
     likelihood: Likelihood
     fit: Fit
     background: Background
-    weights: npt.NDArray[np.float64]
+    weights: Floats
     bandwidth_km: float | None
-    rates_per_h: npt.NDArray[np.float64]
+    rates_per_h: Floats
     n_iterations: int
     converged: bool
 
@@ -94,11 +94,11 @@ def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
 
 
 def fit_background(
-    locations: npt.ArrayLike,
-    times: npt.ArrayLike,
+    locations: ArrayLike,
+    times: ArrayLike,
     kind: Literal["constant", "piecewise", "declustered"] = "declustered",
     *,
-    box_km: npt.ArrayLike | None = None,
+    box_km: ArrayLike | None = None,
     n_periods: int | None = None,
     bandwidth_km: float | None = None,
     start: ParametersBase | None = None,

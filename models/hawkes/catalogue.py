@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
+from ..shared.annotations import Array, ArrayLike
 from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.files import replacing
@@ -45,15 +45,15 @@ class Catalogue:
         The table's, if it was a DataFrame.
     """
 
-    locations: np.ndarray
-    times: np.ndarray
-    rows: np.ndarray
-    ids: np.ndarray
-    marks: np.ndarray | None
-    reference_mark: np.ndarray | float | None
+    locations: Array
+    times: Array
+    rows: Array
+    ids: Array
+    marks: Array | None
+    reference_mark: Array | float | None
     horizon_h: float | None
     origin: np.datetime64 | None
-    columns: dict[str, npt.NDArray[Any]]
+    columns: dict[str, Array]
     index: Any = None
 
     def likelihood(self, **options: Any) -> Likelihood:
@@ -78,7 +78,7 @@ class Catalogue:
             own |= {"marks": self.marks, "reference_mark": self.reference_mark}
         return Likelihood(self.locations, self.times, **own | options)
 
-    def joined(self, **results: npt.ArrayLike) -> Any:
+    def joined(self, **results: ArrayLike) -> Any:
         """The table's columns with results beside them, row by row of the table.
 
         Parameters
@@ -113,7 +113,7 @@ class Catalogue:
 
         return pandas.DataFrame(table, index=self.index)
 
-    def dates(self, times: npt.ArrayLike) -> npt.NDArray[Any]:
+    def dates(self, times: ArrayLike) -> Array:
         """Times as dates.
 
         Parameters

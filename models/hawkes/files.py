@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError
 
+from ..shared.annotations import Floats, PathLike
 from ..shared.checks import check_choice, check_flag
 from ..shared.dates import as_dates, looks_dated
 from ..shared.extras import need
@@ -44,12 +43,12 @@ class Events(NamedTuple):
     times : ndarray, shape (n_events,), hours since the first
     """
 
-    locations: npt.NDArray[np.float64]
-    times: npt.NDArray[np.float64]
+    locations: Floats
+    times: Floats
 
 
 def read_events(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     places: str | Sequence[str] = ("x_km", "y_km"),
     time: str = "t_hours",

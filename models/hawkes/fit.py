@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
+from ..shared.annotations import Array
 from ..shared.checks import check_count, check_flag, check_share
 from ..shared.shown import Shown
 from .checks import check_params
@@ -71,12 +72,12 @@ class Fit(Shown):
     log_likelihood: float
     free: tuple[str, ...]
     standard_errors: dict[str, float]
-    log_covariance: np.ndarray[Any, Any]
+    log_covariance: Array
     converged: bool
     n_iterations: int
     notes: tuple[str, ...] = ()
     test: TriggeringTest | None = None
-    profile: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+    profile: tuple[Array, Array] | None = None
     model: str = ""
 
     @property
@@ -229,11 +230,11 @@ class _Top(NamedTuple):
     """Where a climb has ended: the place, which parameters a bound holds there, their standard errors, the
     covariance of the logarithms, which of them the events say nothing about, and how it went."""
 
-    z: np.ndarray
-    held: np.ndarray
-    errors: np.ndarray
-    covariance: np.ndarray
-    flat: np.ndarray
+    z: Array
+    held: Array
+    errors: Array
+    covariance: Array
+    flat: Array
     converged: bool
     n_iterations: int
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError
 
+from ..shared.annotations import Array, Floats, Ints
 from ..shared.checks import check_count, check_share
 from ..shared.shown import Shown
 from .fit import check_likelihood
@@ -39,9 +39,9 @@ class Forecast(Shown):
 
     begin_h: float
     end_h: float
-    counts: npt.NDArray[np.int64]
-    locations: list[npt.NDArray[np.float64]] = field(repr=False)
-    times: list[npt.NDArray[np.float64]] = field(repr=False)
+    counts: Ints
+    locations: list[Floats] = field(repr=False)
+    times: list[Floats] = field(repr=False)
 
     @property
     def mean(self) -> float:
@@ -277,9 +277,9 @@ class Declustered:
         The background event that each goes back to.
     """
 
-    parents: np.ndarray
-    background: np.ndarray
-    family: np.ndarray
+    parents: Array
+    background: Array
+    family: Array
 
 
 def decluster(likelihood: Likelihood, params: ParametersBase, *, seed: int = 0) -> Declustered:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_finite, check_number
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -33,11 +33,11 @@ _SPREAD = (
 
 
 def jitter(
-    locations: npt.ArrayLike,
+    locations: ArrayLike,
     width_km: float | None = None,
     *,
     seed: int = 0,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Places moved at random within their rounding.
 
     Parameters

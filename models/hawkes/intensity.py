@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_finite
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -20,9 +20,9 @@ from .summary_kernels import summary_kernels_of
 def intensity(
     likelihood: Likelihood,
     params: ParametersBase,
-    locations: npt.ArrayLike,
-    times: npt.ArrayLike,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    locations: ArrayLike,
+    times: ArrayLike,
+) -> tuple[Floats, Floats]:
     """Background and excitation at places and times.
 
     Parameters
@@ -91,9 +91,9 @@ def intensity(
 def intensity_grid(
     likelihood: Likelihood,
     params: ParametersBase,
-    axes: Sequence[npt.ArrayLike],
-    times: npt.ArrayLike,
-) -> npt.NDArray[np.float64]:
+    axes: Sequence[ArrayLike],
+    times: ArrayLike,
+) -> Floats:
     """The intensity, background and excitation together, on a grid in space and time.
 
     Parameters

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.annotations import ArrayLike, Floats, Spaces
 from ..shared.checks import check_choice, check_flag
 from ..shared.cluster import connected
 from ..shared.sharding import here
@@ -124,8 +124,8 @@ class Likelihood:
 
     def __init__(
         self,
-        locations: npt.ArrayLike,
-        times: npt.ArrayLike,
+        locations: ArrayLike,
+        times: ArrayLike,
         *,
         method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
         background_self: bool = True,
@@ -134,10 +134,10 @@ class Likelihood:
         horizon_h: float | None = None,
         keep_background: bool = True,
         background: Background | None = None,
-        marks: npt.ArrayLike | None = None,
-        reference_mark: npt.ArrayLike | None = None,
+        marks: ArrayLike | None = None,
+        reference_mark: ArrayLike | None = None,
         repeats: Literal["refuse", "accept"] = "refuse",
-        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+        space: Spaces | None = None,
         client: object = None,
     ) -> None:
         locations, times = check_events(locations, times)
@@ -285,7 +285,7 @@ class Likelihood:
         """
         self._kept_tests[len(test.simulated)] = test
 
-    def productivity(self, params: ParametersBase) -> npt.NDArray[np.float64]:
+    def productivity(self, params: ParametersBase) -> Floats:
         """kappa of each event: theta times it are its expected offspring.
 
         Parameters
@@ -323,7 +323,7 @@ class Likelihood:
         self.check_params(params)
         return params.theta * float(self.productivity(params).mean())
 
-    def gradient(self, params: ParametersBase) -> tuple[float, npt.NDArray[np.float64]]:
+    def gradient(self, params: ParametersBase) -> tuple[float, Floats]:
         """The log-likelihood and its derivatives.
 
         Parameters
@@ -346,7 +346,7 @@ class Likelihood:
         value, slopes = self.log_gradient(params)
         return value, slopes / np.array(params.values())
 
-    def log_gradient(self, params: ParametersBase) -> tuple[float, npt.NDArray[np.float64]]:
+    def log_gradient(self, params: ParametersBase) -> tuple[float, Floats]:
         """As `gradient`, with derivatives in the logarithms of the parameters.
 
         Parameters
@@ -371,7 +371,7 @@ class Likelihood:
         self,
         params: ParametersBase,
         rows: tuple[pk.View, pk.View] | None = None,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """Probability (5) that each event was triggered by an earlier one.
 
         Parameters
@@ -399,7 +399,7 @@ class Likelihood:
         self,
         params: ParametersBase,
         rows: tuple[pk.View, pk.View] | None = None,
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """The background mu_n of (1) and the excitation xi_n of (2) at the events.
 
         Parameters
@@ -468,7 +468,7 @@ class Likelihood:
         """
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
-    def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, npt.NDArray[np.float64]]]:
+    def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
         """As `log_gradient` of each, all launched before the first is waited for.
 
         Parameters

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_finite
 from .triggering import EXPONENTIAL, Triggering
 
@@ -233,9 +233,9 @@ class Background:
         Background events between two times, (locations, times), for forecasts.
     """
 
-    density: npt.NDArray[np.float64]
+    density: Floats
     mass: float
-    mass_until: npt.NDArray[np.float64] | None = None
+    mass_until: Floats | None = None
     at: Callable[..., Any] | None = None
     draw: Callable[..., Any] | None = None
 
@@ -243,9 +243,9 @@ class Background:
 
         def __init__(
             self,
-            density: npt.ArrayLike,
+            density: ArrayLike,
             mass: float,
-            mass_until: npt.ArrayLike | None = None,
+            mass_until: ArrayLike | None = None,
             at: Callable[..., Any] | None = None,
             draw: Callable[..., Any] | None = None,
         ) -> None: ...

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..shared.annotations import Floats, Ints
 from ..shared.checks import check_count, check_flag, check_number
 from ..shared.extras import need
 from .cells import all_pairs_within
@@ -35,10 +35,10 @@ class ProbabilitySummary(NamedTuple):
     draws : ndarray, shape (n_draws, n_events), or None
     """
 
-    mean: npt.NDArray[np.float64]
-    sd: npt.NDArray[np.float64]
-    quantiles: npt.NDArray[np.float64]
-    draws: npt.NDArray[np.float64] | None
+    mean: Floats
+    sd: Floats
+    quantiles: Floats
+    draws: Floats | None
 
 
 def posterior_probabilities(
@@ -120,10 +120,10 @@ class Parents(NamedTuple):
         The probability of having no parent. With it, a row adds up to 1, but for pairs left out.
     """
 
-    children: npt.NDArray[np.int64]
-    parents: npt.NDArray[np.int64]
-    probabilities: npt.NDArray[np.float64]
-    background: npt.NDArray[np.float64]
+    children: Ints
+    parents: Ints
+    probabilities: Floats
+    background: Floats
 
     def to_scipy(self) -> Any:
         """The matrix as SciPy has it.
@@ -192,7 +192,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     return Parents(children[kept], parents[kept], shares[kept].copy(), background / rates)
 
 
-def cluster_sizes(parents: Parents) -> npt.NDArray[np.float64]:
+def cluster_sizes(parents: Parents) -> Floats:
     """Expected number of events in the family of each event: itself, its offspring, theirs, and so on.
 
     Parameters

@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.annotations import Floats
 from ..shared.extras import need
 from ..shared.shown import Shown
 from .fit import check_likelihood
@@ -40,8 +40,8 @@ class Residuals(Shown):
         Of each gap's normal score with the next one's: 0, within 2 / sqrt(n_events), if the model is right.
     """
 
-    rescaled: npt.NDArray[np.float64]
-    gaps: npt.NDArray[np.float64]
+    rescaled: Floats
+    gaps: Floats
     statistic: float
     p_value: float
     correlation: float

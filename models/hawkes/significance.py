@@ -21,10 +21,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_count, check_seed
 from ..shared.shown import Shown
 from .checks import check_events
@@ -64,13 +64,13 @@ class TriggeringTest(Shown):
 
     p_value: float
     statistic: float
-    simulated: npt.NDArray[np.float64]
+    simulated: Floats
     delay_h: float
     distance_km: float
     share: float
     n_tested: int
-    omega: npt.NDArray[np.float64]
-    h_km: npt.NDArray[np.float64]
+    omega: Floats
+    h_km: Floats
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Whether the test rejects "no triggering" at level alpha, or as far as so many draws can.
@@ -189,8 +189,8 @@ def best_share(c, r, n_halvings, least, q, found, gained):
 
 
 def triggering_test(
-    locations: npt.ArrayLike,
-    times: npt.ArrayLike,
+    locations: ArrayLike,
+    times: ArrayLike,
     *,
     n_simulations: int = 199,
     seed: int = 0,

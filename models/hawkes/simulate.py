@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..shared.annotations import Floats, Ints
 from ..shared.checks import as_numbers, check_choice, check_finite
 from .checks import check_events, check_params
 from .parameters import Parameters, ParametersBase, check_positive
@@ -32,18 +33,18 @@ class Simulation(NamedTuple):
         Index of the event that triggered this one; -1 for an immigrant.
     """
 
-    locations: npt.NDArray[np.float64]
-    times: npt.NDArray[np.float64]
-    parents: npt.NDArray[np.int64]
+    locations: Floats
+    times: Floats
+    parents: Ints
 
 
 class MarkedSimulation(NamedTuple):
     """As `Simulation`, with marks less the reference's, shape (n_events,)."""
 
-    locations: npt.NDArray[np.float64]
-    times: npt.NDArray[np.float64]
-    parents: npt.NDArray[np.int64]
-    marks: npt.NDArray[np.float64]
+    locations: Floats
+    times: Floats
+    parents: Ints
+    marks: Floats
 
 
 @overload

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, OrderError, ShapeError
 
+from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_count, check_finite, check_share
 from ..shared.shown import Shown
 from .checks import check_horizon
@@ -65,7 +65,7 @@ class TemporalFit(Shown):
     converged: bool
     notes: tuple[str, ...] = ()
     p_value: float | None = None
-    profile: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+    profile: tuple[Floats, Floats] | None = None
 
     @property
     def aic(self) -> float:
@@ -201,7 +201,7 @@ class TemporalLikelihood:
 
     def __init__(
         self,
-        times: npt.ArrayLike,
+        times: ArrayLike,
         *,
         horizon_h: float | None = None,
         space: pk.SpaceLike | None = None,
@@ -252,7 +252,7 @@ class TemporalLikelihood:
         """
         return self._evaluate(mu, theta, omega, False)[0]
 
-    def gradient(self, mu: float, theta: float, omega: float) -> tuple[float, npt.NDArray[np.float64]]:
+    def gradient(self, mu: float, theta: float, omega: float) -> tuple[float, Floats]:
         """The log-likelihood and its derivatives.
 
         Parameters

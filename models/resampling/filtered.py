@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import NumberOrArray
+from ..shared.annotations import Array, NumberOrArray
 from ..shared.arrays import host_array, reached
 from ..shared.checks import check_count
 from ..shared.shown import Shown
@@ -185,16 +185,16 @@ class Filtered(Shown):
     """
 
     log_likelihood: NumberOrArray
-    evidence: np.ndarray
-    sizes: np.ndarray
-    resampled: np.ndarray
+    evidence: Array
+    sizes: Array
+    resampled: Array
     died: NumberOrArray
     nan_steps: NumberOrArray
     nan_from: str
-    means: np.ndarray | Any
-    variances: np.ndarray | Any
-    quantiles: np.ndarray | Any
-    moments: np.ndarray | Any
+    means: Array | Any
+    variances: Array | Any
+    quantiles: Array | Any
+    moments: Array | Any
     states: pk.View
     log_weights: pk.View
     history: History | Any = field(repr=False)
@@ -228,7 +228,7 @@ class Filtered(Shown):
             raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
         return self.history.reached()
 
-    def trajectories(self, n: int, *, seed: int = 0) -> np.ndarray:
+    def trajectories(self, n: int, *, seed: int = 0) -> Array:
         """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors
         kept.
 

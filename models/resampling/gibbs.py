@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Array, Whole
+from ..shared.annotations import Array, ArrayLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_count
 from ..shared.sharding import Shards
@@ -253,7 +252,7 @@ class Gibbs:
 
 def sample_gibbs(
     model: StateSpaceModel,
-    observations: npt.ArrayLike,
+    observations: ArrayLike,
     n_particles: Whole,
     *,
     n_moves: Whole = 10,

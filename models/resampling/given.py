@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
 
-from ..shared.annotations import Array
+from ..shared.annotations import Array, ArrayLike
 from ..shared.checks import as_numbers, check_finite
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
 _TRIED = 64  # rows of parameters that the model's functions are tried with, at most
-Params: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a named tuple
+Params: TypeAlias = Union[ArrayLike, Mapping[str, Any]]  # also a named tuple
 
 FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
 

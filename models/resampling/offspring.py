@@ -7,12 +7,11 @@ Each takes a vector or the rows of several filters, and gives back a View where 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import ArrayOrView, Whole
+from ..shared.annotations import ArrayLike, ArrayOrView, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_count
 from . import kernels, launches, weighing
@@ -51,7 +50,7 @@ def _box(view):
 
 
 def ancestors_to_offspring(
-    ancestors: npt.ArrayLike | pk.View, n: Whole | None = None, *, space: pk.SpaceLike | None = None
+    ancestors: ArrayLike | pk.View, n: Whole | None = None, *, space: pk.SpaceLike | None = None
 ) -> ArrayOrView:
     """o_i = #{k : a_k = i} (Code 12).
 
@@ -85,7 +84,7 @@ def count_offspring(ancestors, n):
 
 
 def offspring_to_cumulative(
-    offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+    offspring: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 ) -> ArrayOrView:
     """O_i = o_0 + ... + o_i.
 
@@ -132,7 +131,7 @@ def accumulate(offspring):
 
 
 def cumulative_to_offspring(
-    cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+    cumulative: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 ) -> ArrayOrView:
     """o_i = O_i - O_(i-1).
 
@@ -160,7 +159,7 @@ def cumulative_to_offspring(
 
 
 def cumulative_to_ancestors(
-    cumulative: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+    cumulative: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 ) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times (Code 11).
 
@@ -183,7 +182,7 @@ def cumulative_to_ancestors(
 
 
 def offspring_to_ancestors(
-    offspring: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
+    offspring: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 ) -> ArrayOrView:
     """Ascending ancestors: particle i o_i times.
 
@@ -221,7 +220,7 @@ def offspring_to_ancestors(
         return rows.back(ancestors)
 
 
-def permute(ancestors: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
     """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes
     9 and 10).
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..shared.annotations import Array, NumberOrArray, PathLike, Whole
+from ..shared.annotations import Array, ArrayLike, NumberOrArray, PathLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_choice, check_count, check_seed
 from ..shared.files import read_npz, replacing
@@ -50,10 +49,10 @@ class Step:
     evidence: NumberOrArray
     size: NumberOrArray
     died: NumberOrArray
-    means: np.ndarray
-    variances: np.ndarray | Any
-    quantiles: np.ndarray | Any
-    moments: np.ndarray | Any
+    means: Array
+    variances: Array | Any
+    quantiles: Array | Any
+    moments: Array | Any
 
 
 class Online:
@@ -109,7 +108,7 @@ class Online:
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
 
-    def step(self, observation: npt.ArrayLike, inputs: npt.ArrayLike = ()) -> Step:
+    def step(self, observation: ArrayLike, inputs: ArrayLike = ()) -> Step:
         """Filter one more observation.
 
         Parameters

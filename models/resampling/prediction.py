@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Whole
+from ..shared.annotations import Array, ArrayLike, Whole
 from ..shared.extras import need
 from .posterior import Posterior
 from .smoothing import backward_paths
@@ -20,15 +19,15 @@ from .state_space import StateSpaceModel
 
 def posterior_paths(
     model: StateSpaceModel,
-    observations: npt.ArrayLike,
+    observations: ArrayLike,
     posterior: Posterior,
     n_draws: int,
     n_particles: Whole,
     *,
-    inputs: npt.ArrayLike | None = None,
+    inputs: ArrayLike | None = None,
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+) -> tuple[dict[str, Array], Array]:
     """Draws of p(parameters, states | observations): a path for each of some draws of the parameters.
 
     By backward simulation where the model has log_transition, else by the genealogy of the last particles.
@@ -76,11 +75,11 @@ def _axes(axes, **options):
 
 
 def predictive_bands(
-    observations: npt.ArrayLike,
-    replicated: npt.ArrayLike,
+    observations: ArrayLike,
+    replicated: ArrayLike,
     *,
-    times: npt.ArrayLike | None = None,
-    ahead: npt.ArrayLike | None = None,
+    times: ArrayLike | None = None,
+    ahead: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
     """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as

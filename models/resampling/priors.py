@@ -14,7 +14,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Real
+from ..shared.annotations import Array, Real
 from ..shared.checks import check_number
 
 
@@ -263,7 +263,7 @@ class Priors:
         self.texts = {name: prior.text for name, prior in zip(self.free, self.priors)}
         self._low, self._high = (np.array([getattr(p, end) for p in self.priors]) for end in ("low", "high"))
 
-    def draw(self, random: np.random.Generator, size: int) -> np.ndarray:
+    def draw(self, random: np.random.Generator, size: int) -> Array:
         """Values of the free parameters.
 
         Parameters
@@ -277,7 +277,7 @@ class Priors:
         """
         return np.stack([prior.draw(random, size) for prior in self.priors], axis=1)
 
-    def log_density(self, values: np.ndarray) -> np.ndarray:
+    def log_density(self, values: Array) -> Array:
         """The logarithm of the density, summed over parameters.
 
         Parameters
@@ -294,7 +294,7 @@ class Priors:
             total = sum(prior.log_density(values[:, k]) for k, prior in enumerate(self.priors))
         return np.where(inside & np.isfinite(total), total, -np.inf)
 
-    def table(self, values: np.ndarray) -> np.ndarray:
+    def table(self, values: Array) -> Array:
         """All parameters of the model, from those that are free.
 
         Parameters
@@ -313,7 +313,7 @@ class Priors:
             axis=1,
         )
 
-    def to_line(self, values: np.ndarray) -> np.ndarray:
+    def to_line(self, values: Array) -> Array:
         """Coordinates without bounds: logarithms, log-odds, or the values themselves.
 
         Parameters
@@ -330,7 +330,7 @@ class Priors:
             found = np.where(np.isfinite(low), np.where(np.isfinite(high), below - above, below), values)
         return found
 
-    def from_line(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def from_line(self, z: Array) -> tuple[Array, Array]:
         """Values of coordinates without bounds.
 
         Parameters

@@ -8,12 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared.annotations import ClientLike, PathLike, Spaces
+from ..shared.annotations import ArrayLike, ClientLike, PathLike, Spaces
 from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_seed
 from ..shared.cluster import connected
 from ..shared.posteriors import mixing, stopped, warn
@@ -68,7 +67,7 @@ class Sampling(Shown):
 
     priors: Mapping[str, Prior]
     fixed: Mapping[str, float] | None = None
-    inputs: npt.ArrayLike | None = None
+    inputs: ArrayLike | None = None
     n_chains: int = 8
     n_draws: int = 1000
     n_warmup: int = 500
@@ -85,7 +84,7 @@ class Sampling(Shown):
         name: str,
         model: StateSpaceModel,
         filters: ParticleFilter,
-        observations: npt.ArrayLike,
+        observations: ArrayLike,
         make: Callable[[Data, Priors, int, int, ClientLike], Any],
         settings: dict[str, Any],
     ) -> Posterior:

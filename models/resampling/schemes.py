@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayOrView, Real, Whole
+from ..shared.annotations import ArrayLike, ArrayOrView, Real, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
@@ -24,7 +23,7 @@ from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20
 
-Rows: TypeAlias = Union[npt.ArrayLike, pk.View]
+Rows: TypeAlias = Union[ArrayLike, pk.View]
 Output: TypeAlias = Literal["ancestors", "offspring", "cumulative"]
 Degenerate: TypeAlias = Literal["raise", "uniform"]
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.annotations import Whole
+from ..shared.annotations import Array, ArrayLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_count, check_seed
 from . import filter_kernels
@@ -99,7 +98,7 @@ class StateSpaceModel:
         """A named tuple with the parameters' names."""
         return collections.namedtuple("Parameters", self.parameters)
 
-    def params(self, **values: npt.ArrayLike) -> Any:
+    def params(self, **values: ArrayLike) -> Any:
         """Parameters by name, as a record.
 
         Parameters
@@ -177,7 +176,7 @@ class StateSpaceModel:
             **options,
         )
 
-    def table(self, params: Params) -> tuple[np.ndarray, bool]:
+    def table(self, params: Params) -> tuple[Array, bool]:
         """Parameters as rows.
 
         Parameters
@@ -209,11 +208,11 @@ class StateSpaceModel:
         n_steps: Whole,
         *,
         seed: Whole = 0,
-        inputs: npt.ArrayLike | None = None,
-        start: npt.ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
+        start: ArrayLike | None = None,
         first: int = 0,
         space: pk.SpaceLike | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Array, Array]:
         """Draw states and observations of n_steps steps, one series for each row of parameters.
 
         Parameters
@@ -277,13 +276,13 @@ class StateSpaceModel:
 
     def replicate(
         self,
-        paths: npt.ArrayLike,
+        paths: ArrayLike,
         params: Params,
         *,
         seed: Whole = 0,
-        inputs: npt.ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
-    ) -> np.ndarray:
+    ) -> Array:
         """Observations drawn anew for given states, a path for each row of parameters: what the posterior
         predicts.
 

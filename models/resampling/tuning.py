@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..shared.annotations import Whole
+from ..shared.annotations import ArrayLike, Whole
 from ..shared.checks import check_count
 from .given import Params, as_table
 from .state_space import StateSpaceModel
@@ -47,10 +46,10 @@ class Needed:
 
 def particles_needed(
     model: StateSpaceModel,
-    observations: npt.ArrayLike,
+    observations: ArrayLike,
     params: Params,
     *,
-    inputs: npt.ArrayLike | None = None,
+    inputs: ArrayLike | None = None,
     n_runs: Whole = 100,
     max_particles: Whole = 2**16,
     seed: Whole = 0,

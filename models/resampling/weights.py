@@ -9,12 +9,11 @@ import math
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import NumberOrArray, Real
+from ..shared.annotations import ArrayLike, NumberOrArray, Real
 from ..shared.arrays import reached
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
@@ -303,9 +302,9 @@ def _moments(weights, log_weights, degenerate_allowed=False):
 
 
 def effective_sample_size(
-    weights: npt.ArrayLike | pk.View | None = None,
+    weights: ArrayLike | pk.View | None = None,
     *,
-    log_weights: npt.ArrayLike | pk.View | None = None,
+    log_weights: ArrayLike | pk.View | None = None,
     space: pk.SpaceLike | None = None,
 ) -> NumberOrArray:
     """(sum w)^2 / sum w^2, from 1 to n.
@@ -332,7 +331,7 @@ def effective_sample_size(
     return float(found[0]) if w.is_vector else found
 
 
-def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> NumberOrArray:
+def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> NumberOrArray:
     """log sum exp(log w), in float64; -inf where all are.
 
     Parameters
@@ -357,9 +356,9 @@ def log_sum_exp(log_weights: npt.ArrayLike | pk.View, *, space: pk.SpaceLike | N
 
 
 def metropolis_steps(
-    weights: npt.ArrayLike | pk.View | None = None,
+    weights: ArrayLike | pk.View | None = None,
     *,
-    log_weights: npt.ArrayLike | pk.View | None = None,
+    log_weights: ArrayLike | pk.View | None = None,
     error_bound: Real = 0.01,
     space: pk.SpaceLike | None = None,
 ) -> int:

@@ -10,11 +10,13 @@ import numpy as np
 
 import portable as pk
 
+from .annotations import Array
+
 _LARGE = 4 << 20  # bytes of a copy that is worth a thread's start
 _KEPT = 128 << 10  # bytes of an array whose memory the layer keeps for the next one
 
 
-def reached(array: np.ndarray | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
+def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
     """An array as a view that a space reaches (the default space if None).
 
     Parameters
@@ -44,7 +46,7 @@ class Copying:
     target, source : View or ndarray, as of `pk.deep_copy`
     """
 
-    def __init__(self, target: np.ndarray | pk.View, source: np.ndarray | pk.View) -> None:
+    def __init__(self, target: Array | pk.View, source: Array | pk.View) -> None:
         self._error: BaseException | None = None
         self._thread = None
         if target.nbytes < _LARGE:
@@ -80,7 +82,7 @@ class Copying:
         self.wait()
 
 
-def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:
+def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
     """An array of no certain elements; a large one has the memory of one that is gone, as the system hands
     out new memory page by page.
 
@@ -97,7 +99,7 @@ def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarr
     return array if array.nbytes < _KEPT else pk.empty(shape, dtype, "serial").to_numpy()
 
 
-def host_array(view: pk.View) -> np.ndarray[Any, Any]:
+def host_array(view: pk.View) -> Array:
     """The elements of a view on the host, where a large array has the memory of one that is gone.
 
     Parameters
@@ -130,7 +132,7 @@ class Together:
         Of the same names and shapes, row-major; those of one dtype lie behind each other in one memory.
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray[Any, Any]], space: pk.SpaceLike | None = None) -> None:
+    def __init__(self, arrays: dict[str, Array], space: pk.SpaceLike | None = None) -> None:
         self.views, self._places, self._wholes = {}, {}, {}
         for dtype in {array.dtype for array in arrays.values()}:
             own, end = {name: array for name, array in arrays.items() if array.dtype == dtype}, 0
@@ -142,7 +144,7 @@ class Together:
                 self._places[name] = dtype, place
             self._wholes[dtype] = whole
 
-    def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
+    def to_numpy(self) -> dict[str, Array]:
         """All of them as they are now, in memory of their own.
 
         Returns

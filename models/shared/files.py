@@ -23,6 +23,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
+from .annotations import Array, PathLike
+
 _PIECE = 1 << 20  # bytes of one read or write
 _CELLS = 1 << 16  # of a table that are read at a time
 # What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers
@@ -50,7 +52,7 @@ MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for 
 
 
 @contextlib.contextmanager
-def reading(path: str | os.PathLike) -> Iterator[None]:
+def reading(path: PathLike) -> Iterator[None]:
     """Name the file in whatever goes wrong while it is read.
 
     Raises
@@ -68,7 +70,7 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"'{path}' cannot be read: {why}") from error
 
 
-def ordinary(path: str | os.PathLike, flags: int) -> int:
+def ordinary(path: PathLike, flags: int) -> int:
     """Open a file; an opener for `open`. A pipe or a device, which may never end, is refused.
 
     Raises
@@ -82,13 +84,13 @@ def ordinary(path: str | os.PathLike, flags: int) -> int:
     return file
 
 
-def read_bytes(path: str | os.PathLike) -> bytes:
+def read_bytes(path: PathLike) -> bytes:
     """The content of an ordinary file; else an OSError."""
     with open(path, "rb", opener=ordinary) as file:
         return file.read()
 
 
-def check_growth(path: str | os.PathLike, n_bytes: int, much: int = _MUCH) -> None:
+def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
     """Refuse what would unpack to more than 100 times what the file holds, and to more than `much`."""
     most = max(much, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
@@ -98,7 +100,7 @@ def check_growth(path: str | os.PathLike, n_bytes: int, much: int = _MUCH) -> No
         )
 
 
-def check_file(path: str | os.PathLike, kinds: tuple[str, ...]) -> str:
+def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
     """The ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
     path = Path(path)
     kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
@@ -115,9 +117,7 @@ def _either(kinds: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 
-def read_csv(
-    path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list
-) -> dict[str, list[str]]:
+def read_csv(path: PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
     """Columns of a .csv or .csv.gz, as text.
 
     Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas
@@ -186,7 +186,7 @@ def _with_point(cell: str) -> str:
     return whole
 
 
-def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
+def check_csv(path: PathLike, wanted: list[str] | None = None) -> None:
     """Refuse text that other readers take without a word: with NULs, names twice, packed without measure.
 
     Parameters
@@ -210,20 +210,20 @@ def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
                 _check_once(path, [name.strip() for name in next(csv.reader(lines), [])], wanted)
 
 
-def _opened(path: str | os.PathLike, mode: str, **keywords):
+def _opened(path: PathLike, mode: str, **keywords):
     if str(path).lower().endswith(".gz"):
         return gzip.open(path, mode, **keywords)
     return open(path, mode, opener=ordinary, **keywords)
 
 
-def _check_once(path: str | os.PathLike, names: list[str], wanted: list[str]) -> None:
+def _check_once(path: PathLike, names: list[str], wanted: list[str]) -> None:
     counts = collections.Counter(names)
     for name in wanted:
         if counts[name] > 1:
             raise InputError(f"'{path}' has {counts[name]} columns '{name}'; names that differ are wanted")
 
 
-def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray:
+def numbers(column: list[str], name: str, path: PathLike) -> Array:
     """A column of text as float64, NaN where a word says that there is no number (`MISSING`).
 
     Raises
@@ -244,9 +244,7 @@ def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray
     return found
 
 
-def read_npz(
-    path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list
-) -> dict[str, np.ndarray]:
+def read_npz(path: PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, Array]:
     """Arrays of an .npz file, never Python objects.
 
     Parameters
@@ -263,14 +261,14 @@ def read_npz(
             return {name: file[name] for name in choose(file.files)}
 
 
-def read_npy(path: str | os.PathLike) -> np.ndarray:
+def read_npy(path: PathLike) -> Array:
     """The array of an .npy file, mapped, never Python objects."""
     with reading(path):
         os.close(ordinary(path, os.O_RDONLY))
         return np.lib.format.open_memmap(path, "r")
 
 
-def read_json(path: str | os.PathLike) -> object:
+def read_json(path: PathLike) -> object:
     """What a .json file holds."""
     with reading(path):
         return json.loads(read_bytes(path))
@@ -278,7 +276,7 @@ def read_json(path: str | os.PathLike) -> object:
 
 @contextlib.contextmanager
 def replacing(
-    path: str | os.PathLike,
+    path: PathLike,
     name: str = "out",
     mark: str | None = None,
     shared: bool = False,
@@ -342,7 +340,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def _appear(beside: Path, target: Path, name: str, path: str | os.PathLike) -> None:
+def _appear(beside: Path, target: Path, name: str, path: PathLike) -> None:
     """Give a file its name where no other has it."""
     try:
         try:
@@ -360,14 +358,12 @@ def _appear(beside: Path, target: Path, name: str, path: str | os.PathLike) -> N
         ) from error
 
 
-def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
+def cannot_write(name: str, path: PathLike, error: OSError) -> StorageError:
     """What to raise for a file that the system refuses to write."""
     return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
-def write(
-    path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True
-) -> None:
+def write(path: PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True) -> None:
     """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
     with replacing(path, name, follow=follow) as beside:
         body = memoryview(content.encode() if isinstance(content, str) else content)
@@ -380,7 +376,7 @@ def write(
             os.close(file)
 
 
-def check_folder(path: str | os.PathLike, name: str, files: tuple[str, ...], read: str | os.PathLike) -> Path:
+def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLike) -> Path:
     """Refuse a folder for results that could not be made, or written to, after all has been computed.
 
     Parameters
@@ -413,7 +409,7 @@ def check_folder(path: str | os.PathLike, name: str, files: tuple[str, ...], rea
     return Path(path)
 
 
-def sync(path: str | os.PathLike) -> None:
+def sync(path: PathLike) -> None:
     """Wait until a file's content, or a folder's names, are on the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
@@ -422,7 +418,7 @@ def sync(path: str | os.PathLike) -> None:
         os.close(file)
 
 
-def allocate_npy(path: str | os.PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
+def allocate_npy(path: PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
     """A new .npy file, mapped. All of its room is taken now: later a full disk could only end the process."""
     array = np.lib.format.open_memmap(path, "w+", dtype, shape)
     if hasattr(os, "posix_fallocate"):
@@ -437,7 +433,7 @@ def allocate_npy(path: str | os.PathLike, shape: tuple[int, ...], dtype: type) -
     return array
 
 
-def check_no_input(path: str | os.PathLike, array: object, name: str, what: str) -> None:
+def check_no_input(path: PathLike, array: object, name: str, what: str) -> None:
     """Refuse to write to the file that an array is mapped from.
 
     Parameters

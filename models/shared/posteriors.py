@@ -16,7 +16,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from .annotations import PathLike
+from .annotations import Array, PathLike
 from .extras import need
 from .files import replacing
 from .shown import Shown
@@ -30,7 +30,7 @@ class MixingWarning(RuntimeWarning):
     """Draws of a sampler that have not converged."""
 
 
-def mixing(draws: Mapping[str, np.ndarray], remedy: str) -> tuple[str, ...]:
+def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
     """A sentence on draws that have not converged, or none; ArviZ is not needed.
 
     Parameters
@@ -85,14 +85,14 @@ def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
     return stop
 
 
-def r_hat(draws: np.ndarray) -> float:
+def r_hat(draws: Array) -> float:
     """Rank-normalised split R-hat, of draws or of their distances from the median, whichever is larger; NaN
     of draws that never change."""
     halves = _halves(draws)
     return max(_r_hat(_normalised(values)) for values in (halves, np.abs(halves - np.median(halves))))
 
 
-def effective(draws: np.ndarray) -> float:
+def effective(draws: Array) -> float:
     """The bulk effective sample size, of rank-normalised halves of chains; NaN of draws that never change."""
     x = _normalised(_halves(draws))
     n_chains, n = x.shape
@@ -132,7 +132,7 @@ def _r_hat(x):
         return float(np.sqrt((n - 1.0) / n + x.mean(axis=1).var(ddof=1) / within))
 
 
-def summary(draws: np.ndarray) -> dict[str, float]:
+def summary(draws: Array) -> dict[str, float]:
     """Moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws).
 
     Raises
@@ -182,9 +182,9 @@ class Posterior(Shown):
 
     family: ClassVar[str]
     names: tuple[str, ...]
-    draws: np.ndarray = field(repr=False)
-    log_likelihood: np.ndarray = field(repr=False)
-    acceptance: np.ndarray = field(repr=False)
+    draws: Array = field(repr=False)
+    log_likelihood: Array = field(repr=False)
+    acceptance: Array = field(repr=False)
     priors: dict[str, str] = field(repr=False)
     method: str
     seed: int
@@ -198,7 +198,7 @@ class Posterior(Shown):
     @classmethod
     def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
-    ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
+    ) -> tuple[tuple[str, ...], Callable[[Array], dict[str, Any]]]:
         """Return all parameters' names, and what gives the family's own fields by a first draw."""
         raise NotImplementedError
 
@@ -206,7 +206,7 @@ class Posterior(Shown):
         """Return the units of parameters that have any, by name."""
         return {}
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Array:
         """The draws of a parameter; of '1/omega' the reciprocals.
 
         Parameters
@@ -228,7 +228,7 @@ class Posterior(Shown):
         draws = self.draws[:, :, self.names.index(plain)]
         return draws if plain == name else 1.0 / draws
 
-    def rows(self, n_draws: int) -> np.ndarray:
+    def rows(self, n_draws: int) -> Array:
         """Return draws evenly spaced over all chains.
 
         Parameters

@@ -37,6 +37,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, StorageError
 
+from .annotations import Array, PathLike
 from .files import cannot_write, read_bytes, sync, write
 from .fingerprints import Unnamed, digest, fingerprint
 from .mapped import Streamed
@@ -83,9 +84,7 @@ class Store:
         Another release has begun the run, in the same form.
     """
 
-    def __init__(
-        self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint"
-    ) -> None:
+    def __init__(self, path: PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
         self.path, self._name, self._lock = None, name, None
         self._written, self._cost, self._pid = time.monotonic(), 0.0, os.getpid()
         if path is None:
@@ -129,7 +128,7 @@ class Store:
             os.close(lock)
 
     # ---- parts
-    def put(self, part: str, **arrays: np.ndarray) -> None:
+    def put(self, part: str, **arrays: Array) -> None:
         """Keep a part: on the disk when this returns.
 
         Raises
@@ -153,7 +152,7 @@ class Store:
         self._written = time.monotonic()
         self._cost = self._written - begin
 
-    def get(self, part: str) -> dict[str, np.ndarray] | None:
+    def get(self, part: str) -> dict[str, Array] | None:
         """The arrays of a part; None if it is not there, or damaged: then with a warning."""
         if self.path is None:
             return None
@@ -350,7 +349,7 @@ class Store:
         )
 
 
-def inside(path: str | os.PathLike | None, part: str) -> Path | None:
+def inside(path: PathLike | None, part: str) -> Path | None:
     """The folder of one of several stores of a job, in its checkpoint, which is made if its parent exists."""
     if path is None:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.annotations import Array
 from ..shared.sharding import Shards, here, nodes
 from ..shared.sharding import total as add_up
 from ..shared.store import NOWHERE
@@ -39,11 +40,11 @@ class Sums:
     """
 
     loglik: float
-    first: np.ndarray
-    last: np.ndarray
-    opened: np.ndarray
-    time: np.ndarray
-    moves: np.ndarray
+    first: Array
+    last: Array
+    opened: Array
+    time: Array
+    moves: Array
 
     @property
     def seen(self):
@@ -70,9 +71,9 @@ class End(NamedTuple):
     """
 
     model: TransientMAP
-    history: np.ndarray
+    history: Array
     converged: bool
-    visits: np.ndarray | None
+    visits: Array | None
 
 
 class EM:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..shared.annotations import Array, ArrayLike, PathLike, Spaces
 from ..shared.checks import check_count, check_number, check_seed
 from ..shared.cluster import connected
 from ..shared.progress import bar
@@ -57,17 +54,17 @@ class FitInfo(Shown):
     """
 
     log_likelihood: float
-    history: np.ndarray = field(repr=False)
+    history: Array = field(repr=False)
     n_iterations: int
     converged: bool
-    starts: np.ndarray
+    starts: Array
     notes: tuple[str, ...]
 
 
 def fit(
     runs: Runs,
     *,
-    orders: npt.ArrayLike,
+    orders: ArrayLike,
     max_iter: int = 1000,
     tol: float = 1e-8,
     seed: int = 0,
@@ -75,9 +72,9 @@ def fit(
     start: TransientMAP | Literal["paper"] | None = None,
     dtype: Literal["float64", "float32"] = "float64",
     memory_mb: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: PathLike | None = None,
     progress: bool = False,
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    space: Spaces | None = None,
     client: object = None,
 ) -> tuple[TransientMAP, FitInfo]:
     """Fit a TransientMAP of given orders to runs.
@@ -329,7 +326,7 @@ def _quantiles(sample, shares):
     return np.where(share < 0.5, low + step * share, high - step * (1.0 - share))
 
 
-def paper_start(runs: Runs, orders: npt.ArrayLike, seed: int = 0) -> TransientMAP:
+def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
     """A start by section 4.1 of Brazenas, Horvath and Telek.
 
     Uniform numbers over their sum for alpha and for each row of the switching, which goes on with

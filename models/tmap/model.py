@@ -6,16 +6,14 @@ import functools
 import itertools
 import json
 import math
-import os
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..shared.annotations import ArrayLike, Floats, Ints, PathLike, Spaces
 from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from ..shared.cluster import connected
 from ..shared.files import read_json, write
@@ -82,18 +80,18 @@ class TransientMAP:
     """
 
     n_branches: int
-    alpha: npt.NDArray[np.float64]
-    orders: npt.NDArray[np.int64]
-    rates: npt.NDArray[np.float64]
-    switching: npt.NDArray[np.float64]
-    exits: npt.NDArray[np.float64]
+    alpha: Floats
+    orders: Ints
+    rates: Floats
+    switching: Floats
+    exits: Floats
 
     def __init__(
         self,
-        alpha: npt.ArrayLike,
-        orders: npt.ArrayLike,
-        rates: npt.ArrayLike,
-        switching: npt.ArrayLike,
+        alpha: ArrayLike,
+        orders: ArrayLike,
+        rates: ArrayLike,
+        switching: ArrayLike,
     ) -> None:
         self.orders = check_orders(orders)
         self.n_branches = n = len(self.orders)
@@ -139,7 +137,7 @@ class TransientMAP:
             f"rates={self.rates.tolist()}, switching={self.switching.tolist()})"
         )
 
-    def matrices(self) -> tuple[npt.NDArray[np.float64], ...]:
+    def matrices(self) -> tuple[Floats, ...]:
         """The process as a Markov chain on stages.
 
         Returns
@@ -165,7 +163,7 @@ class TransientMAP:
         start[first] = self.alpha
         return d0, d1, d, start
 
-    def visits(self) -> npt.NDArray[np.float64]:
+    def visits(self) -> Floats:
         """Expected number of a run's gaps in each branch.
 
         Returns
@@ -195,7 +193,7 @@ class TransientMAP:
         mean = self.mean_arrivals()
         return float(pairs + mean - mean**2)
 
-    def arrivals_distribution(self, n_max: int) -> npt.NDArray[np.float64]:
+    def arrivals_distribution(self, n_max: int) -> Floats:
         """Probability of 1, 2, ..., n_max gaps in a run.
 
         Parameters
@@ -283,7 +281,7 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
-    def joint_density(self, gaps: npt.ArrayLike, *, ended: bool = True) -> npt.NDArray[np.float64] | Any:
+    def joint_density(self, gaps: ArrayLike, *, ended: bool = True) -> Floats | Any:
         """Density of the first gaps of a run.
 
         Parameters
@@ -325,7 +323,7 @@ class TransientMAP:
             - self.rates * x[..., None]
         )
 
-    def gap_survival(self, x: npt.ArrayLike) -> npt.NDArray[np.float64] | Any:
+    def gap_survival(self, x: ArrayLike) -> Floats | Any:
         """Probability that a gap is longer than x, over all gaps of all runs taken together.
 
         Parameters
@@ -357,7 +355,7 @@ class TransientMAP:
         *,
         dtype: Literal["float64", "float32"] = "float64",
         memory_mb: float | None = None,
-        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+        space: Spaces | None = None,
         client: object = None,
     ) -> float:
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
@@ -399,7 +397,7 @@ class TransientMAP:
         runs: Runs,
         *,
         space: pk.SpaceLike | None = None,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
         Parameters
@@ -457,7 +455,7 @@ class TransientMAP:
         *,
         seed: int = 0,
         space: pk.SpaceLike | None = None,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """Probability of a gap no longer than each, given the gaps before it and that there is one.
 
         These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et
@@ -530,7 +528,7 @@ class TransientMAP:
             table[0],
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the process as JSON.
 
         Parameters
@@ -547,7 +545,7 @@ class TransientMAP:
         write(path, json.dumps(parts, indent=1) + "\n", "path")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TransientMAP:
+    def load(cls, path: PathLike) -> TransientMAP:
         """The process that `save` wrote.
 
         Parameters
@@ -628,7 +626,7 @@ class TransientMAP:
         )
         return Runs(values, lengths)
 
-    def rows(self, unit: float = 1.0) -> npt.NDArray[np.float64]:
+    def rows(self, unit: float = 1.0) -> Floats:
         """What the kernels of `portable.models.tmap.kernels` read of the process.
 
         Parameters

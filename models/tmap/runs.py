@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
+from ..shared.annotations import Array, Floats, Ints
 from ..shared.checks import as_numbers, check_number
 from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, seen_ends, taken, total, where_given
@@ -182,7 +182,7 @@ class Runs:
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
         return cls(values, [part.size for part in parts], censored, resolution=resolution, space=space)
 
-    def subset(self, which: Sequence[int] | Sequence[bool] | npt.NDArray[Any] | slice) -> Runs:
+    def subset(self, which: Sequence[int] | Sequence[bool] | Array | slice) -> Runs:
         """Some of the runs.
 
         Parameters
@@ -215,12 +215,12 @@ class Runs:
         return sum(view.nbytes for view in self.views) + self.censored.nbytes
 
     @functools.cached_property
-    def values(self) -> npt.NDArray[np.float64]:
+    def values(self) -> Floats:
         """All gaps, run after run, on the host; not to be written to."""
         return read_only(self.views[0].to_numpy())
 
     @functools.cached_property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """Gaps of each run, on the host; not to be written to."""
         return read_only(self.views[1].to_numpy())
 
@@ -230,7 +230,7 @@ class Runs:
         return int(np.count_nonzero(self.censored))
 
     @functools.cached_property
-    def begins(self) -> npt.NDArray[np.int64]:
+    def begins(self) -> Ints:
         """The place of each run's first gap among the values, shape (n_runs,)."""
         return np.cumsum(self.lengths) - self.lengths
 
@@ -276,7 +276,7 @@ class Runs:
         opened = taken(self.views[0], self._last(self.censored)) if self.n_censored else np.ones(0)
         return int(self._known[2]) - int((opened == 0.0).sum())
 
-    def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def sample(self, places: Ints) -> Floats:
         """The values at some places.
 
         Parameters

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import ShapeError
 
-from ..shared.annotations import LargeLike, PathLike
+from ..shared.annotations import Array, Floats, Ints, LargeLike, PathLike
 from ..shared.checks import as_numbers, check_number
 from ..shared.files import allocate_npy, check_no_input, replacing
 from ..shared.mapped import Mapped, Part, Streamed, opened, read, rows_of
@@ -41,8 +41,8 @@ class Stretch:
 
     def __init__(
         self,
-        rows: Mapped | Part | npt.NDArray[np.float64],
-        lengths: npt.NDArray[np.int64],
+        rows: Mapped | Part | Floats,
+        lengths: Ints,
         censored: npt.NDArray[np.bool_],
         resolution: float | None,
     ) -> None:
@@ -127,7 +127,7 @@ class StoredRuns(Runs):
         file.flush()
         self.mean = total / self.n_gaps
 
-    def _write_some(self, file: np.memmap, ends: np.ndarray, shift: np.ndarray, n: int) -> float:
+    def _write_some(self, file: np.memmap, ends: Array, shift: Array, n: int) -> float:
         """The next n gaps; their sum."""
         begin, self._at = self._at, self._at + n
         given = where_given(self._source[begin : self._at], "values")
@@ -166,7 +166,7 @@ class StoredRuns(Runs):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
-    def sample(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def sample(self, places: Ints) -> Floats:
         """The values at some places.
 
         Parameters

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError
 
+from ..shared.annotations import Array, Spaces
 from ..shared.cluster import connected
 from ..shared.shown import Shown
 from .checks import check_memory
@@ -38,11 +37,11 @@ class StandardErrors(Shown):
         Of alpha, rates, exits and the rows of switching, one after the other.
     """
 
-    alpha: np.ndarray
-    rates: np.ndarray
-    exits: np.ndarray
-    switching: np.ndarray
-    covariance: np.ndarray
+    alpha: Array
+    rates: Array
+    exits: Array
+    switching: Array
+    covariance: Array
 
 
 def standard_errors(
@@ -50,7 +49,7 @@ def standard_errors(
     runs: Runs,
     *,
     memory_mb: float | None = None,
-    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+    space: Spaces | None = None,
     client: object = None,
 ) -> StandardErrors:
     """Standard errors of the maximum-likelihood estimate `model`.

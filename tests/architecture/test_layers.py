@@ -211,15 +211,32 @@ def test_files_stay_short():
     assert breaches(lambda path: max(size(path) - 5_400, 0), files) == {}
 
 
+# functions of a room that still have more than 300 nodes; a number only falls
+LONG = {
+    "models/edm": 47,
+    "models/hawkes": 69,
+    "models/mixture": 34,
+    "models/mixture/cytometry": 10,
+    "models/resampling": 51,
+    "models/shared": 10,
+    "models/tmap": 28,
+}
+
+
 def test_functions_stay_short():
-    """At most 300 nodes each, and no class says twice what a method does."""
-    for path in (p for p in SOURCES if within(p, "portable")):
+    """At most 300 nodes each, but for so many of the models' as LONG says; and no class says twice what a
+    method does."""
+    found = dict.fromkeys(LONG, 0)
+    for path in (p for p in SOURCES if within(p, "portable") or within(p, "models")):
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef):
-                assert sum(1 for _ in ast.walk(node)) <= 300, f"{path}:{node.lineno} {node.name}"
+            if isinstance(node, ast.FunctionDef) and sum(1 for _ in ast.walk(node)) > 300:
+                room = path.parent.as_posix()
+                assert room in LONG, f"{path}:{node.lineno} {node.name}"
+                found[room] += 1
             if isinstance(node, ast.ClassDef):
                 plain = [m.name for m in node.body if isinstance(m, ast.FunctionDef) and not m.decorator_list]
                 assert len(plain) == len(set(plain)), f"{path}:{node.lineno} {node.name}"
+    assert found == LONG, "split what is longer; where there are fewer, lower LONG"
 
 
 @pytest.mark.parametrize("folder", ["portable", "models", "roofline", "tests", "docs"])
