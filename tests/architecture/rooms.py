@@ -60,5 +60,5 @@ CAPS = {
     "roofline as shipped": 66_650,
     "cases, peers and truth": 74_300,
     "docs": 42_100,
-    "tests": 531_600,
+    "tests": 531_650,
 }
